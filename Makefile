@@ -1,0 +1,42 @@
+# Two commands do everything: `make walk` trains a quadruped and proves it, `make test` checks the project.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup walk trot test lint types bench clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(READY)  ## make .venv with everything that walk and test need
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Surefoot needs Python 3.11 or newer; set it with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Setting up $(VENV) (about a minute the first time)"
+	@PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(READY)
+
+walk: setup  ## train walk-flat on this machine's CPU, evaluate it on the held-out panel, say where everything is
+	@$(BIN)/surefoot train walk-flat
+
+trot: setup  ## the same for trot-flat (gait clock and scripted lift)
+	@$(BIN)/surefoot train trot-flat
+
+lint: setup
+	@$(BIN)/ruff check src tests benchmarks examples
+	@$(BIN)/ruff format --check src tests benchmarks examples
+
+types: setup
+	@$(BIN)/mypy
+
+test: lint types  ## lint, type-check and test
+	@$(BIN)/python -m pytest -n 2
+
+bench: setup  ## measure CPU throughput and write benchmarks/cpu_throughput.json
+	@$(BIN)/python benchmarks/cpu_throughput.py
+
+clean:  ## remove .venv and caches (runs/ stays)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist src/*.egg-info

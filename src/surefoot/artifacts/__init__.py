@@ -1,0 +1,23 @@
+"""What a run leaves on disk, written and read safely: JSON, JSON Lines, Parquet and npz."""
+
+from __future__ import annotations
+
+from surefoot.artifacts.documents import read_json, write_json
+from surefoot.artifacts.files import atomic_write, check_folder, clean_temporaries, new_folder
+from surefoot.artifacts.lines import JsonLines
+from surefoot.artifacts.tables import load_npz, read_table, save_npz, table_meta, write_table
+
+__all__ = [
+    "JsonLines",
+    "atomic_write",
+    "check_folder",
+    "clean_temporaries",
+    "load_npz",
+    "new_folder",
+    "read_json",
+    "read_table",
+    "save_npz",
+    "table_meta",
+    "write_json",
+    "write_table",
+]

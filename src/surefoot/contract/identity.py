@@ -1,0 +1,64 @@
+"""Who may be compared with whom: the construct id, and the training id that names the treatment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from surefoot.contract.digests import digest
+from surefoot.contract.errors import SurefootError
+from surefoot.contract.panel import Panel
+from surefoot.contract.plant import EVALUATION_PLANT, Plant
+from surefoot.contract.recipe import Recipe
+from surefoot.contract.seeds import SeedPlan
+from surefoot.contract.task import TaskContract
+
+METRICS_VERSION = 1
+"""Raised whenever the meaning of a panel metric changes; part of the construct id."""
+
+
+def evaluation_plant(control_hz: float) -> Plant:
+    """The fixed evaluation plant, at the policy's control rate."""
+    steps = round(1.0 / (control_hz * EVALUATION_PLANT.dt_s))
+    if steps < 1 or abs(steps * control_hz * EVALUATION_PLANT.dt_s - 1.0) > 1e-9:
+        raise SurefootError(
+            f"--control-hz {control_hz:g} does not divide the evaluation plant's {1 / EVALUATION_PLANT.dt_s:g} Hz; "
+            "use 200, 100, 50, 40 or 25."
+        )
+    return EVALUATION_PLANT.model_copy(update={"decimation": steps})
+
+
+def construct(contract: TaskContract, panel: Panel, plant: Plant) -> dict[str, Any]:
+    """The fields that must match before two results may be compared, by name."""
+    return {
+        "robot": contract.robot,
+        "robot_digest": contract.robot_digest,
+        "observation": [[t.name, t.size, t.unit, t.noise] for t in contract.observation],
+        "action_size": contract.action.size,
+        "prior": contract.prior.model_dump(mode="json") if contract.prior else None,
+        "command_dead_zone": contract.command.dead_zone,
+        "terminations": [t.model_dump(mode="json") for t in contract.terminations],
+        "success": contract.success.model_dump(mode="json"),
+        "safety": contract.safety.model_dump(mode="json"),
+        "panel": panel.name,
+        "panel_digest": panel.digest,
+        "plant": plant.model_dump(mode="json"),
+        "metrics_version": METRICS_VERSION,
+    }
+
+
+def construct_id(contract: TaskContract, panel: Panel, plant: Plant) -> str:
+    return digest(construct(contract, panel, plant))
+
+
+def training_id(contract: TaskContract, recipe: Recipe, plant: Plant, engine: str, learner: str, seeds: SeedPlan) -> str:
+    """Digest of the treatment: what was done to get the policy."""
+    return digest(
+        {
+            "contract": contract.model_dump(mode="json"),
+            "recipe": recipe.model_dump(mode="json"),
+            "plant": plant.model_dump(mode="json"),
+            "engine": engine,
+            "learner": learner,
+            "seeds": {"families": seeds.families, "rng_version": seeds.rng_version},
+        }
+    )

@@ -1,0 +1,37 @@
+"""The plant: the simulated physics settings. The evaluation plant is fixed for everybody; training may use a faster one."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from surefoot.contract.model import Frozen
+
+
+class Plant(Frozen):
+    """How physics is integrated between two control steps."""
+
+    dt_s: float
+    decimation: int
+    """Physics steps per control step."""
+    cone: Literal["pyramidal", "elliptic"]
+    iterations: int
+    """Most Newton iterations of the contact solver."""
+    ls_iterations: int
+    tolerance: float
+    joint_dry_friction: bool
+    """Whether the robot's joint dry friction (MJCF frictionloss) is simulated; it adds a constraint per joint."""
+
+    @property
+    def control_hz(self) -> float:
+        return 1.0 / (self.dt_s * self.decimation)
+
+
+EVALUATION_PLANT = Plant(
+    dt_s=0.005, decimation=4, cone="elliptic", iterations=50, ls_iterations=50, tolerance=1e-8, joint_dry_friction=True
+)
+"""Native MuJoCo, converged: Newton stops by its tolerance, not by its iteration limit."""
+
+FAST_PLANT = Plant(
+    dt_s=0.01, decimation=2, cone="pyramidal", iterations=4, ls_iterations=8, tolerance=1e-8, joint_dry_friction=False
+)
+"""About three times cheaper than the evaluation plant; policies trained on it transfer (docs/results.md)."""

@@ -1,0 +1,381 @@
+"""VecEnv: engine + task + scenarios. Same-step auto-reset, true final observations, reasons, strata and families."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.contract import Channel, Plant
+from surefoot.engines import Engine, Parameters, RobotState, make_engine
+from surefoot.keyed import Keyed, box_muller
+from surefoot.scenarios import Sampler, Scenarios, Script
+from surefoot.tasks import Ground, Task, TaskState, View
+from surefoot.tasks.task import advance
+from surefoot.terrain import Atlas, HeightField
+
+OBSERVATION_LIMIT = 10.0
+
+
+@dataclass
+class Step:
+    """One control step of all environments. `obs` is what to act on next; for environments that ended it is already the
+    first observation of their next episode, and `final_obs` holds the true last one."""
+
+    obs: Tensor  # [N, O] noisy, scaled: what the policy sees
+    critic: Tensor  # [N, C] clean, with privileged terms
+    reward: Tensor  # [N]
+    terms: Tensor  # [N, R] the weighted reward terms that make it up (before the floor)
+    terminated: Tensor  # [N] bool
+    truncated: Tensor  # [N] bool
+    reason: Tensor  # [N] uint8, index into VecEnv.reasons; 0 while alive
+    final_obs: Tensor  # [N, O] before any reset
+    final_critic: Tensor  # [N, C]
+    stratum: Tensor  # [N] int64, of the step just lived
+    exploration: Tensor  # [N, A] standard normals keyed to the next step, for whoever explores
+    view: View  # the state the reward was computed on, before any reset
+
+
+class VecEnv:
+    """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying so."""
+
+    def __init__(
+        self,
+        task: Task,
+        sampler: Sampler,
+        plant: Plant,
+        *,
+        engine: str = "mujoco",
+        atlas: Atlas | None = None,
+        device: str = "cpu",
+        auto_reset: bool = True,
+        stagger: bool = True,
+    ) -> None:
+        self.task, self.sampler, self.contract = task, sampler, task.contract
+        self.num_envs = n = sampler.count
+        self.engine: Engine = make_engine(engine, task.robot, plant, n, atlas=atlas, device=device)
+        self.device = self.engine.device
+        self.dt = 1.0 / plant.control_hz
+        self.const = task.constants(self.device, self.dt)
+        self.auto_reset = auto_reset
+        c = task.contract
+        self.reasons = ("alive", "timeout", *(t.name for t in c.terminations), "nonfinite")
+        self.reward_names = tuple(t.name for t in c.rewards)
+        self.seconds = 0.0
+        """Wall-clock in this class, physics left out."""
+        self._keyed = Keyed(sampler.seeds, self.device)
+        self._field = HeightField.of(atlas, self.device) if atlas else None
+        self._scan = torch.tensor(task.scan, device=self.device).view(-1, 2)
+        terms = c.observation
+        self._noise = torch.cat([torch.full((t.size,), t.noise) for t in terms]).to(self.device)
+        self._scale = torch.cat([torch.full((t.size,), t.scale) for t in terms]).to(self.device)
+        extra = torch.cat([torch.full((t.size,), t.scale) for t in c.privileged]).to(self.device)
+        self._critic_scale = torch.cat([self._scale, extra])
+        self._weights = torch.tensor([t.weight * (1.0 if t.event else self.dt) for t in c.rewards], device=self.device)
+        self._events = torch.tensor([float(t.event) for t in c.rewards], device=self.device)
+        self.episode = torch.zeros(n, dtype=torch.int64, device=self.device)
+        self.level = torch.zeros(n, dtype=torch.int64, device=self.device)
+        self.progress = torch.zeros(n, 2, device=self.device)  # metres walked along the command, metres commanded
+        self.returns = torch.zeros(n, len(c.rewards), device=self.device)
+        self.reset_counts = np.zeros(sampler.strata, np.int64)  # since last asked for
+        self.ended: list[dict[str, np.ndarray]] = []
+        """Finished episodes since last taken, one dict of columns per step that had any."""
+        self.failures: list[dict[str, np.ndarray]] = []
+        """States that engines failed from, for replay."""
+        self._begin(stagger)
+
+    def _begin(self, stagger: bool) -> None:
+        n, feet, act = self.num_envs, len(self.task.robot.feet), self.contract.action.size
+        everyone = torch.arange(n, device=self.device)
+        if self.contract.terrain_levels > 1:  # spread the first episodes over the lower half of the levels
+            self.level = everyone % max(1, self.contract.terrain_levels // 2)
+        s = self.sampler.draw(everyone, self.episode, self.level)
+        self.script: Script = s.script.clone()
+        self.parameters: Parameters = s.parameters.clone()
+        zeros = torch.zeros(n, feet, device=self.device)
+        action = torch.zeros(n, act, device=self.device)
+        self.state = TaskState(
+            self.episode.clone(), self.script.commands[:, 0].clone(), action, action.clone(), self.script.phase.clone(),
+            torch.ones(n, feet, dtype=torch.bool, device=self.device), zeros, zeros.clone(),
+        )  # fmt: skip
+        self._count(s)
+        self.engine.reset(torch.ones(n, dtype=torch.bool, device=self.device), s.start, s.parameters)
+        if stagger:
+            # Environments that start together would end together and reset together for a long time.
+            u = torch.from_numpy(self.sampler.seeds.env_uniforms(np.arange(n), Channel.AGE, 1)[:, 0])
+            self.state.age = (u.to(self.device) * self.sampler.episode_steps).long()
+            self.state.command = self._command()
+        self._robot = self.engine.state()
+        self.obs, self.critic, self.exploration = self._observe(self._view(self._robot), self.script)
+
+    # ---- stepping
+
+    @torch.inference_mode()
+    def step(self, action: Tensor) -> Step:
+        """Applies `action` [N, A] (clipped to the contract's range) for one control step."""
+        begun, physics = time.perf_counter(), self.engine.seconds
+        c, script = self.contract, self.script
+        action = action.clamp(-c.action.clip, c.action.clip)
+        stratum = script.stratum.gather(1, self._segment()[:, None])[:, 0]
+        self._push()
+        robot = self.engine.step(self._targets(action))
+        failed = robot.failed
+        if bool(failed.any()):
+            self._keep_failures(failed)
+            # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
+            robot.put(failed, self._robot.take(failed))
+            robot.put(failed, _resting(robot.take(failed), self.const.default_pose))
+        self.state = advance(self.state, robot, self.const, action)
+        self._robot = robot
+        view = self._view(robot)
+        terms, ends = self._rewards_and_ends(view)
+        terminated = ends.any(1) | failed
+        truncated = (self.state.age >= self.sampler.episode_steps) & ~terminated
+        terms = terms + self._fall(terminated)
+        reward = self._floor(terms)
+        reason = torch.where(ends.any(1), ends.to(torch.uint8).argmax(1) + 2, truncated.long())
+        reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
+        self.returns += terms
+        self._track(view)
+        # The command seen next is that of the next step's segment; the reward above used the one that was followed.
+        self.state.command = self._command()
+        final = self._view(robot)
+        obs, critic, exploration = self._observe(final, script)
+        self.obs, self.critic, self.exploration = obs, critic, exploration
+        done = terminated | truncated
+        if self.auto_reset and bool(done.any()):
+            self._record(done, reason, view)
+            self.obs, self.critic, self.exploration = obs.clone(), critic.clone(), exploration.clone()
+            self._reset(done)
+        if self._field is not None:
+            self._wrap()
+        self.seconds += time.perf_counter() - begun - (self.engine.seconds - physics)
+        return Step(
+            self.obs, self.critic, reward, terms, terminated, truncated, reason, obs, critic, stratum, self.exploration, view
+        )
+
+    def _targets(self, action: Tensor) -> Tensor:
+        targets = self.const.default_pose + self.contract.action.scale_rad * action
+        prior = self.contract.prior
+        if prior is None:
+            return targets
+        moving = (self.state.command.abs().amax(1) > self.const.dead_zone).to(targets.dtype)
+        lift = torch.sin(2 * math.pi * (self.state.phase[:, None] + self.const.offsets)).clamp_min(0) * prior.lift_rad
+        lift = lift * moving[:, None]
+        return targets + torch.stack([torch.zeros_like(lift), lift, -2 * lift], 2).view_as(targets)
+
+    def _push(self) -> None:
+        due = self.script.push_step == self.state.age[:, None]  # [N, P]
+        mask = due.any(1)
+        if bool(mask.any()):
+            self.engine.push(mask, (self.script.push_velocity * due[..., None]).sum(1))
+
+    def _segment(self) -> Tensor:
+        return (self.state.age // self.sampler.segment_steps).clamp_max(self.script.commands.shape[1] - 1)
+
+    def _command(self) -> Tensor:
+        return self.script.commands.gather(1, self._segment()[:, None, None].expand(-1, 1, 3))[:, 0]
+
+    def _view(self, robot: RobotState) -> View:
+        feet = robot.foot_position
+        if self._field is None:
+            flat = torch.empty(self.num_envs, 0, device=self.device)
+            ground = Ground(robot.position[:, 2], feet[..., 2], flat)
+        else:
+            below = self._field.height(robot.position[:, :2])
+            # Scan points turn with the robot's heading.
+            w, x, y, z = robot.quaternion.unbind(1)
+            yaw = torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+            cos, sin = yaw.cos()[:, None], yaw.sin()[:, None]
+            px, py = self._scan[:, 0], self._scan[:, 1]
+            points = torch.stack([cos * px - sin * py, sin * px + cos * py], 2) + robot.position[:, None, :2]
+            scan = self._field.height(points) - robot.position[:, 2:] + self.const.stand_height
+            ground = Ground(robot.position[:, 2] - below, feet[..., 2] - self._field.height(feet[..., :2]), scan)
+        return View(robot, self.state, self.parameters, ground, self.const)
+
+    def _observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
+        """Noisy observation, clean critic observation, exploration normals for the coming step."""
+        c, f = self.contract, self.task.terms
+        clean = torch.cat([f[t.name](view) for t in c.observation], 1)
+        extra = torch.cat([f[t.name](view) for t in c.privileged], 1)
+        size, act = clean.shape[1], c.action.size
+        age = view.task.age
+        wide, deep = -(-size // 4) * 4, -(-act // 4) * 4
+        noise, u = self._keyed.uniforms_many(
+            script.family, script.member, script.episode,
+            [(Channel.OBSERVATION_NOISE, size, age * wide), (Channel.ACTION_NOISE, deep, age * deep)],
+        )  # fmt: skip
+        noisy = clean + self._noise * (2 * noise - 1) * script.noise_scale[:, None]
+        limit = OBSERVATION_LIMIT
+        obs = (noisy * self._scale).clamp(-limit, limit)
+        critic = (torch.cat([clean, extra], 1) * self._critic_scale).clamp(-limit, limit)
+        return obs, critic, box_muller(u)[:, :act]
+
+    # ---- rewards and ends
+
+    def _rewards_and_ends(self, view: View) -> tuple[Tensor, Tensor]:
+        """Weighted terms [N, R] and terminations [N, E]."""
+        c, f = self.contract, self.task.terms
+        terms = torch.stack([f[t.name](view, **t.params) for t in c.rewards], 1) * self._weights
+        ends = torch.stack([f[t.name](view, **t.params) for t in c.terminations], 1)
+        alive = ~view.robot.failed
+        return terms * alive[:, None], ends & alive[:, None]
+
+    def _fall(self, terminated: Tensor) -> Tensor:
+        """The event term `fall`, where the contract has one."""
+        fall = torch.tensor([float(n == "fall") for n in self.reward_names], device=self.device)
+        return terminated[:, None] * (self._weights * fall)
+
+    def _floor(self, terms: Tensor) -> Tensor:
+        if self.contract.reward_floor is None:
+            return terms.sum(1)
+        steady = (terms * (1 - self._events)).sum(1).clamp_min(self.contract.reward_floor)
+        return steady + (terms * self._events).sum(1)
+
+    def _track(self, view: View) -> None:
+        """Metres walked along the command, for the terrain curriculum."""
+        if self.contract.terrain_levels == 1:
+            return
+        asked = view.task.command[:, :2].norm(dim=1)
+        along = (view.robot.linear_velocity[:, :2] * view.task.command[:, :2]).sum(1) / asked.clamp_min(1e-6)
+        self.progress += torch.stack([along, asked], 1) * self.dt
+
+    # ---- resets
+
+    def _reset(self, mask: Tensor) -> None:
+        rows = mask.nonzero()[:, 0]
+        self._curriculum(rows)
+        self.episode[rows] += 1
+        s = self.sampler.draw(rows, self.episode[rows], self.level[rows])
+        self.script.put(rows, s.script)
+        self.parameters.put(rows, s.parameters)
+        task = self.state.take(rows)
+        self.state.put(
+            rows,
+            TaskState(
+                torch.zeros_like(task.age), s.script.commands[:, 0], torch.zeros_like(task.action),
+                torch.zeros_like(task.action), s.script.phase, torch.ones_like(task.contact),
+                torch.zeros_like(task.air_time), torch.zeros_like(task.landed),
+            ),
+        )  # fmt: skip
+        self.returns[rows] = 0
+        self.progress[rows] = 0
+        full = _scatter(s, rows, self.num_envs)
+        self.engine.reset(mask, full.start, full.parameters)
+        self._count(s)
+        # Only the rows that were reset are observed again.
+        robot = self.engine.state()
+        self._robot = robot
+        view = self._view(robot).take(rows)
+        obs, critic, exploration = self._observe(view, self.script.take(rows))
+        self.obs[rows], self.critic[rows], self.exploration[rows] = obs, critic, exploration
+
+    def _curriculum(self, rows: Tensor) -> None:
+        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere (keyed)."""
+        top = self.contract.terrain_levels
+        if top == 1:
+            return
+        walked, asked = self.progress[rows].unbind(1)
+        enough = asked > 1.0
+        move = (enough & (walked > 0.7 * asked)).long() - (enough & (walked < 0.4 * asked)).long()
+        level = self.level[rows] + move
+        again = (self._keyed.uniforms(self.script.family[rows], self.script.member[rows], self.episode[rows], Channel.TERRAIN, 1)[:, 0] * top).long()
+        self.level[rows] = torch.where(level >= top, again, level.clamp_min(0))
+
+    def _wrap(self) -> None:
+        """Terrain is periodic: a robot that leaves its tile continues on the other side of it."""
+        assert self._field is not None
+        xy = self._robot.position[:, :2]
+        offset = self._field.wrap(xy, self.script.tile) - xy
+        out = (offset.abs() > 0.5).any(1)
+        if bool(out.any()):
+            self.engine.translate(out, offset)
+            self._robot = self.engine.state()
+
+    # ---- bookkeeping
+
+    def _count(self, s: Scenarios) -> None:
+        self.reset_counts += np.bincount(s.script.stratum[:, 0].cpu().numpy(), minlength=self.sampler.strata)
+
+    def _record(self, done: Tensor, reason: Tensor, view: View) -> None:
+        rows = done.nonzero()[:, 0]
+        script = self.script.take(rows)
+        columns = {
+            "family": script.family, "member": script.member, "episode": script.episode,
+            "stratum": script.stratum[:, 0], "level": script.level, "steps": view.task.age[rows],
+            "reason": reason[rows], "friction": self.parameters.friction[rows],
+            "payload_kg": self.parameters.payload_kg[rows], "delay_s": self.parameters.delay_s[rows],
+            "return": self.returns[rows].sum(1),
+        }  # fmt: skip
+        columns |= {f"return.{n}": self.returns[rows, i] for i, n in enumerate(self.reward_names)}
+        self.ended.append({k: v.cpu().numpy() for k, v in columns.items()})
+
+    def _keep_failures(self, failed: Tensor) -> None:
+        script = self.script.take(failed)
+        rows = {k: v.cpu().numpy() for k, v in self.engine.failures().items()}
+        rows |= {k: getattr(script, k).cpu().numpy() for k in ("family", "member", "episode")}
+        rows["age"] = self.state.age[failed].cpu().numpy()
+        self.failures.append(rows)
+
+    def take_ended(self) -> list[dict[str, np.ndarray]]:
+        ended, self.ended = self.ended, []
+        return ended
+
+    def take_reset_counts(self) -> np.ndarray:
+        counts = self.reset_counts.copy()
+        self.reset_counts[:] = 0
+        return counts
+
+    # ---- exact resume
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Everything that the future of these environments depends on."""
+        out = {f"engine.{k}": v for k, v in self.engine.snapshot().items()}
+        for name, rows in (("script", self.script), ("task", self.state), ("parameters", self.parameters)):
+            out |= {f"{name}.{k}": v.clone() for k, v in rows.tensors().items()}
+        own = {k: getattr(self, k) for k in ("episode", "level", "progress", "returns", "obs", "critic", "exploration")}
+        out |= {k: v.clone() for k, v in own.items()}
+        return out | {"reset_counts": torch.from_numpy(self.reset_counts.copy())}
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        def under(prefix: str) -> dict[str, Tensor]:
+            return {k.removeprefix(prefix): v for k, v in snapshot.items() if k.startswith(prefix)}
+
+        self.engine.restore(under("engine."))
+        self.script, self.state = Script(**under("script.")), TaskState(**under("task."))
+        self.parameters = Parameters(**under("parameters."))
+        for k in ("episode", "level", "progress", "returns", "obs", "critic", "exploration"):
+            setattr(self, k, snapshot[k].clone())
+        self.reset_counts = snapshot["reset_counts"].numpy().copy()
+        self._robot = self.engine.state()
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+def _resting(robot: RobotState, pose: Tensor) -> RobotState:
+    """A robot standing still where it is, in the default pose, still marked as failed."""
+    rest = RobotState(**{k: torch.zeros_like(v) for k, v in robot.tensors().items()})
+    rest.position[:, 2] = 1.0
+    rest.quaternion[:, 0] = 1.0
+    rest.gravity[:, 2] = -1.0
+    rest.joint_position[:] = pose
+    rest.failed[:] = True
+    return rest
+
+
+def _scatter(s: Scenarios, rows: Tensor, n: int) -> Scenarios:
+    """Scenarios of `rows` laid out over all `n` environments; the other rows are never read."""
+
+    def spread(record: dict[str, Tensor]) -> dict[str, Tensor]:
+        out = {k: v.new_zeros((n, *v.shape[1:])) for k, v in record.items()}
+        for k, v in record.items():
+            out[k][rows] = v
+        return out
+
+    return Scenarios(s.script, type(s.start)(**spread(s.start.tensors())), Parameters(**spread(s.parameters.tensors())))

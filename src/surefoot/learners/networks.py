@@ -1,0 +1,47 @@
+"""Policy and value networks: plain MLPs, a state-independent standard deviation."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def mlp(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for width in hidden:
+        layers += [nn.Linear(inputs, width), nn.ELU()]
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+
+
+class ActorCritic(nn.Module):
+    """A Gaussian policy on the observation and a value function on the privileged one, both normalised already."""
+
+    def __init__(self, observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float) -> None:
+        super().__init__()
+        self.actor = mlp(observation, hidden, action)
+        self.critic = mlp(critic, hidden, 1)
+        self.log_std = nn.Parameter(torch.full((action,), math.log(init_std)))
+        last = self.actor[-1]
+        assert isinstance(last, nn.Linear)
+        with torch.no_grad():  # first actions near the default pose
+            last.weight.mul_(0.1)
+            last.bias.zero_()
+
+    def log_prob(self, mean: Tensor, action: Tensor) -> Tensor:
+        """[B] log density of `action` [B, A] under N(mean, exp(log_std))."""
+        z = (action - mean) * torch.exp(-self.log_std)
+        return -(0.5 * z.square()).sum(1) - (self.log_std + LOG_ROOT_2PI).sum()
+
+
+def init_networks(
+    observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float, seed: int
+) -> ActorCritic:
+    """Networks whose initial weights depend on `seed` alone; the global torch generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ActorCritic(observation, critic, action, hidden, init_std)

@@ -1,0 +1,84 @@
+"""Policy bundles: `policy(obs, state) -> action, state` with everything a deployer needs, and nothing of the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from surefoot.contract import ObservationTerm, Prior, SurefootError, TaskContract
+from surefoot.contract.model import Frozen
+from surefoot.robots import RobotSpec
+
+
+class Policy(Protocol):
+    """What a panel runs. `state` is the policy's memory; a stateless policy hands back what it got."""
+
+    def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+class PolicyCard(Frozen):
+    """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's lift)."""
+
+    schema_version: int = 1
+    task: str
+    robot: str
+    contract_digest: str
+    observation: tuple[ObservationTerm, ...]
+    joints: tuple[str, ...]
+    default_pose: tuple[float, ...]
+    kp: tuple[float, ...]
+    kd: tuple[float, ...]
+    action_scale_rad: float
+    action_clip: float
+    control_hz: float
+    prior: Prior | None
+    hidden: tuple[int, ...]
+    normalised: bool
+
+
+def policy_card(contract: TaskContract, robot: RobotSpec, control_hz: float, hidden: tuple[int, ...], normalised: bool) -> PolicyCard:
+    return PolicyCard(
+        task=contract.name, robot=robot.name, contract_digest=contract.digest, observation=contract.observation,
+        joints=robot.joints, default_pose=robot.default_pose, kp=robot.kp, kd=robot.kd,
+        action_scale_rad=contract.action.scale_rad, action_clip=contract.action.clip, control_hz=control_hz,
+        prior=contract.prior, hidden=hidden, normalised=normalised,
+    )  # fmt: skip
+
+
+class PolicyBundle:
+    """An MLP policy without exploration noise, its normaliser and its card. Immutable once made."""
+
+    def __init__(self, card: PolicyCard, tensors: Mapping[str, Tensor]) -> None:
+        self.card = card
+        need = ["mean", "std", *(f"{k}.{w}" for k in range(len(card.hidden) + 1) for w in ("weight", "bias"))]
+        missing = [k for k in need if k not in tensors]
+        if missing:
+            raise SurefootError(f"The policy lacks {', '.join(missing)}; it is not one of this Surefoot version.")
+        self.tensors = {k: tensors[k].detach().clone() for k in need}
+
+    @torch.inference_mode()
+    def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Actions [N, A] for scaled observations [N, O] as the card lays them out."""
+        t = self.tensors
+        x = (obs - t["mean"]) / t["std"]
+        last = len(self.card.hidden)
+        for k in range(last + 1):
+            x = torch.nn.functional.linear(x, t[f"{k}.weight"], t[f"{k}.bias"])
+            x = torch.nn.functional.elu(x) if k < last else x
+        return x, state
+
+    def meta(self) -> dict[str, Any]:
+        return self.card.model_dump(mode="json")
+
+
+class HoldPose:
+    """The baseline that does nothing: zero action, the robot stands in its default pose."""
+
+    def __init__(self, actions: int) -> None:
+        self.actions = actions
+
+    def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        return obs.new_zeros(len(obs), self.actions), state

@@ -1,0 +1,10 @@
+"""Robots: quadrupeds as MJCF built from published figures, and any quadruped MJCF a user brings."""
+
+from __future__ import annotations
+
+from surefoot.robots.anymal import anymal
+from surefoot.robots.go1 import go1
+from surefoot.robots.registry import ROBOTS, robot
+from surefoot.robots.spec import RobotSpec
+
+__all__ = ["ROBOTS", "RobotSpec", "anymal", "go1", "robot"]

@@ -1,0 +1,174 @@
+"""A user's own MJCF, reduced to the robot alone.
+
+Stripped: everything in the world that is not the trunk's subtree (floor, scenery, other bodies, lights,
+cameras), all actuators, sensors, keyframes, contact pairs, tuples and height fields, and the joints' own
+actuator force limits (they become `torque_limit_nm`). Kept: the robot's bodies, joints (with their damping,
+armature and friction), geoms, meshes, tendons, equalities and contact excludes. Changed: the trunk starts at
+the origin, and geoms that collide get contype=1 conaffinity=0, so a robot that collided with itself no longer
+does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import mujoco
+
+from surefoot.contract.errors import SurefootError
+from surefoot.robots import kinematics
+from surefoot.robots.spec import PerJoint, RobotSpec, one_line
+
+
+def read_mjcf(
+    path: Path,
+    *,
+    feet: Sequence[str],
+    default_pose: Mapping[str, float] | Sequence[float],
+    kp: PerJoint,
+    kd: PerJoint,
+    name: str | None = None,
+    torque_limit_nm: PerJoint | None = None,
+    trunk: str | None = None,
+    joints: Sequence[str] | None = None,
+) -> RobotSpec:
+    """See `RobotSpec.from_mjcf`."""
+    if not path.is_file():
+        raise SurefootError(f"There is no MJCF file '{path}'; give the path of the robot's XML.")
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        model = spec.compile()
+    except ValueError as error:
+        raise SurefootError(f"MuJoCo cannot load '{path}'; fix this in it: {one_line(error)}") from error
+
+    trunk = trunk if trunk is not None else _only_free_body(model, path)
+    # Checked on the file as the user wrote it, so that errors speak of names the user knows.
+    if trunk not in [model.body(b).name for b in range(1, model.nbody)]:
+        raise kinematics.missing("body", [trunk], [model.body(b).name for b in range(1, model.nbody)])
+    joints = list(joints) if joints is not None else kinematics.hinges_below(model, trunk)
+    if "" in joints:
+        raise SurefootError(f"'{path}' has hinge joints without a name below body '{trunk}'; name them.")
+    kinematics.check_names(model, trunk, joints, feet)
+    if torque_limit_nm is None:
+        limits = _torque_limits(model, joints)
+    else:
+        limits = _per_joint("torque_limit_nm", torque_limit_nm, joints)
+
+    name = name or spec.modelname or path.stem
+    assets = _robot_alone(spec, trunk, path)
+    return RobotSpec.describe(
+        name=name,
+        mjcf=spec.to_xml(),
+        assets_dir=str(path.resolve().parent) if assets else None,
+        assets=assets,
+        trunk=trunk,
+        joints=joints,
+        feet=feet,
+        default_pose=_per_joint("default_pose", default_pose, joints),
+        kp=_per_joint("kp", kp, joints),
+        kd=_per_joint("kd", kd, joints),
+        torque_limit_nm=limits,
+        sources=f"the user's MJCF '{path.name}'",
+    )
+
+
+def _only_free_body(model: mujoco.MjModel, path: Path) -> str:
+    free = kinematics.free_bodies(model)
+    if len(free) == 1 and free[0]:
+        return free[0]
+    if not free:
+        bodies = ", ".join(model.body(b).name for b in range(1, model.nbody)) or "none"
+        raise SurefootError(
+            f"No body in '{path}' has a free joint; add <freejoint/> to the robot's trunk. "
+            f"Its bodies are: {bodies}."
+        )
+    raise SurefootError(
+        f"'{path}' has several bodies with a free joint, or one without a name ({', '.join(free)}); "
+        "name the robot's with trunk=..."
+    )
+
+
+def _per_joint(title: str, value: PerJoint, joints: Sequence[str]) -> list[float]:
+    if isinstance(value, int | float):
+        return [float(value)] * len(joints)
+    if isinstance(value, Mapping):
+        if strange := [j for j in value if j not in joints]:
+            raise kinematics.missing(f"joint ({title} names it)", strange, joints)
+        if absent := [j for j in joints if j not in value]:
+            raise SurefootError(f"{title} has no value for: {', '.join(absent)}; add one for each.")
+        return [float(value[j]) for j in joints]
+    return [float(v) for v in value]  # the number of values is checked where the spec is made
+
+
+def _torque_limits(model: mujoco.MjModel, joints: Sequence[str]) -> list[float]:
+    """The smallest limit the file puts on each joint's torque, in either direction."""
+    limits = {j: _joint_limits(model, model.joint(j).id) for j in joints}
+    if unknown_limit := [j for j, found in limits.items() if not found]:
+        raise SurefootError(
+            "The MJCF gives no torque limit for: "
+            + ", ".join(unknown_limit)
+            + "; pass torque_limit_nm=..., or add actuatorfrcrange to the joints "
+            + "or forcerange to their actuators."
+        )
+    return [min(found) for found in limits.values()]
+
+
+def _joint_limits(model: mujoco.MjModel, joint: int) -> list[float]:
+    found = []
+    if model.jnt_actfrclimited[joint]:
+        found.append(float(abs(model.jnt_actfrcrange[joint]).min()))
+    for a in range(model.nu):
+        if (
+            int(model.actuator_trntype[a]) != int(mujoco.mjtTrn.mjTRN_JOINT)
+            or int(model.actuator_trnid[a][0]) != joint
+        ):
+            continue
+        gear = abs(float(model.actuator_gear[a][0]))
+        plain_motor = int(model.actuator_gaintype[a]) == int(mujoco.mjtGain.mjGAIN_FIXED) and int(
+            model.actuator_biastype[a]
+        ) == int(mujoco.mjtBias.mjBIAS_NONE)
+        if model.actuator_forcelimited[a]:
+            found.append(float(abs(model.actuator_forcerange[a]).min()) * gear)
+        elif plain_motor and model.actuator_ctrllimited[a]:  # a motor's control is its torque
+            gain = abs(float(model.actuator_gainprm[a][0]))
+            found.append(float(abs(model.actuator_ctrlrange[a]).min()) * gain * gear)
+    return [limit for limit in found if limit > 0.0]
+
+
+def _robot_alone(spec: mujoco.MjSpec, trunk: str, path: Path) -> list[tuple[str, str]]:
+    """Strip `spec` down to the trunk's subtree; returns its files with their SHA-256."""
+    world = spec.worldbody
+    for group in (spec.keys, spec.sensors, spec.actuators, spec.pairs, spec.tuples):
+        _delete(spec, group)
+    _delete(spec, [body for body in world.bodies if body.name != trunk])
+    for group in (world.geoms, world.sites, world.cameras, world.lights):
+        _delete(spec, group)
+    _delete(spec, spec.hfields)
+
+    body = spec.body(trunk)
+    for placed in (body, *world.frames):
+        placed.pos, placed.quat = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
+    for geom in spec.geoms:
+        if geom.contype or geom.conaffinity:
+            geom.contype, geom.conaffinity = 1, 0
+    for joint in spec.joints:
+        joint.actfrclimited, joint.actfrcrange = mujoco.mjtLimited.mjLIMITED_FALSE, (0.0, 0.0)
+
+    # File names become relative to the XML's folder, so that one folder holds meshes and textures alike.
+    files: dict[str, str] = {}
+    for element, folder in [(m, spec.meshdir) for m in spec.meshes] + [
+        (t, spec.texturedir) for t in spec.textures
+    ]:
+        if element.file:
+            file = PurePosixPath(element.file)
+            element.file = str(PurePosixPath(folder) / (file.name if spec.strippath else file))
+            files[element.file] = hashlib.sha256((path.parent / element.file).read_bytes()).hexdigest()
+    spec.meshdir = spec.texturedir = ""
+    return sorted(files.items())
+
+
+def _delete(spec: mujoco.MjSpec, elements: Sequence[Any]) -> None:
+    for element in list(elements):  # deleting changes the sequence MuJoCo hands out
+        spec.delete(element)

@@ -1,0 +1,22 @@
+"""Tasks: contracts bound to pure functions of the robot's state."""
+
+from surefoot.tasks.registry import task, task_names
+from surefoot.tasks.task import Constants, Ground, Task, TaskState, Term, View, source_digest
+from surefoot.tasks.velocity import TROT, TROT_REWARDS, WALK_REWARDS, reweighted, velocity_task
+
+__all__ = [
+    "TROT",
+    "TROT_REWARDS",
+    "WALK_REWARDS",
+    "Constants",
+    "Ground",
+    "Task",
+    "TaskState",
+    "Term",
+    "View",
+    "reweighted",
+    "source_digest",
+    "task",
+    "task_names",
+    "velocity_task",
+]

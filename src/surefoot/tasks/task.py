@@ -1,0 +1,148 @@
+"""What a task is made of: a contract, and one pure function per observation term, reward term and termination.
+
+Functions take a `View` and return a tensor with one row per environment, in a compilable subset: fixed shapes, masks, no
+`.item()`, no `nonzero`, no branching on data. The contract names them and holds their parameters and weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from surefoot.contract import Plant, Recipe, SurefootError, TaskContract
+from surefoot.engines.protocol import Parameters, RobotState, Rows
+from surefoot.robots import RobotSpec
+from surefoot.terrain import TileId
+
+
+@dataclass
+class TaskState(Rows):
+    """What a task remembers between control steps. Reset by row."""
+
+    age: Tensor  # [N] int64, control steps lived
+    command: Tensor  # [N, 3] vx, vy (m/s), wz (rad/s), body frame
+    action: Tensor  # [N, J] the action just applied, clipped
+    previous_action: Tensor  # [N, J]
+    phase: Tensor  # [N] of the gait clock, in periods
+    contact: Tensor  # [N, F] bool
+    air_time: Tensor  # [N, F] seconds since the foot last touched the ground
+    landed: Tensor  # [N, F] air time ended by a touchdown in this step, else 0
+
+
+@dataclass
+class Ground(Rows):
+    """Heights above the terrain."""
+
+    base: Tensor  # [N] trunk origin above the ground below it
+    feet: Tensor  # [N, F] foot centres above the ground below them
+    scan: Tensor  # [N, K] ground relative to the trunk's height at a grid of points around it; K = 0 on flat tasks
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The robot's fixed figures as tensors."""
+
+    default_pose: Tensor  # [J]
+    joint_low: Tensor  # [J]
+    joint_high: Tensor  # [J]
+    torque_limit: Tensor  # [J]
+    stand_height: float
+    mass_kg: float
+    dt: float  # control period, s
+    dead_zone: float
+    clock_hz: float
+    offsets: Tensor  # [F] gait clock offsets, zeros without a prior
+
+
+@dataclass
+class View:
+    """All that a term may look at."""
+
+    robot: RobotState
+    task: TaskState
+    params: Parameters
+    ground: Ground
+    const: Constants
+
+    @property
+    def moving(self) -> Tensor:
+        """[N] 1 where a motion is commanded, 0 where the command is to stand."""
+        return (self.task.command.abs().amax(1) > self.const.dead_zone).to(torch.float32)
+
+    def take(self, rows: Tensor) -> View:
+        return View(self.robot.take(rows), self.task.take(rows), self.params.take(rows), self.ground.take(rows), self.const)
+
+
+Term = Callable[..., Tensor]
+"""f(view, **params of the contract's term) -> Tensor"""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A contract bound to its functions, its robot and the defaults that it trains with."""
+
+    contract: TaskContract
+    robot: RobotSpec
+    recipe: Recipe
+    plant: Plant
+    """Training plant; its dt follows from the recipe's control rate and decimation."""
+    terms: Mapping[str, Term]
+    """Every function that the contract names, by name."""
+    tiles: tuple[TileId, ...] = ()
+    """Terrain trained on; empty means a plane."""
+    scan: tuple[tuple[float, float], ...] = ()
+    """Points (x, y) in the heading frame at which the critic sees the ground."""
+    until: float = 0.95
+    """`train` stops when two consecutive evaluations on the selection half reach this success, unless told otherwise."""
+    minutes: float = 6.0
+    """`train` stops after this many minutes of training at the latest, unless told otherwise."""
+
+    def __post_init__(self) -> None:
+        c = self.contract
+        named = [t.name for t in (*c.observation, *c.privileged, *c.rewards, *c.terminations)]
+        missing = [n for n in named if n not in self.terms]
+        if missing:
+            raise SurefootError(f"Task '{c.name}' names {', '.join(missing)} without a function; add it to its terms.")
+
+    def constants(self, device: torch.device, dt: float) -> Constants:
+        def tensor(x: tuple[float, ...]) -> Tensor:
+            return torch.tensor(x, dtype=torch.float32, device=device)
+
+        r, prior = self.robot, self.contract.prior
+        return Constants(
+            tensor(r.default_pose), tensor(r.joint_low), tensor(r.joint_high), tensor(r.torque_limit_nm), r.stand_height_m,
+            r.mass_kg, dt, self.contract.command.dead_zone,
+            prior.clock_hz if prior else 0.0, tensor(prior.offsets if prior else (0.0,) * len(r.feet)),
+        )  # fmt: skip
+
+
+def source_digest(terms: Mapping[str, Term]) -> str:
+    """SHA-256 over the source of the functions, in the order of their names."""
+    sha = hashlib.sha256()
+    for name in sorted(terms):
+        try:
+            sha.update(f"{name}\n{inspect.getsource(terms[name])}\n".encode())
+        except (OSError, TypeError) as error:
+            raise SurefootError(f"The source of term '{name}' cannot be read; define it with def in a file.") from error
+    return sha.hexdigest()
+
+
+def advance(task: TaskState, robot: RobotState, const: Constants, action: Tensor) -> TaskState:
+    """The task's memory after a control step in which `action` was applied and `robot` resulted."""
+    contact = robot.foot_force[..., 2] > 1.0  # N: above MuJoCo's contact noise, far below any load-bearing step
+    landed = task.air_time * (contact & ~task.contact)
+    return TaskState(
+        age=task.age + 1,
+        command=task.command,
+        action=action,
+        previous_action=task.action,
+        phase=(task.phase + const.clock_hz * const.dt) % 1.0,
+        contact=contact,
+        air_time=(task.air_time + const.dt) * ~contact,
+        landed=landed,
+    )

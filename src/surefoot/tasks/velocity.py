@@ -1,0 +1,203 @@
+"""Velocity tracking: follow a commanded (vx, vy, wz). Three tasks, each a table of terms with their weights beside them.
+
+`walk-flat`: neither clock nor feed-forward, 45 numbers of proprioception: the construct that other stacks train.
+`trot-flat`: the same, with a gait clock and a scripted lift declared as a prior; learns faster because it is told more.
+`walk-rough`: `walk-flat` over a terrain atlas with a curriculum over levels; the critic sees the ground, the policy does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+
+from surefoot.contract import (
+    FAST_PLANT,
+    ActionSpec,
+    CommandSpec,
+    Factor,
+    ObservationTerm,
+    Prior,
+    Recipe,
+    RewardTerm,
+    Safety,
+    Success,
+    TaskContract,
+    Termination,
+)
+from surefoot.robots import RobotSpec, robot
+from surefoot.tasks import terms as T
+from surefoot.tasks.task import Task, Term, source_digest
+from surefoot.terrain import HELD_OUT, TRAINED, TileId
+
+LEVELS = 10
+TILE_KEYS = 2
+"""Different tiles per terrain class and level."""
+
+
+def observation(joints: int, clock: bool) -> tuple[ObservationTerm, ...]:
+    """Deployable proprioception; noise figures from docs/results.md (uniform half-widths)."""
+    table = (
+        ObservationTerm(name="angular_velocity", size=3, unit="rad/s", noise=0.2, scale=0.25, mirror="pseudovector"),
+        ObservationTerm(name="gravity", size=3, unit="1", noise=0.05, mirror="vector"),
+        ObservationTerm(name="command", size=3, unit="m/s, m/s, rad/s", scale=2.0, mirror="command"),
+        ObservationTerm(name="joint_position", size=joints, unit="rad", noise=0.02, mirror="joints"),
+        ObservationTerm(name="joint_velocity", size=joints, unit="rad/s", noise=1.5, scale=0.05, mirror="joints"),
+        ObservationTerm(name="last_action", size=joints, unit="1", mirror="joints"),
+    )
+    return (*table, ObservationTerm(name="clock", size=2, unit="1", mirror="clock")) if clock else table
+
+
+def privileged(feet: int, scan: int) -> tuple[ObservationTerm, ...]:
+    table = (
+        ObservationTerm(name="linear_velocity", size=3, unit="m/s", scale=2.0, mirror="vector"),
+        ObservationTerm(name="contact", size=feet, unit="1", mirror="feet"),
+        ObservationTerm(name="friction", size=1, unit="1"),
+        ObservationTerm(name="payload", size=1, unit="kg"),
+        ObservationTerm(name="com", size=3, unit="m", scale=20.0, mirror="vector"),
+        ObservationTerm(name="actuation", size=4, unit="1, 1, 1, s"),
+        ObservationTerm(name="height", size=1, unit="m", scale=5.0),
+        ObservationTerm(name="air_time", size=feet, unit="s", scale=2.0, mirror="feet"),
+        ObservationTerm(name="foot_height", size=feet, unit="m", scale=10.0, mirror="feet"),
+    )
+    if not scan:
+        return table
+    return (*table, ObservationTerm(name="height_scan", size=scan, unit="m", scale=5.0, mirror="grid"))
+
+
+def factors(rough: bool) -> tuple[Factor, ...]:
+    """Training randomisation, all of it on by default. A family shares its floor; a robot keeps its body for life."""
+    table = (
+        Factor(name="friction", unit="1", level="family", train=(0.4, 1.2), held_out=(0.4, 1.1), bins=3),
+        Factor(name="payload", unit="kg", level="env", train=(-1.0, 1.0), held_out=(-1.0, 1.0), bins=3),
+        Factor(name="com", unit="m", level="env", train=(-0.02, 0.02), held_out=(0.0, 0.0)),
+        Factor(name="strength", unit="1", level="env", train=(0.9, 1.1), held_out=(1.0, 1.0)),
+        Factor(name="gains", unit="1", level="env", train=(0.9, 1.1), held_out=(1.0, 1.0)),
+        Factor(name="delay", unit="s", level="episode", train=(0.0, 0.02), held_out=(0.0, 0.0)),
+        Factor(name="noise", unit="1", level="episode", train=(0.8, 1.2), held_out=(1.0, 1.0)),
+        Factor(name="push", unit="m/s", level="episode", train=(0.0, 0.8), held_out=(0.5, 1.0)),
+        Factor(name="pose", unit="rad", level="episode", train=(-0.1, 0.1), held_out=(-0.05, 0.05)),
+        Factor(name="velocity", unit="m/s, rad/s", level="episode", train=(-0.3, 0.3), held_out=(0.0, 0.0)),
+        Factor(
+            name="command", unit="1", level="episode", categories=("stand", "axis", "forward", "backward"),
+            shares=(1, 1, 4, 4),
+        ),
+        Factor(name="vx", unit="m/s", level="episode", train=(-1.0, 1.0), held_out=(-1.0, 1.0)),
+        Factor(name="vy", unit="m/s", level="episode", train=(-0.5, 0.5), held_out=(-0.5, 0.5)),
+        Factor(name="wz", unit="rad/s", level="episode", train=(-1.0, 1.0), held_out=(-1.0, 1.0)),
+    )  # fmt: skip
+    if not rough:
+        return table
+    terrain = Factor(
+        name="terrain", unit="1", level="episode", categories=TRAINED, shares=(1,) * len(TRAINED),
+        held_out_categories=HELD_OUT,
+    )  # fmt: skip
+    return (*table, terrain)
+
+
+WALK_REWARDS = (
+    RewardTerm(name="track_linear", weight=1.5, params={"width": 0.25}, doc="exp(-|v error|^2 / width)"),
+    RewardTerm(name="track_yaw", weight=0.75, params={"width": 0.25}, doc="exp(-yaw rate error^2 / width)"),
+    RewardTerm(name="linear_error", weight=-0.5, doc="|v error|: pulls where the exponential is flat"),
+    RewardTerm(name="yaw_error", weight=-0.2),
+    RewardTerm(name="air", weight=0.5, params={"threshold": 0.1, "most": 0.35}, doc="swing time at touchdown"),
+    RewardTerm(name="vertical_velocity", weight=-1.0),
+    RewardTerm(name="roll_pitch_rate", weight=-0.02),
+    RewardTerm(name="tilt", weight=-1.0),
+    RewardTerm(name="torque", weight=-1e-4),
+    RewardTerm(name="action_rate", weight=-0.01),
+    RewardTerm(name="pose", weight=-0.15, params={"hip": 1.0, "thigh": 0.3, "calf": 0.1}),
+    RewardTerm(name="stand_still", weight=-0.1),
+    RewardTerm(name="slip", weight=-0.05),
+    RewardTerm(name="joint_limits", weight=-1.0, params={"margin": 0.05}),
+)
+
+
+def reweighted(table: Sequence[RewardTerm], drop: Sequence[str] = (), **weights: float) -> tuple[RewardTerm, ...]:
+    """The table with some weights changed and some terms left out."""
+    kept = [t for t in table if t.name not in drop]
+    return tuple(t.model_copy(update={"weight": weights.get(t.name, t.weight)}) for t in kept)
+
+
+TROT_REWARDS = (
+    *reweighted(WALK_REWARDS, drop=("air",), linear_error=-0.75, yaw_error=-0.3),
+    RewardTerm(name="gait", weight=1.0, doc="share of feet whose contact follows the clock"),
+    RewardTerm(name="fall", weight=-0.5, event=True, doc="once, when the episode ends in a fall"),
+)
+
+TROT = Prior(clock_hz=2.2, offsets=(0.0, 0.5, 0.5, 0.0), lift_rad=0.3)
+
+SCAN = tuple((x / 10, y / 10) for x in range(-6, 9, 2) for y in range(-4, 5, 2))
+
+
+def functions(module: ModuleType) -> dict[str, Term]:
+    """The public functions of a module, by name."""
+    return {k: f for k, f in vars(module).items() if callable(f) and getattr(f, "__module__", "") == module.__name__ and k[0] != "_"}
+
+
+def velocity_task(
+    name: str,
+    *,
+    robot: RobotSpec,
+    panel: str,
+    rewards: Sequence[RewardTerm] = WALK_REWARDS,
+    recipe: Recipe | None = None,
+    prior: Prior | None = None,
+    rough: bool = False,
+    terms: Mapping[str, Term] | None = None,
+    until: float = 0.95,
+    minutes: float = 6.0,
+) -> Task:
+    """Builds a velocity task; `terms` adds functions of your own (or replaces ours) for the rewards you name."""
+    recipe = recipe or Recipe()
+    scan = SCAN if rough else ()
+    joints, feet = len(robot.joints), len(robot.feet)
+    table = factors(rough)
+    obs, priv = observation(joints, prior is not None), privileged(feet, len(scan))
+    ends = (
+        Termination(name="tilted", params={"gravity_z": -0.6}, doc="trunk tilted by more than 53 degrees"),
+        Termination(name="trunk_contact", doc="the trunk touches the ground"),
+        Termination(name="sunk", params={"height_m": round(0.52 * robot.stand_height_m, 3)}, doc="trunk too low"),
+    )
+    named = {t.name for t in (*obs, *priv, *rewards, *ends)}
+    bound = {k: f for k, f in (functions(T) | dict(terms or {})).items() if k in named}
+    contract = TaskContract(
+        name=name,
+        robot=robot.name,
+        robot_digest=robot.digest,
+        episode_s=20.0,
+        observation=obs,
+        privileged=priv,
+        action=ActionSpec(size=joints, scale_rad=0.3, clip=6.0),
+        command=CommandSpec(),
+        rewards=tuple(rewards),
+        terminations=ends,
+        success=Success(),
+        safety=Safety(),
+        prior=prior,
+        factors=table,
+        stratify=("terrain", "command", "friction") if rough else ("friction", "payload", "command"),
+        terrain_levels=LEVELS if rough else 1,
+        panel=panel,
+        source_digest=source_digest(bound),
+    )
+    plant = FAST_PLANT.model_copy(
+        update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
+    )
+    tiles = tuple(TileId(c, lv, k) for c in TRAINED for lv in range(LEVELS) for k in range(TILE_KEYS)) if rough else ()
+    return Task(contract, robot, recipe, plant, bound, tiles, scan, until, minutes)
+
+
+def walk_flat() -> Task:
+    return velocity_task("walk-flat", robot=robot("go1"), panel="walk-flat-v1")
+
+
+def trot_flat() -> Task:
+    recipe = Recipe(epochs=3, target_kl=0.02)
+    return velocity_task(
+        "trot-flat", robot=robot("go1"), panel="walk-flat-v1", rewards=TROT_REWARDS, recipe=recipe, prior=TROT, minutes=4.0
+    )
+
+
+def walk_rough() -> Task:
+    rewards = reweighted(WALK_REWARDS, vertical_velocity=-0.5, tilt=-0.5)
+    return velocity_task("walk-rough", robot=robot("go1"), panel="walk-rough-v1", rewards=rewards, rough=True, minutes=20.0)

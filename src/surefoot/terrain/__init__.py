@@ -1,0 +1,57 @@
+"""Terrain: periodic tiles by class and level, and the atlas that lays them out for every engine.
+
+`HeightField` (torch) is loaded on first use, so that panels can be made and hashed without torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from surefoot.terrain.atlas import MARGIN_M, Atlas, MujocoHField, mujoco_hfield, on_triangles, wrap
+from surefoot.terrain.tiles import (
+    HELD_OUT,
+    LEVELS,
+    RESOLUTION_M,
+    SAMPLES,
+    SIZE_M,
+    TRAINED,
+    Figure,
+    TerrainClass,
+    TileId,
+    generators,
+    level_table,
+    tile,
+)
+
+if TYPE_CHECKING:
+    from surefoot.terrain.field import HeightField
+
+__all__ = [
+    "HELD_OUT",
+    "LEVELS",
+    "MARGIN_M",
+    "RESOLUTION_M",
+    "SAMPLES",
+    "SIZE_M",
+    "TRAINED",
+    "Atlas",
+    "Figure",
+    "HeightField",
+    "MujocoHField",
+    "TerrainClass",
+    "TileId",
+    "generators",
+    "level_table",
+    "mujoco_hfield",
+    "on_triangles",
+    "tile",
+    "wrap",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "HeightField":
+        from surefoot.terrain.field import HeightField
+
+        return HeightField
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
