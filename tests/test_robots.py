@@ -33,7 +33,7 @@ both = pytest.mark.parametrize("name", sorted(SPECS))
 
 
 def test_masses_are_the_published_totals() -> None:
-    # Unitree's links without the rotors, all links of ANYbotics' URDF; data sheets say 12 and about 50 kg.
+    # Unitree's links without the rotors, all links of ANYbotics' URDF; nominally 12 and about 50 kg.
     assert SPECS["go1"].mass_kg == pytest.approx(5.204 + 4 * (0.591 + 0.92 + 0.135862 + 0.06), abs=1e-4)
     assert SPECS["go1"].mass_kg == pytest.approx(12.0, rel=0.01)
     assert SPECS["anymal"].mass_kg == pytest.approx(52.135, abs=1e-3)
@@ -253,6 +253,16 @@ def users_file(folder: Path, change: Callable[[str], str] = lambda text: text) -
     return path
 
 
+def edit(*replacements: tuple[str, str]) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        for old, new in replacements:
+            assert old in text
+            text = text.replace(old, new)
+        return text
+
+    return change
+
+
 def read(path: Path, **changes: Any) -> RobotSpec:
     arguments: dict[str, Any] = {"feet": FEET, "default_pose": POSE, "kp": 35.0, "kd": 0.5, "trunk": "trunk"}
     return RobotSpec.from_mjcf(path, **(arguments | changes))
@@ -276,6 +286,16 @@ def test_a_users_scene_becomes_the_robot_alone(tmp_path: Path) -> None:
     )
     assert np.allclose(model.body_inertia, original.body_inertia, rtol=1e-5)
     assert np.array_equal(model.geom_contype, original.geom_contype)
+
+
+def test_the_trunk_starts_level_at_the_origin(tmp_path: Path) -> None:
+    placed = 'name="trunk" pos="1 2 3" euler="0 0 3"'
+    framed = users_file(
+        tmp_path, edit(('<body name="trunk"', f'<frame pos="1 0 0" euler="0 1 0"><body {placed}'))
+    )
+    framed.write_text(framed.read_text().replace("</worldbody>", "</frame></worldbody>"))
+    model = read(framed).compile()
+    assert np.array_equal(model.qpos0[:7], (0, 0, 0, 1, 0, 0, 0))
 
 
 def test_a_described_robot_describes_to_itself(tmp_path: Path) -> None:
@@ -438,16 +458,6 @@ def test_bad_arguments_are_named(tmp_path: Path, changes: dict[str, Any], says: 
         read(users_file(tmp_path), **changes)
 
 
-def edit(*replacements: tuple[str, str]) -> Callable[[str], str]:
-    def change(text: str) -> str:
-        for old, new in replacements:
-            assert old in text
-            text = text.replace(old, new)
-        return text
-
-    return change
-
-
 no_free_joint = edit(
     ("<freejoint/>", ""), ('<freejoint name="root"/>', ""), ("<keyframe>", "<!--"), ("</keyframe>", "-->")
 )
@@ -497,6 +507,7 @@ def test_digest_is_stable_and_changes_with_any_figure() -> None:
     }
     digests = {spec.model_copy(update={field: value}).digest for field, value in changes.items()}
     assert len({spec.digest, anymal().digest, *digests}) == len(changes) + 2
+    assert spec.model_copy(update={"sources": "hearsay"}).digest == spec.digest, "prose is no figure"
 
 
 def test_robots_are_found_by_name() -> None:

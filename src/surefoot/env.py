@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Mapping
@@ -78,6 +79,8 @@ class VecEnv:
         self._critic_scale = torch.cat([self._scale, extra])
         self._weights = torch.tensor([t.weight * (1.0 if t.event else self.dt) for t in c.rewards], device=self.device)
         self._events = torch.tensor([float(t.event) for t in c.rewards], device=self.device)
+        # The event term `fall`, where the contract has one: the terms module cannot know the terminations.
+        self._fall = self._weights * torch.tensor([float(n == "fall") for n in self.reward_names], device=self.device)
         self.episode = torch.zeros(n, dtype=torch.int64, device=self.device)
         self.level = torch.zeros(n, dtype=torch.int64, device=self.device)
         self.progress = torch.zeros(n, 2, device=self.device)  # metres walked along the command, metres commanded
@@ -110,8 +113,9 @@ class VecEnv:
             u = torch.from_numpy(self.sampler.seeds.env_uniforms(np.arange(n), Channel.AGE, 1)[:, 0])
             self.state.age = (u.to(self.device) * self.sampler.episode_steps).long()
             self.state.command = self._command()
-        self._robot = self.engine.state()
-        self.obs, self.critic, self.exploration = self._observe(self._view(self._robot), self.script)
+        self._robot = robot = self.engine.state()
+        view = View(robot, self.state, self.parameters, self._ground(robot), self.const)
+        self.obs, self.critic, self.exploration = self._observe(view, self.script)
 
     # ---- stepping
 
@@ -124,28 +128,27 @@ class VecEnv:
         stratum = script.stratum.gather(1, self._segment()[:, None])[:, 0]
         self._push()
         robot = self.engine.step(self._targets(action))
-        failed = robot.failed
+        failed = robot.failed.clone()
         if bool(failed.any()):
             self._keep_failures(failed)
             # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
-            robot.put(failed, self._robot.take(failed))
             robot.put(failed, _resting(robot.take(failed), self.const.default_pose))
         self.state = advance(self.state, robot, self.const, action)
         self._robot = robot
-        view = self._view(robot)
+        view = View(robot, self.state, self.parameters, self._ground(robot), self.const)
         terms, ends = self._rewards_and_ends(view)
         terminated = ends.any(1) | failed
         truncated = (self.state.age >= self.sampler.episode_steps) & ~terminated
-        terms = terms + self._fall(terminated)
+        terms = terms + terminated[:, None] * self._fall
         reward = self._floor(terms)
         reason = torch.where(ends.any(1), ends.to(torch.uint8).argmax(1) + 2, truncated.long())
         reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
         self.returns += terms
         self._track(view)
         # The command seen next is that of the next step's segment; the reward above used the one that was followed.
-        self.state.command = self._command()
-        final = self._view(robot)
-        obs, critic, exploration = self._observe(final, script)
+        self.state = dataclasses.replace(self.state, command=self._command())
+        ahead = dataclasses.replace(view, task=self.state)
+        obs, critic, exploration = self._observe(ahead, script)
         self.obs, self.critic, self.exploration = obs, critic, exploration
         done = terminated | truncated
         if self.auto_reset and bool(done.any()):
@@ -181,22 +184,19 @@ class VecEnv:
     def _command(self) -> Tensor:
         return self.script.commands.gather(1, self._segment()[:, None, None].expand(-1, 1, 3))[:, 0]
 
-    def _view(self, robot: RobotState) -> View:
+    def _ground(self, robot: RobotState) -> Ground:
         feet = robot.foot_position
         if self._field is None:
-            flat = torch.empty(self.num_envs, 0, device=self.device)
-            ground = Ground(robot.position[:, 2], feet[..., 2], flat)
-        else:
-            below = self._field.height(robot.position[:, :2])
-            # Scan points turn with the robot's heading.
-            w, x, y, z = robot.quaternion.unbind(1)
-            yaw = torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-            cos, sin = yaw.cos()[:, None], yaw.sin()[:, None]
-            px, py = self._scan[:, 0], self._scan[:, 1]
-            points = torch.stack([cos * px - sin * py, sin * px + cos * py], 2) + robot.position[:, None, :2]
-            scan = self._field.height(points) - robot.position[:, 2:] + self.const.stand_height
-            ground = Ground(robot.position[:, 2] - below, feet[..., 2] - self._field.height(feet[..., :2]), scan)
-        return View(robot, self.state, self.parameters, ground, self.const)
+            return Ground(robot.position[:, 2], feet[..., 2], feet.new_empty(len(feet), 0))
+        below = self._field.height(robot.position[:, :2])
+        # Scan points turn with the robot's heading.
+        w, x, y, z = robot.quaternion.unbind(1)
+        yaw = torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+        cos, sin = yaw.cos()[:, None], yaw.sin()[:, None]
+        px, py = self._scan[:, 0], self._scan[:, 1]
+        points = torch.stack([cos * px - sin * py, sin * px + cos * py], 2) + robot.position[:, None, :2]
+        scan = self._field.height(points) - robot.position[:, 2:] + self.const.stand_height
+        return Ground(robot.position[:, 2] - below, feet[..., 2] - self._field.height(feet[..., :2]), scan)
 
     def _observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
         """Noisy observation, clean critic observation, exploration normals for the coming step."""
@@ -225,11 +225,6 @@ class VecEnv:
         ends = torch.stack([f[t.name](view, **t.params) for t in c.terminations], 1)
         alive = ~view.robot.failed
         return terms * alive[:, None], ends & alive[:, None]
-
-    def _fall(self, terminated: Tensor) -> Tensor:
-        """The event term `fall`, where the contract has one."""
-        fall = torch.tensor([float(n == "fall") for n in self.reward_names], device=self.device)
-        return terminated[:, None] * (self._weights * fall)
 
     def _floor(self, terms: Tensor) -> Tensor:
         if self.contract.reward_floor is None:
@@ -269,10 +264,10 @@ class VecEnv:
         self.engine.reset(mask, full.start, full.parameters)
         self._count(s)
         # Only the rows that were reset are observed again.
-        robot = self.engine.state()
-        self._robot = robot
-        view = self._view(robot).take(rows)
-        obs, critic, exploration = self._observe(view, self.script.take(rows))
+        robot = self.engine.state(rows)
+        self._robot.put(rows, robot)
+        view = View(robot, self.state.take(rows), s.parameters, self._ground(robot), self.const)
+        obs, critic, exploration = self._observe(view, s.script)
         self.obs[rows], self.critic[rows], self.exploration[rows] = obs, critic, exploration
 
     def _curriculum(self, rows: Tensor) -> None:

@@ -163,22 +163,19 @@ class TrainSampler:
         unit = np.clip(c.command.gain * (2 * u[..., :3] - 1), -1, 1)
         low = np.array([c.factor(n).train[0] for n in ("vx", "vy", "wz")])
         high = np.array([c.factor(n).train[1] for n in ("vx", "vy", "wz")])
-        modes = c.factor("command").categories
-        stratum = np.zeros(u.shape[:2], np.int64)
-        names = self._strata.names
-        fixed = {n: self._cell(n, env, episode) for n in names if n != "command"}
-        for s in range(u.shape[1]):
-            if "command" in names:
-                mode = self._cell("command", env, episode, s)
-            else:  # deal modes all the same, in their shares
-                deck = np.asarray(c.factor("command").deck)
-                mode = deck[(env + 7 * episode + 3 * s) % len(deck)]
-            label = np.asarray(modes)[mode]
-            vx = np.abs(unit[:, s, 0])
-            unit[:, s, 0] = np.where(label == "forward", vx, np.where(label == "backward", -vx, unit[:, s, 0]))
-            axis = np.eye(3)[np.minimum((3 * u[:, s, 3]).astype(int), 2)]
-            unit[:, s] *= np.where((label == "axis")[:, None], axis, np.where((label == "stand")[:, None], 0.0, 1.0))
-            stratum[:, s] = self._strata.join({**fixed, "command": mode} if "command" in names else fixed)
+        names, factor = self._strata.names, c.factor("command")
+        if "command" in names:
+            mode = np.stack([self._cell("command", env, episode, k) for k in range(u.shape[1])], 1)
+        else:  # deal modes all the same, in their shares
+            deck = np.asarray(factor.deck)
+            mode = deck[((env + 7 * episode)[:, None] + 3 * np.arange(u.shape[1])) % len(deck)]
+        stand, axis, forward, backward = (mode == factor.categories.index(k) for k in ("stand", "axis", "forward", "backward"))
+        vx = np.abs(unit[..., 0])
+        unit[..., 0] = np.where(forward, vx, np.where(backward, -vx, unit[..., 0]))
+        only = np.eye(3)[np.minimum((3 * u[..., 3]).astype(int), 2)]
+        unit *= np.where(axis[..., None], only, np.where(stand[..., None], 0.0, 1.0))
+        cells = {n: np.broadcast_to(self._cell(n, env, episode)[:, None], mode.shape) for n in names if n != "command"}
+        stratum = self._strata.join({**cells, "command": mode} if "command" in names else cells)
         commands = (low + high) / 2 + unit * (high - low) / 2
         tile = np.zeros(len(env), np.int64)
         if self._atlas is not None:

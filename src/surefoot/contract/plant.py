@@ -14,6 +14,8 @@ class Plant(Frozen):
     decimation: int
     """Physics steps per control step."""
     cone: Literal["pyramidal", "elliptic"]
+    impratio: float
+    """Frictional to normal constraint impedance; feet creep at 1 and hold at 10."""
     iterations: int
     """Most Newton iterations of the contact solver."""
     ls_iterations: int
@@ -27,11 +29,13 @@ class Plant(Frozen):
 
 
 EVALUATION_PLANT = Plant(
-    dt_s=0.005, decimation=4, cone="elliptic", iterations=50, ls_iterations=50, tolerance=1e-8, joint_dry_friction=True
+    dt_s=0.005, decimation=4, cone="elliptic", impratio=10.0, iterations=50, ls_iterations=50, tolerance=1e-8,
+    joint_dry_friction=True,
 )
 """Native MuJoCo, converged: Newton stops by its tolerance, not by its iteration limit."""
 
 FAST_PLANT = Plant(
-    dt_s=0.01, decimation=2, cone="pyramidal", iterations=4, ls_iterations=8, tolerance=1e-8, joint_dry_friction=False
+    dt_s=0.01, decimation=2, cone="pyramidal", impratio=1.0, iterations=4, ls_iterations=8, tolerance=1e-8,
+    joint_dry_friction=False,
 )
 """About three times cheaper than the evaluation plant; policies trained on it transfer (docs/results.md)."""

@@ -112,8 +112,9 @@ class Engine(Protocol):
         The returned tensors are valid until the next call.
         """
 
-    def state(self) -> RobotState:
-        """The current state; rows that were just reset show their starting state with zero torque."""
+    def state(self, rows: Tensor | None = None) -> RobotState:
+        """The current state, of the environments numbered in `rows` or of all; environments that were just reset show
+        their starting state with zero torque."""
 
     def push(self, mask: Tensor, velocity: Tensor) -> None:
         """Adds `velocity` [N, 2] (world xy, m/s) to the base of the environments in `mask`."""

@@ -20,21 +20,20 @@ FOOT_RADIUS = 0.03  # m
 TORQUE_LIMIT_NM = 80.0
 
 # The URDF sets the drives' losses to zero and says nothing of their inertia.
-ARMATURE = 0.1  # kg m^2, the ANYmal example of ETH's PACE (leggedrobotics/pace-sim2real); in no data sheet
+ARMATURE = 0.1  # kg m^2, set in ETH's PACE example (pace-sim2real, simulated ANYmal D); not a measurement
 DAMPING = 1.0  # N m s/rad, MuJoCo Menagerie's anybotics_anymal_c
-FRICTION_LOSS = 0.1  # N m, chosen: small beside 80 N m
+FRICTION_LOSS = 0.1  # N m, Menagerie
 
 # Pose and kd are those of legged_gym's ANYmal C (anymal_c_rough_config.py), knees inwards; kp is Menagerie's.
-# A foot stands 0.2 m outside its HAA axis, so only friction keeps the legs from splaying: the weight's torque,
-# which grows as they splay (128 N at 0.5 m), eats most of legged_gym's 80 N m/rad and two thirds of 100.
+# A foot stands 0.2 m outside its HAA axis, so only friction keeps the legs from splaying: the weight's torque
+# grows as they splay (128 N at 0.5 m) and eats most of legged_gym's 80 N m/rad, two thirds of 100.
 FORE_POSE, HIND_POSE = (0.0, 0.4, -0.8), (0.0, -0.4, 0.8)  # rad
 KP, KD = 100.0, 2.0  # N m/rad and N m s/rad
 
 SOURCES = (
-    "ANYbotics anymal_c_simple_description: masses, inertias, lengths, joint ranges, torque limit, "
-    "foot radius; "
-    "legged_gym ANYmal C: default pose, kd; MuJoCo Menagerie anybotics_anymal_c: kp, joint damping; "
-    "pace-sim2real: armature; dry friction chosen; made left-right symmetric."
+    "ANYbotics anymal_c_simple_description: masses, inertias, lengths, joint ranges, torque limit, foot "
+    "radius; legged_gym ANYmal C: default pose, kd; MuJoCo Menagerie anybotics_anymal_c: kp, joint damping, "
+    "dry friction; pace-sim2real: armature; made left-right symmetric."
 )
 
 

@@ -5,7 +5,7 @@ centres of mass, inertias, link lengths, joint ranges, torque limits, collision 
 otherwise. Two departures, both deliberate:
 
 - The twelve rotor links (0.089 kg each) are left out. With them the links add up to 13.1 kg, without them to
-  12.03 kg; Unitree's data sheet says 12 kg. What the rotors do to the motion, their reflected inertia, is the
+  12.03 kg; nominally it has 12 kg. What the rotors do to the motion, their reflected inertia, is the
   joints' armature.
 - Whatever would make left and right differ (the trunk's centre of mass 2 mm to the left, calves not mirrored:
   at most 1.4 mm) is set to zero, so that the mirror image of a motion is a motion of the same robot.
@@ -24,8 +24,8 @@ LINK = 0.213  # m, thigh and calf alike
 FOOT_RADIUS = 0.023  # m, MuJoCo Menagerie's unitree_go1 (Unitree's simplified collision sphere has 0.020)
 
 # Damping and dry friction are the least certain figures of any such model: Unitree's URDF gave 0.01 and 0.2
-# in its first version and 0 and 0 in the current one, Menagerie gives 1 to 2 (it stands for the motor's
-# damping gain there) and 0.2.
+# in an earlier version and gives 0 and 0 now, Menagerie gives 1 to 2 (its actuators have no damping gain)
+# and 0.2.
 ARMATURE = 0.01  # kg m^2, Menagerie
 DAMPING = 0.1  # N m s/rad, chosen between those
 FRICTION_LOSS = 0.1  # N m, chosen between those

@@ -1,11 +1,11 @@
 """A user's own MJCF, reduced to the robot alone.
 
 Stripped: everything in the world that is not the trunk's subtree (floor, scenery, other bodies, lights,
-cameras), all actuators, sensors, keyframes, contact pairs, tuples and height fields, and the joints' own
-actuator force limits (they become `torque_limit_nm`). Kept: the robot's bodies, joints (with their damping,
-armature and friction), geoms, meshes, tendons, equalities and contact excludes. Changed: the trunk starts at
-the origin, and geoms that collide get contype=1 conaffinity=0, so a robot that collided with itself no longer
-does.
+cameras), all actuators, sensors, keyframes, contact pairs, tuples, skins and height fields, and the joints'
+own actuator force limits (they become `torque_limit_nm`). Kept: the robot's bodies, joints (with their
+damping, armature and friction), geoms, meshes, tendons, equalities, contact excludes and <option>, which an
+engine overrides. Changed: the trunk starts at the origin, and geoms that collide get contype=1 conaffinity=0,
+so a robot that collided with itself no longer does.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _joint_limits(model: mujoco.MjModel, joint: int) -> list[float]:
 def _robot_alone(spec: mujoco.MjSpec, trunk: str, path: Path) -> list[tuple[str, str]]:
     """Strip `spec` down to the trunk's subtree; returns its files with their SHA-256."""
     world = spec.worldbody
-    for group in (spec.keys, spec.sensors, spec.actuators, spec.pairs, spec.tuples):
+    for group in (spec.keys, spec.sensors, spec.actuators, spec.pairs, spec.tuples, spec.skins):
         _delete(spec, group)
     _delete(spec, [body for body in world.bodies if body.name != trunk])
     for group in (world.geoms, world.sites, world.cameras, world.lights):
@@ -150,6 +150,7 @@ def _robot_alone(spec: mujoco.MjSpec, trunk: str, path: Path) -> list[tuple[str,
     body = spec.body(trunk)
     for placed in (body, *world.frames):
         placed.pos, placed.quat = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
+        placed.alt.type = mujoco.mjtOrientation.mjORIENTATION_QUAT  # else euler=... would win over quat
     for geom in spec.geoms:
         if geom.contype or geom.conaffinity:
             geom.contype, geom.conaffinity = 1, 0
@@ -158,13 +159,19 @@ def _robot_alone(spec: mujoco.MjSpec, trunk: str, path: Path) -> list[tuple[str,
 
     # File names become relative to the XML's folder, so that one folder holds meshes and textures alike.
     files: dict[str, str] = {}
-    for element, folder in [(m, spec.meshdir) for m in spec.meshes] + [
-        (t, spec.texturedir) for t in spec.textures
-    ]:
-        if element.file:
-            file = PurePosixPath(element.file)
-            element.file = str(PurePosixPath(folder) / (file.name if spec.strippath else file))
-            files[element.file] = hashlib.sha256((path.parent / element.file).read_bytes()).hexdigest()
+
+    def moved(file: str, folder: str) -> str:
+        if not file:
+            return ""
+        name = str(PurePosixPath(folder) / (PurePosixPath(file).name if spec.strippath else file))
+        files[name] = hashlib.sha256((path.parent / name).read_bytes()).hexdigest()
+        return name
+
+    for mesh in spec.meshes:
+        mesh.file = moved(mesh.file, spec.meshdir)
+    for texture in spec.textures:
+        texture.file = moved(texture.file, spec.texturedir)
+        texture.cubefiles = [moved(file, spec.texturedir) for file in texture.cubefiles]
     spec.meshdir = spec.texturedir = ""
     return sorted(files.items())
 

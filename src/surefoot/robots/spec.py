@@ -28,8 +28,8 @@ class RobotSpec(BaseModel):
     engine: it must set the friction of foot and floor, or give the floor geom the higher priority, because
     MuJoCo takes the larger friction of the two.
 
-    Tuples per joint follow `joints`; for the built-in robots that is hip, thigh, calf of the legs FR, FL, RR,
-    RL.
+    Tuples per joint follow `joints`; built-in robots have hip, thigh, calf of the legs FR, FL, RR, RL. The
+    trunk's x axis points forward, y left, z up.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,7 +62,7 @@ class RobotSpec(BaseModel):
     joint_mirror_sign: tuple[float, ...] | None
     foot_mirror: tuple[int, ...] | None
     sources: str
-    """Where the figures come from."""
+    """Where the figures come from. Prose, not part of the digest."""
 
     @classmethod
     def describe(
@@ -176,8 +176,11 @@ class RobotSpec(BaseModel):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over every figure. The folder the meshes lie in does not count, their contents do."""
-        return digests.digest(self.model_dump(mode="json", exclude={"assets_dir"}))
+        """SHA-256 over every figure. Where the meshes lie and what `sources` says of them does not count.
+
+        The MJCF counts as text: a MuJoCo that writes XML differently may give a user's file another digest.
+        """
+        return digests.digest(self.model_dump(mode="json", exclude={"assets_dir", "sources"}))
 
     def mjspec(self) -> mujoco.MjSpec:
         """A fresh editable model of the robot alone, where an engine adds floor and actuators."""

@@ -1,0 +1,1 @@
+"""Surefoot trains legged robots in thousands of parallel environments, and every run proves what it learned."""

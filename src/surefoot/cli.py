@@ -1,0 +1,225 @@
+"""The command line: surefoot plan | train | evaluate | tasks | panel."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+# Before torch is imported: threads that wait for work must sleep, not spin. Physics threads and torch's take turns on the
+# same cores, and spinning ones cost 5x on a busy machine (measured).
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import tyro
+from rich.console import Console
+from tyro.conf import OmitArgPrefixes, Positional
+
+from surefoot.contract import SurefootError
+
+INTERRUPTED = {"SIGINT": 130, "SIGTERM": 143}
+
+
+@dataclass(frozen=True)
+class RecipeOptions:
+    """What may be changed about a task's recipe; unset options keep the task's own values."""
+
+    envs: int | None = None
+    """Environments stepped together (N)."""
+    horizon: int | None = None
+    """Control steps per environment and update (T)."""
+    minibatches: int | None = None
+    """Minibatches per epoch; must divide T x N."""
+    epochs: int | None = None
+    """Passes over each rollout block (sample reuse)."""
+    control_hz: float | None = None
+    """Control rate, Hz: how often the policy acts."""
+    families: int | None = None
+    """Training seed families; must divide the number of environments."""
+    eval_families: int | None = None
+    """Seed families of the held-out panel to use (even; default all of them)."""
+    evaluate_every: int | None = None
+    """Updates between evaluations on the panel's selection half."""
+    seed: int = 1
+    """Root seed, 0 to 4294967295: every random draw of the run follows from it."""
+    device: str = "cpu"
+    """Where the learner runs: cpu or cuda."""
+    engine: str = "mujoco"
+    """Simulator to train on: mujoco (native, CPU threads)."""
+
+    def overrides(self) -> dict[str, Any]:
+        names = ("envs", "horizon", "minibatches", "epochs", "control_hz", "families", "eval_families", "evaluate_every")
+        return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
+
+
+@dataclass(frozen=True)
+class PlanCommand:
+    """Print what a run would do, before it does: contract, recipe, accounting, seeds, strata. Writes nothing."""
+
+    task: Positional[str]
+    """Task name (see `surefoot tasks`) or package.module:name of your own."""
+    options: OmitArgPrefixes[RecipeOptions] = RecipeOptions()
+    json: bool = False
+    """Print one JSON object instead of tables."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.plan import make_plan
+        from surefoot.tables import print_plan
+
+        o = self.options
+        plan = make_plan(self.task, overrides=o.overrides(), seed=o.seed, engine=o.engine, device=o.device)
+        if self.json:
+            print(json.dumps(plan.as_json(), indent=2))
+        else:
+            print_plan(console, plan)
+        return 0
+
+
+@dataclass(frozen=True)
+class TrainCommand:
+    """Train a task, evaluate it on the held-out panel while it learns and at the end, and record everything.
+
+    Stops at the first limit reached. Without --updates, --minutes or --until the task's own limits apply: two consecutive
+    evaluations at 95% success on the selection half, or the task's minutes (walk-flat 6, trot-flat 4, walk-rough 20).
+    """
+
+    task: Positional[str] = ""
+    """Task name (see `surefoot tasks`) or package.module:name of your own. Not needed with --resume."""
+    options: OmitArgPrefixes[RecipeOptions] = RecipeOptions()
+    updates: int | None = None
+    """Stop after this many updates in all (resumed ones included)."""
+    minutes: float | None = None
+    """Stop after this many minutes of training; evaluation time does not count."""
+    until: float | None = None
+    """Stop when two consecutive evaluations on the selection half reach this success, e.g. 0.95."""
+    out: str | None = None
+    """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
+    resume: str | None = None
+    """Continue this run folder from its latest checkpoint, exactly."""
+    tracker: Literal["tensorboard", "wandb", "none"] = "tensorboard"
+    """Export ledger rows to a dashboard; wandb is an optional extra and honours WANDB_MODE=offline."""
+    quiet: bool = False
+    """Do not print the contract and the recipe first."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.commands import resume_run, start_run
+
+        if self.resume is not None:
+            if self.task or self.out or self.options != RecipeOptions():
+                raise SurefootError("--resume continues a run as it was planned; give only limits (--updates, --minutes, --until) with it.")
+            return resume_run(console, self.resume, self.updates, self.minutes, self.until, self.tracker)
+        if not self.task:
+            raise SurefootError("Say what to train, e.g. `surefoot train walk-flat`; `surefoot tasks` lists what there is.")
+        o = self.options
+        return start_run(
+            console, self.task, o.overrides(), o.seed, o.engine, o.device, self.updates, self.minutes, self.until, self.out,
+            self.tracker, self.quiet,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EvaluateCommand:
+    """Evaluate a run's policy on a held-out panel: one pass, deterministic actions, every episode a row on disk."""
+
+    run_folder: Positional[str]
+    """Run folder, as `surefoot train` printed it."""
+    panel: str | None = None
+    """Panel name or file (default: the task's)."""
+    half: Literal["confirmation", "selection", "all"] = "confirmation"
+    """Which half: the one that confirms, the one that training looked at, or both."""
+    engine: str = "mujoco"
+    """Simulator to evaluate on."""
+    checkpoint: str = "best"
+    """best, latest, or a checkpoint file of this run."""
+    json: bool = False
+    """Print the summary as one JSON object."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.commands import evaluate_run
+
+        summary = evaluate_run(console, self.run_folder, self.panel, self.half, self.engine, self.checkpoint, quiet=self.json)
+        if self.json:
+            print(json.dumps(summary.model_dump(mode="json"), indent=2))
+        return 0
+
+
+@dataclass(frozen=True)
+class TasksCommand:
+    """List the tasks that can be trained, built in and from installed packages."""
+
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.tables import print_tasks
+
+        print_tasks(console, self.json)
+        return 0
+
+
+@dataclass(frozen=True)
+class PanelMakeCommand:
+    """Regenerate a shipped panel, bit for bit, into a file."""
+
+    name: Positional[str]
+    """Panel name, e.g. walk-flat-v1."""
+    out: str | None = None
+    """File to write (default: <name>.json here). An existing file is only replaced if it is the same panel."""
+
+    def run(self, console: Console) -> int:
+        from pathlib import Path
+
+        from surefoot.artifacts import atomic_write
+        from surefoot.contract import dump_panel, make_panel
+
+        panel = make_panel(self.name)
+        path, text = Path(self.out or f"{self.name}.json"), dump_panel(panel).encode()
+        if path.exists() and path.read_bytes() != text:
+            raise SurefootError(f"{path} exists and is another file; choose another --out.")
+        atomic_write(path, text)
+        console.print(f"{path}: {len(panel.scenarios)} scenarios, digest {panel.digest[:12]}", highlight=False)
+        return 0
+
+
+@dataclass(frozen=True)
+class PanelShowCommand:
+    """Describe a panel: its scenarios, families, halves and digest."""
+
+    name: Positional[str] = ""
+    """Panel name or file; without one, all shipped panels are listed."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.tables import print_panels
+
+        print_panels(console, self.name, self.json)
+        return 0
+
+
+Commands = (
+    Annotated[PlanCommand, tyro.conf.subcommand("plan")]
+    | Annotated[TrainCommand, tyro.conf.subcommand("train")]
+    | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
+    | Annotated[TasksCommand, tyro.conf.subcommand("tasks")]
+    | Annotated[
+        Annotated[PanelShowCommand, tyro.conf.subcommand("show")] | Annotated[PanelMakeCommand, tyro.conf.subcommand("make")],
+        tyro.conf.subcommand("panel"),
+    ]
+)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Errors a user can cause are one sentence on stderr and exit code 2."""
+    console = Console()
+    try:
+        command: Any = tyro.cli(Commands, prog="surefoot", description=__doc__, args=arguments)  # type: ignore[call-overload]
+        code = command.run(console)
+    except SurefootError as error:
+        Console(stderr=True).print(f"[red]surefoot:[/red] {error}", highlight=False, soft_wrap=True, markup=True)
+        code = 2
+    except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
+        code = 0
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    sys.exit(code)

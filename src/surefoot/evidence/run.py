@@ -1,0 +1,183 @@
+"""A run on disk: run.json, ledger.jsonl, episodes/, checkpoints/, panels/. Readable after a crash at any moment."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import ValidationError
+from torch import Tensor
+
+from surefoot.artifacts import (
+    JsonLines,
+    check_folder,
+    clean_temporaries,
+    new_folder,
+    read_json,
+    save_npz,
+    write_json,
+    write_table,
+)
+from surefoot.contract import Accounting, Disjointness, Plant, Recipe, SeedPlan, SurefootError, TaskContract
+from surefoot.contract.model import Frozen
+from surefoot.evidence.evaluate import PanelResult
+from surefoot.evidence.summary import PanelSummary
+from surefoot.learners import checkpoint
+
+EPISODES_VERSION = 1
+PANEL_ROWS_VERSION = 1
+
+
+class RunRecord(Frozen):
+    """run.json: what was frozen before the run, and what came out of it."""
+
+    schema_version: int = 1
+    id: str
+    created: str
+    status: Literal["running", "interrupted", "finished"]
+    task: str
+    contract: TaskContract
+    contract_digest: str
+    recipe: Recipe
+    accounting: Accounting
+    seeds: SeedPlan
+    seed_set: dict[str, str]
+    """Family -> 64-bit key of its first environment's first episode; with `seeds` it names every draw of the run."""
+    panel: str
+    panel_digest: str
+    panel_seeds: SeedPlan
+    disjointness: Disjointness
+    strata: tuple[str, ...]
+    training_plant: Plant
+    evaluation_plant: Plant
+    construct_id: str
+    training_id: str
+    engine: str
+    learner: str
+    device: str
+    versions: dict[str, str]
+    figures: dict[str, float | int | None] = {}
+    confirmation: PanelSummary | None = None
+
+
+def versions() -> dict[str, str]:
+    names = ("surefoot", "torch", "mujoco", "numpy", "gymnasium", "pydantic")
+    return {n: version(n) for n in names} | {"python": platform.python_version(), "platform": platform.platform()}
+
+
+class RunFolder:
+    """The files of one run. Opening repairs what a killed process left half-written."""
+
+    def __init__(self, path: str | Path, record: RunRecord) -> None:
+        self.path, self.record = Path(path), record
+        self.ledger = JsonLines(self.path / "ledger.jsonl", sync_every=25)
+        self._columns: list[Mapping[str, np.ndarray]] = []
+
+    # ---- opening
+
+    @classmethod
+    def create(cls, path: str | Path, record: RunRecord, need_bytes: int) -> RunFolder:
+        folder = Path(path)
+        if folder.exists():
+            raise SurefootError(f"{folder} already exists; choose another --out, or continue it with --resume {folder}.")
+        check_folder(folder.parent, need_bytes)
+        new_folder(folder)
+        for sub in ("checkpoints", "episodes", "panels"):
+            (folder / sub).mkdir()
+        run = cls(folder, record)
+        run.write_record()
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        folder = Path(path)
+        if not folder.is_dir():
+            raise SurefootError(f"There is no run folder {folder}; give the path that `surefoot train` printed.")
+        if not (folder / "run.json").is_file():
+            raise SurefootError(f"{folder} is not a run folder: it has no run.json; give the path that `surefoot train` printed.")
+        return cls(folder, read_json(folder / "run.json", RunRecord))
+
+    def rewind(self, update: int) -> None:
+        """Drops what was recorded after `update`: the resumed run records it again, the same."""
+        clean_temporaries(self.path)
+        for sub in ("checkpoints", "episodes"):
+            clean_temporaries(self.path / sub)
+        self.ledger.keep(lambda row: int(row["update"]) <= update)
+        for part in sorted((self.path / "episodes").glob("*.parquet")):
+            if int(part.stem) > update:
+                part.unlink()
+
+    # ---- writing
+
+    def write_record(self, **changes: Any) -> None:
+        try:
+            self.record = RunRecord.model_validate(self.record.model_copy(update=changes).model_dump())
+        except ValidationError as error:
+            raise AssertionError(error) from error
+        write_json(self.path / "run.json", self.record)
+
+    def add_episodes(self, ended: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
+        self._columns += [{**e, "update": np.full(len(e["steps"]), update)} for e in ended]
+
+    def flush_episodes(self, update: int) -> None:
+        """Writes the episodes since the last flush as one part of the episode table."""
+        if not self._columns:
+            return
+        columns = {k: np.concatenate([c[k] for c in self._columns]) for k in self._columns[0]}
+        write_table(self.path / "episodes" / f"{update:08d}.parquet", columns, EPISODES_VERSION, {"run": self.record.id})
+        self._columns = []
+
+    def save_checkpoint(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], *, best: bool) -> None:
+        update = int(meta["update"])
+        self.flush_episodes(update)
+        self.ledger.sync()
+        checkpoint.save(self.checkpoint_path("latest"), tensors, meta)
+        if best:
+            checkpoint.save(self.checkpoint_path("best"), tensors, meta)
+
+    def save_failures(self, failures: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
+        for k, rows in enumerate(failures):
+            (self.path / "failures").mkdir(exist_ok=True)
+            save_npz(self.path / "failures" / f"{update:08d}-{k}.npz", **rows)
+
+    def save_panel(self, where: str, summary: PanelSummary, result: PanelResult) -> Path:
+        folder = self.path / "panels" / summary.panel / where
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "traces").mkdir(exist_ok=True)
+        for episode, frames in result.traces.items():
+            save_npz(folder / "traces" / f"{episode:05d}.npz", **frames)
+        write_table(folder / "episodes.parquet", result.rows, PANEL_ROWS_VERSION, {"construct_id": summary.construct_id})
+        write_json(folder / "summary.json", summary)
+        return folder
+
+    # ---- reading
+
+    def checkpoint_path(self, name: str) -> Path:
+        return self.path / "checkpoints" / f"{name}.safetensors"
+
+    def load_checkpoint(self, name: str) -> checkpoint.Checkpoint:
+        """A checkpoint of this run ('best', 'latest') or a file; refused when it belongs to another contract."""
+        path = self.checkpoint_path(name) if name in ("best", "latest") else Path(name)
+        found = checkpoint.load(path)
+        theirs = found.meta.get("contract_digest")
+        if theirs != self.record.contract_digest:
+            raise SurefootError(
+                f"{path} was trained under another contract ({str(theirs)[:12]}, this run's is "
+                f"{self.record.contract_digest[:12]}); use a checkpoint of {self.path}."
+            )
+        return found
+
+
+def run_name(task: str, training_id: str, seed: int) -> str:
+    """<task>-<date>-<time>-<short id>; a task given as module:name keeps its last part."""
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return f"{task.split(':')[-1].split('.')[-1]}-{now}-{training_id[:6]}s{seed}"
+
+
+def timestamp() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,259 @@
+"""Training: the one place where environment, learner, ledger, evaluation and checkpoints meet."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from surefoot.contract import SurefootError
+from surefoot.display import Display
+from surefoot.env import VecEnv
+from surefoot.evidence import (
+    PanelEvaluator,
+    PanelSummary,
+    RunFolder,
+    RunRecord,
+    ledger_row,
+    run_name,
+    summarise,
+    timestamp,
+    versions,
+)
+from surefoot.learners import Ppo, symmetry
+from surefoot.plan import Plan
+from surefoot.policy import PolicyBundle, PolicyCard, policy_card
+from surefoot.rollout import RolloutBlock, collect
+from surefoot.scenarios import TrainSampler
+from surefoot.trackers import Tracker
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop, whichever comes first. At least one is set."""
+
+    updates: int | None = None
+    minutes: float | None = None
+    """Of training; evaluation does not count."""
+    until: float | None = None
+    """Success that two consecutive evaluations on the selection half must reach."""
+
+    def __post_init__(self) -> None:
+        if self.updates is not None and self.updates < 1:
+            raise SurefootError(f"--updates is {self.updates}; use 1 or more.")
+        if self.minutes is not None and not self.minutes > 0:
+            raise SurefootError(f"--minutes is {self.minutes:g}; use a positive number.")
+        if self.until is not None and not 0 < self.until <= 1:
+            raise SurefootError(f"--until is {self.until:g}; use a success rate above 0 and up to 1, e.g. 0.95.")
+
+
+@dataclass
+class Progress:
+    """Where a run stands; all of it comes back on resume."""
+
+    update: int = 0
+    train_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    successes: list[float] = field(default_factory=list)
+    """Of every evaluation on the selection half so far."""
+    best: float = -1.0
+    best_update: int = 0
+
+
+class Trainer:
+    """One run: built from a plan (anew) or from a run folder (resumed)."""
+
+    def __init__(self, plan: Plan, run: RunFolder, resume: bool = False) -> None:
+        self.plan, self.run, self.progress = plan, run, Progress()
+        recipe, contract = plan.recipe, plan.task.contract
+        device = torch.device(plan.device)
+        atlas = plan.atlas()
+        sampler = TrainSampler(contract, plan.task.robot, plan.seeds, recipe.control_hz, atlas, device)
+        self.env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
+        mirror = symmetry(contract, plan.task.robot, plan.task.scan, device)
+        self.learner = Ppo(contract, recipe, mirror, plan.seeds, device)
+        self.block = RolloutBlock.empty(
+            recipe.horizon, recipe.envs, contract.observation_size, contract.critic_size, contract.action.size,
+            len(contract.rewards), device,
+        )  # fmt: skip
+        self.selection = PanelEvaluator(plan.task, plan.panel, "selection", recipe.control_hz)
+        self.stopped: signal.Signals | None = None
+        if resume:
+            self._resume()
+        else:
+            self._checkpoint(best=True)
+
+    def train(self, limits: Limits, display: Display, tracker: Tracker) -> None:
+        """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal."""
+        recipe, p = self.plan.recipe, self.progress
+        with self._signals():
+            while not self._finished(limits):
+                begun, physics, task = time.perf_counter(), self.env.engine.seconds, self.env.seconds
+                inference = collect(self.env, self.learner, self.block, recipe.gamma, recipe.lam)
+                learning = time.perf_counter()
+                metrics = self.learner.update(self.block)
+                ended = time.perf_counter()
+                p.update += 1
+                p.train_seconds += ended - begun
+                seconds = {
+                    "physics": self.env.engine.seconds - physics, "task": self.env.seconds - task,
+                    "inference": inference, "learning": ended - learning, "evaluation": 0.0,
+                }  # fmt: skip
+                row = self._row(metrics, seconds)
+                best = False
+                if p.update % recipe.evaluate_every == 0:
+                    best = self._evaluate(row)
+                self.run.ledger.append(row)
+                if best or p.update % recipe.checkpoint_every == 0:
+                    self._checkpoint(best)
+                tracker.log(row)
+                display.show(row, p.successes)
+        self._checkpoint(best=False)
+        self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
+
+    def _finished(self, limits: Limits) -> bool:
+        p = self.progress
+        if self.stopped or (limits.updates is not None and p.update >= limits.updates):
+            return True
+        if limits.minutes is not None and p.train_seconds >= 60 * limits.minutes:
+            return True
+        return limits.until is not None and len(p.successes) > 1 and min(p.successes[-2:]) >= limits.until
+
+    def _row(self, metrics: Any, seconds: dict[str, float]) -> dict[str, Any]:
+        plan, p, env = self.plan, self.progress, self.env
+        ended = env.take_ended()
+        self.run.add_episodes(ended, p.update)
+        self.run.save_failures(env.failures, p.update)
+        env.failures = []
+        return ledger_row(
+            self.block, metrics, update=p.update, reward_names=env.reward_names, reasons=env.reasons,
+            action_clip=plan.task.contract.action.clip, families=plan.recipe.families, strata=plan.accounting.strata,
+            resets=env.take_reset_counts(), ended=ended, seconds=seconds, train_seconds=p.train_seconds,
+            wall_seconds=p.train_seconds + p.evaluation_seconds, control_hz=plan.recipe.control_hz,
+            epochs=plan.recipe.epochs, gradient_steps=plan.accounting.gradient_steps,
+        )  # fmt: skip
+
+    # ---- evaluation
+
+    def policy(self) -> PolicyBundle:
+        return PolicyBundle(self._card(), self.learner.policy_tensors())
+
+    def _card(self) -> PolicyCard:
+        r = self.plan.recipe
+        return policy_card(self.plan.task.contract, self.plan.task.robot, r.control_hz, r.hidden, r.normalise)
+
+    def _evaluate(self, row: dict[str, Any]) -> bool:
+        """Scores the current policy on the selection half, into the ledger row; true when it is the best so far."""
+        p = self.progress
+        result = self.selection.run(self.policy())
+        summary = panel_summary(self.plan, self.selection, result, checkpoint=f"update-{p.update}")
+        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
+        p.evaluation_seconds += result.seconds
+        p.successes.append(summary.success)
+        keys = ("success", "success_low", "success_high", "fall_rate", "velocity_error_mps", "yaw_error_radps",
+                "cost_of_transport", "episodes", "effective_episodes", "end_reasons")  # fmt: skip
+        row |= {f"evaluation.{k}": getattr(summary, k) for k in keys}
+        row |= {"seconds.evaluation": result.seconds, "wall_seconds": p.train_seconds + p.evaluation_seconds}
+        if summary.success < p.best:
+            return False
+        p.best, p.best_update = summary.success, p.update
+        return True
+
+    def figures(self) -> dict[str, float | int | None]:
+        p, samples = self.progress, self.plan.accounting.samples_per_update * self.progress.update
+        return {
+            "updates": p.update,
+            "samples": samples,
+            "train_seconds": p.train_seconds,
+            "evaluation_seconds": p.evaluation_seconds,
+            "steps_per_second": samples / p.train_seconds if p.train_seconds else None,
+            "best_selection_success": p.best if p.best >= 0 else None,
+            "best_update": p.best_update,
+        }
+
+    # ---- checkpoints
+
+    def _checkpoint(self, best: bool) -> None:
+        p = self.progress
+        policy = self.policy()
+        tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}
+        tensors |= {f"env.{k}": v for k, v in self.env.snapshot().items()}
+        tensors |= {f"policy.{k}": v for k, v in policy.tensors.items()}
+        # No timing in here: two runs that did the same have the same checkpoint to the bit.
+        meta = {
+            "update": p.update, "contract_digest": self.plan.task.contract.digest, "policy": policy.meta(),
+            "successes": p.successes, "best": p.best, "best_update": p.best_update,
+        }  # fmt: skip
+        self.run.save_checkpoint(tensors, meta, best=best)
+
+    def _resume(self) -> None:
+        found = self.run.load_checkpoint("latest")
+
+        def under(prefix: str) -> dict[str, torch.Tensor]:
+            return {k.removeprefix(prefix): v for k, v in found.tensors.items() if k.startswith(prefix)}
+
+        self.learner.load(under("learner."))
+        self.env.restore(under("env."))
+        p, meta = self.progress, found.meta
+        p.update, p.successes = int(meta["update"]), [float(s) for s in meta["successes"]]
+        p.best, p.best_update = float(meta["best"]), int(meta["best_update"])
+        self.run.rewind(p.update)
+        rows = self.run.ledger.rows()
+        if rows:
+            p.train_seconds = float(rows[-1]["train_seconds"])
+            p.evaluation_seconds = float(rows[-1]["wall_seconds"]) - p.train_seconds
+        self.run.write_record(status="running", confirmation=None)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM finish the update that is under way; a second Ctrl-C aborts it."""
+
+        def stop(number: int, _: FrameType | None) -> None:
+            if self.stopped is not None:
+                raise KeyboardInterrupt
+            self.stopped = signal.Signals(number)
+
+        before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for s, handler in before.items():
+                signal.signal(s, handler)
+
+    def close(self) -> None:
+        self.env.close()
+        self.selection.close()
+        self.run.ledger.close()
+
+
+def panel_summary(plan: Plan, evaluator: PanelEvaluator, result: Any, checkpoint: str, engine: str = "mujoco") -> PanelSummary:
+    steps = evaluator.env.num_envs * evaluator.env.sampler.episode_steps
+    return summarise(
+        result.rows, plan.task.contract, panel=evaluator.panel.name, panel_digest=evaluator.panel.digest,
+        half=evaluator.half, construct_id=plan.construct_id, training_id=plan.training_id, checkpoint=checkpoint,
+        engine=engine, seconds=result.seconds, simulated_steps=steps,
+    )  # fmt: skip
+
+
+def new_run(plan: Plan, out: str | None) -> RunFolder:
+    """Creates the run folder with run.json; nothing that exists is touched."""
+    task = plan.task.contract.name
+    path = Path(out) if out else Path("runs") / run_name(task, plan.training_id, plan.seeds.root)
+    per_family = plan.accounting.envs_per_seed_family
+    keys = {str(f): f"{int(plan.seeds.episode_key(f * per_family, 0)):016x}" for f in range(plan.recipe.families)}
+    record = RunRecord(
+        id=path.name, created=timestamp(), status="running", task=plan.task_name, contract=plan.task.contract,
+        contract_digest=plan.task.contract.digest, recipe=plan.recipe, accounting=plan.accounting, seeds=plan.seeds,
+        seed_set=keys, panel=plan.panel.name, panel_digest=plan.panel.digest, panel_seeds=plan.panel.seeds,
+        disjointness=plan.disjointness, strata=tuple(plan.task.contract.strata.labels()), training_plant=plan.plant,
+        evaluation_plant=plan.evaluation, construct_id=plan.construct_id, training_id=plan.training_id,
+        engine=plan.engine, learner="ppo", device=plan.device, versions=versions(),
+    )  # fmt: skip
+    return RunFolder.create(path, record, need_bytes=200_000_000 + 4 * plan.accounting.buffer_bytes)
