@@ -106,7 +106,7 @@ class TrainSampler:
         return np.asarray(low + (high - low) * u, np.float32)
 
     def _cell(self, name: str, env: np.ndarray, episode: np.ndarray, segment: int = 0) -> np.ndarray:
-        return self._strata.deal(name, self._family[env], env, episode, segment)
+        return self._strata.deal(name, self._family[env], self._member[env], env, episode, segment)
 
     def _value(self, name: str, u: np.ndarray, env: np.ndarray) -> np.ndarray:
         """A continuous value: inside its dealt bin if the factor is stratified, else anywhere in its range."""

@@ -29,7 +29,8 @@ def write_table(
     inside.
 
     Columns have one dimension: a vector per row is written as one column per component, which any tool can
-    query. An empty list has no type; give an empty numpy array of the right dtype instead.
+    query. The checksums cover the pages of data, not the footer. An empty list has no type; give an empty
+    numpy array of the right dtype instead.
     """
     if not columns:
         raise ValueError("a table needs at least one column")

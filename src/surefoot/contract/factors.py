@@ -100,27 +100,30 @@ class Strata(Frozen):
             out = np.multiply.outer(out, share).reshape(-1)
         return out
 
-    def deal(self, name: str, family: np.ndarray, env: np.ndarray, episode: np.ndarray, segment: int = 0) -> np.ndarray:
-        """The cell of factor `name` for each row. `env` is the global environment number.
+    def deal(
+        self, name: str, family: np.ndarray, member: np.ndarray, env: np.ndarray, episode: np.ndarray, segment: int = 0
+    ) -> np.ndarray:
+        """The cell of factor `name` for each row: environment `env` is `member` of `family`.
 
         Each level has a deck: the product of the decks of the stratified factors of that level. The ordinal walks
         through it with a golden stride coprime to its length, so neighbours differ and every cell comes round once
         per cycle. A factor resampled within an episode advances by `segment`.
         """
         factor = self.factors[self.names.index(name)]
-        ordinal = {"family": family, "env": env, "episode": env}[factor.level].astype(np.int64)
         same = [f for f in self.factors if f.level == factor.level]
         length = math.prod(len(f.deck) for f in same)
-        step = _coprime(length)
-        at = ordinal + (episode.astype(np.int64) * step if factor.level == "episode" else 0)
-        if factor.level == "episode":
-            at = at + segment * _coprime(len(factor.deck))
-        for f in same:
-            here = at % len(f.deck)
-            if f.name == name:
-                return np.asarray(factor.deck, np.int64)[here]
+        if factor.level == "family":
+            at = family.astype(np.int64)
+        elif factor.level == "env":
+            # One step further after each round of family cells, so that every pair of cells comes up.
+            rounds = math.prod(len(f.deck) for f in self.factors if f.level == "family")
+            at = member.astype(np.int64) + family // rounds
+        else:
+            at = env + episode.astype(np.int64) * _coprime(length) + segment * _coprime(len(factor.deck))
+        for f in same[: same.index(factor)]:
             at = at // len(f.deck)
-        raise AssertionError(name)
+        cells: np.ndarray = np.asarray(factor.deck, np.int64)[at % len(factor.deck)]
+        return cells
 
     def join(self, cells: dict[str, np.ndarray]) -> np.ndarray:
         """The stratum number of each row from the cells of its factors."""

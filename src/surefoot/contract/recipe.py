@@ -16,7 +16,7 @@ class Recipe(Frozen):
     horizon: int = 24
     """T, control steps per update."""
     minibatches: int = 4
-    epochs: int = 4
+    epochs: int = 5
     control_hz: float = 50.0
     decimation: int = 2
     families: int = 32
@@ -36,7 +36,7 @@ class Recipe(Frozen):
     learning_rate: float = 1e-3
     min_learning_rate: float = 1e-4
     max_learning_rate: float = 3e-3
-    target_kl: float | None = 0.015
+    target_kl: float | None = 0.02
     """Adaptive learning rate: / 1.5 above twice this, x 1.5 below half of it, per minibatch. None: constant."""
     gamma: float = 0.97
     lam: float = 0.9

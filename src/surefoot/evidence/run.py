@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 from torch import Tensor
 
+import surefoot
 from surefoot.artifacts import (
     JsonLines,
     check_folder,
@@ -66,8 +67,10 @@ class RunRecord(Frozen):
 
 
 def versions() -> dict[str, str]:
-    names = ("surefoot", "torch", "mujoco", "numpy", "gymnasium", "pydantic")
-    return {n: version(n) for n in names} | {"python": platform.python_version(), "platform": platform.platform()}
+    """Of everything that a figure may depend on."""
+    names = ("torch", "mujoco", "numpy", "gymnasium", "pydantic")
+    own = {"surefoot": surefoot.__version__} | {n: version(n) for n in names}
+    return own | {"python": platform.python_version(), "platform": platform.platform()}
 
 
 class RunFolder:

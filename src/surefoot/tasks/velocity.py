@@ -192,7 +192,7 @@ def walk_flat() -> Task:
 
 
 def trot_flat() -> Task:
-    recipe = Recipe(epochs=3, target_kl=0.02)
+    recipe = Recipe()
     return velocity_task(
         "trot-flat", robot=robot("go1"), panel="walk-flat-v1", rewards=TROT_REWARDS, recipe=recipe, prior=TROT, minutes=4.0
     )
