@@ -8,6 +8,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -310,6 +311,15 @@ def test_cut_anywhere_loses_only_the_row_that_was_cut(
         assert JsonLines(path).read() == ([*before, {"after": 1}], False)
 
 
+def test_whole_row_without_its_newline_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"i":0}\n{"i":1}')
+    assert JsonLines(path).read() == ([{"i": 0}, {"i": 1}], False)
+    with JsonLines(path) as lines:
+        lines.append({"i": 2})
+    assert path.read_bytes() == b'{"i":0}\n{"i":1}\n{"i":2}\n'
+
+
 def test_non_finite_floats_are_written_as_null(tmp_path: Path) -> None:
     lines = JsonLines(tmp_path / "a.jsonl")
     lines.append({"loss": math.nan, "deep": [{"x": np.float32("inf")}], "ok": np.int64(3)})
@@ -561,35 +571,44 @@ def test_damaged_npz_is_refused_or_unharmed_never_wrong(tmp_path: Path) -> None:
 
 # --- kills
 
-WRITER = """
-import sys
+# Imports once, then forks a writer for every line it is told, and says when that writer is dead.
+WRITERS = """
+import os, sys
 import numpy as np
 from surefoot.artifacts import JsonLines, atomic_write, save_npz, write_json, write_table
-folder = sys.argv[1]
-lines = JsonLines(folder + "/ledger.jsonl", sync_every=0)
-lines.append({"i": 0})
-start = lines.rows()[-1]["i"] + 1
-print("ready", flush=True)
-for i in range(start, start + 10**6):
-    lines.append({"i": i, "text": "x" * 1_000_000})
-    write_json(folder + "/run.json", {"schema_version": 1, "name": "n" * 100_000, "parts": []})
-    atomic_write(folder + "/blob", bytes([i % 256]) * 1_000_000)
-    write_table(folder + "/t.parquet", {"i": np.full(20_000, i)}, 1)
-    save_npz(folder + "/t.npz", i=np.full(20_000, i))
-    lines.keep(lambda row: row["i"] == 0 or row["i"] > i - 3)
+
+def work(folder):
+    lines = JsonLines(folder + "/ledger.jsonl", sync_every=0)
+    lines.append({"i": 0})
+    start = lines.rows()[-1]["i"] + 1
+    for i in range(start, start + 10**6):
+        lines.append({"i": i, "text": "x" * 1_000_000})
+        write_json(folder + "/run.json", {"schema_version": 1, "name": "n" * 100_000, "parts": []})
+        atomic_write(folder + "/blob", bytes([i % 256]) * 1_000_000)
+        write_table(folder + "/t.parquet", {"i": np.full(20_000, i)}, 1)
+        save_npz(folder + "/t.npz", i=np.full(20_000, i))
+        lines.keep(lambda row: row["i"] == 0 or row["i"] > i - 3)
+        if i == start:  # everything exists; from here on a kill may come
+            print(os.getpid(), flush=True)
+
+for _ in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        work(sys.argv[1])
+    _, status = os.waitpid(child, 0)
+    print("killed" if os.WIFSIGNALED(status) else "failed", flush=True)
 """
 
 
-def start(program: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Run `program` and return once it has said that it is ready."""
-    writer = subprocess.Popen(
+def run(program: str, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, "-c", program, str(folder)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
         env={**os.environ, "PYTHONPATH": SOURCE},
     )
-    assert writer.stdout is not None
-    assert writer.stdout.readline() == b"ready\n"
-    return writer
 
 
 def test_kill_before_the_rename_leaves_the_old_file_and_one_leftover(tmp_path: Path) -> None:
@@ -600,7 +619,9 @@ from surefoot.artifacts import atomic_write
 os.replace = lambda *_: (print("ready", flush=True), time.sleep(60))
 atomic_write(sys.argv[1] + "/a", b"new")
 """
-    writer = start(program, tmp_path)
+    writer = run(program, tmp_path)
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "ready\n"
     assert clean_temporaries(tmp_path) == []  # its writer is alive
     writer.kill()
     writer.communicate()
@@ -611,24 +632,33 @@ atomic_write(sys.argv[1] + "/a", b"new")
 
 def test_killed_writer_leaves_every_file_readable(tmp_path: Path) -> None:
     dice = random.Random(7)
-    for _ in range(8):
-        writer = start(WRITER, tmp_path)
-        time.sleep(dice.uniform(0.0, 0.1))
-        writer.kill()
-        writer.communicate()
-        clean_temporaries(tmp_path)
-        rows = JsonLines(tmp_path / "ledger.jsonl").rows()
-        assert rows
-        assert all(row["i"] == 0 or len(row["text"]) == 1_000_000 for row in rows)
-        for path in sorted(tmp_path.iterdir()):
-            if path.name == "run.json":
-                assert len(read_json(path, Document).name) == 100_000
-            elif path.name == "blob":
-                blob = path.read_bytes()
-                assert blob == blob[:1] * 1_000_000
-            elif path.name == "t.parquet":
-                assert len(set(read_table(path)["i"].tolist())) == 1
-            elif path.name == "t.npz":
-                assert len(set(load_npz(path)["i"].tolist())) == 1
-            else:
-                assert path.name == "ledger.jsonl"  # so no temporary survived the cleaning
+    with run(WRITERS, tmp_path) as writers:
+        assert writers.stdin is not None
+        assert writers.stdout is not None
+        for _ in range(8):
+            writers.stdin.write("go\n")
+            writer = int(writers.stdout.readline())
+            time.sleep(dice.uniform(0.0, 0.1))
+            os.kill(writer, signal.SIGKILL)
+            assert writers.stdout.readline() == "killed\n"
+            clean_temporaries(tmp_path)
+            check_everything_is_whole(tmp_path)
+            assert len(names(tmp_path)) == 5
+
+
+def check_everything_is_whole(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name == "ledger.jsonl":
+            rows = JsonLines(path).rows()
+            assert rows[0] == {"i": 0}
+            assert all(row["i"] == 0 or len(row["text"]) == 1_000_000 for row in rows)
+        elif path.name == "run.json":
+            assert len(read_json(path, Document).name) == 100_000
+        elif path.name == "blob":
+            blob = path.read_bytes()
+            assert blob == blob[:1] * 1_000_000
+        elif path.name == "t.parquet":
+            assert len(set(read_table(path)["i"].tolist())) == 1
+        else:
+            assert path.name == "t.npz"  # so no temporary survived the cleaning
+            assert len(set(load_npz(path)["i"].tolist())) == 1

@@ -14,6 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.contract import SurefootError
@@ -126,8 +127,8 @@ class EvaluateCommand:
     """Run folder, as `surefoot train` printed it."""
     panel: str | None = None
     """Panel name or file (default: the task's)."""
-    half: Literal["confirmation", "selection", "all"] = "confirmation"
-    """Which half: the one that confirms, the one that training looked at, or both."""
+    half: str = "confirmation"
+    """Which half: confirmation, selection (the one that training looked at) or all."""
     engine: str = "mujoco"
     """Simulator to evaluate on."""
     checkpoint: str = "best"
@@ -217,8 +218,10 @@ def main(arguments: list[str] | None = None) -> None:
         command: Any = tyro.cli(Commands, prog="surefoot", description=__doc__, args=arguments)  # type: ignore[call-overload]
         code = command.run(console)
     except SurefootError as error:
-        Console(stderr=True).print(f"[red]surefoot:[/red] {error}", highlight=False, soft_wrap=True, markup=True)
+        Console(stderr=True).print(f"[red]surefoot:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         code = 2
+    except KeyboardInterrupt:  # outside the training loop, which handles it itself: nothing is lost, files are whole
+        code = INTERRUPTED["SIGINT"]
     except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
         code = 0
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from surefoot.contract import Half, SurefootError, construct_id, load_panel, unknown
+from surefoot.contract import Half, SurefootError, as_half, construct_id, load_panel, unknown
 from surefoot.display import Display
 from surefoot.engines import ENGINES
 from surefoot.evidence import PanelEvaluator, PanelSummary, RunFolder
@@ -19,7 +20,7 @@ from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import PolicyBundle, PolicyCard
 from surefoot.tables import print_plan, print_summary
-from surefoot.trackers import make_tracker
+from surefoot.trackers import check_tracker, make_tracker
 from surefoot.train import Limits, Trainer, new_run, panel_summary
 
 EXIT = {"SIGINT": 130, "SIGTERM": 143}
@@ -31,6 +32,7 @@ def start_run(
 ) -> int:  # fmt: skip
     """Plans, prints, trains, confirms."""
     limits = Limits(updates, minutes, until)
+    check_tracker(tracker)
     plan = make_plan(task, overrides=overrides, seed=seed, engine=engine, device=device)
     if not quiet:
         print_plan(console, plan)
@@ -45,6 +47,7 @@ def resume_run(
     console: Console, folder: str, updates: int | None, minutes: float | None, until: float | None, tracker: str
 ) -> int:
     limits = Limits(updates, minutes, until)
+    check_tracker(tracker)
     run = RunFolder.open(folder)
     plan = plan_of(run)
     if updates is None and minutes is None and until is None:
@@ -76,18 +79,18 @@ def _prepare_torch() -> None:
 def _train(console: Console, plan: Plan, run: RunFolder, limits: Limits, tracker_name: str, resume: bool) -> int:
     tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
     trainer = Trainer(plan, run, resume)
-    console.print(f"Run folder: {run.path}", highlight=False)
+    console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
     try:
         with Display(console, limits.updates, limits.minutes, limits.until) as display:
             trainer.train(limits, display, tracker)
     except KeyboardInterrupt:
-        console.print(f"Aborted within an update. Continue from the last checkpoint: {_resume_hint(run)}", highlight=False)
+        console.print(f"Aborted within an update. Continue from the last checkpoint: {_resume_hint(run)}", highlight=False, markup=False, soft_wrap=True)
         return 130
     finally:
         tracker.close()
         trainer.close()
     if trainer.stopped is not None:
-        console.print(f"Stopped by {trainer.stopped.name}; saved. Continue with: {_resume_hint(run)}", highlight=False)
+        console.print(f"Stopped by {trainer.stopped.name}; saved. Continue with: {_resume_hint(run)}", highlight=False, markup=False, soft_wrap=True)
         return EXIT[trainer.stopped.name]
     summary = _confirm(console, plan, run)
     run.write_record(confirmation=summary)
@@ -96,7 +99,7 @@ def _train(console: Console, plan: Plan, run: RunFolder, limits: Limits, tracker
 
 
 def _resume_hint(run: RunFolder) -> str:
-    return f"{surefoot_command()} train --resume {run.path}"
+    return f"{surefoot_command()} train --resume {shlex.quote(str(run.path))}"
 
 
 def surefoot_command() -> str:
@@ -140,9 +143,10 @@ def _evaluate(
 
 
 def evaluate_run(
-    console: Console, folder: str, panel: str | None, half: Half, engine: str, checkpoint_name: str, quiet: bool
+    console: Console, folder: str, panel: str | None, half: str, engine: str, checkpoint_name: str, quiet: bool
 ) -> PanelSummary:
     """Evaluates a run's checkpoint and writes the result beside the run's other panels."""
+    chosen_half = as_half(half)
     run = RunFolder.open(folder)
     plan = plan_of(run)
     if engine not in ENGINES:
@@ -156,7 +160,7 @@ def evaluate_run(
     _prepare_torch()
     found, bundle = load_policy(run, checkpoint_name)
     where = f"{half}-{Path(checkpoint_name).stem}-{found.digest[:8]}"
-    summary = _evaluate(plan, run, found, bundle, half, engine, where)
+    summary = _evaluate(plan, run, found, bundle, chosen_half, engine, where)
     if not quiet:
         print_summary(console, plan, run, summary, training=False)
     return summary

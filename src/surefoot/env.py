@@ -21,6 +21,8 @@ from surefoot.tasks.task import advance
 from surefoot.terrain import Atlas, HeightField
 
 OBSERVATION_LIMIT = 10.0
+OWN = ("episode", "born", "level", "progress", "returns", "obs", "critic", "exploration")
+"""Tensors of an environment's own that its future depends on."""
 
 
 @dataclass
@@ -82,6 +84,7 @@ class VecEnv:
         # The event term `fall`, where the contract has one: the terms module cannot know the terminations.
         self._fall = self._weights * torch.tensor([float(n == "fall") for n in self.reward_names], device=self.device)
         self.episode = torch.zeros(n, dtype=torch.int64, device=self.device)
+        self.born = torch.zeros(n, dtype=torch.int64, device=self.device)  # age at which the episode began: staggered ones
         self.level = torch.zeros(n, dtype=torch.int64, device=self.device)
         self.progress = torch.zeros(n, 2, device=self.device)  # metres walked along the command, metres commanded
         self.returns = torch.zeros(n, len(c.rewards), device=self.device)
@@ -112,10 +115,38 @@ class VecEnv:
             # Environments that start together would end together and reset together for a long time.
             u = torch.from_numpy(self.sampler.seeds.env_uniforms(np.arange(n), Channel.AGE, 1)[:, 0])
             self.state.age = (u.to(self.device) * self.sampler.episode_steps).long()
+            self.born = self.state.age.clone()
             self.state.command = self._command()
         self._robot = robot = self.engine.state()
         view = View(robot, self.state, self.parameters, self._ground(robot), self.const)
         self.obs, self.critic, self.exploration = self._observe(view, self.script)
+
+    @torch.inference_mode()
+    def restart(self, sampler: Sampler | None = None, *, stagger: bool = True) -> None:
+        """All environments begin episode 0 again, of `sampler` if one is given (for the same task and count)."""
+        self.sampler = sampler or self.sampler
+        assert self.sampler.count == self.num_envs
+        self._keyed = Keyed(self.sampler.seeds, self.device)
+        for since_start in (self.episode, self.born, self.level, self.progress, self.returns):
+            since_start.zero_()
+        self.reset_counts[:] = 0
+        self.ended, self.failures = [], []
+        self._begin(stagger)
+
+    @torch.inference_mode()
+    def reset_rows(self, mask: Tensor) -> None:
+        """Environments in `mask` [N] bool leave their episode, wherever it stands, and begin their next one.
+
+        The episode they leave is not recorded in `ended`.
+        """
+        for name in ("obs", "critic", "exploration"):  # the last Step shares them
+            setattr(self, name, getattr(self, name).clone())
+        self._reset(mask)
+
+    @property
+    def stratum(self) -> Tensor:
+        """[N] int64, of the step to come."""
+        return self.script.stratum.gather(1, self._segment()[:, None])[:, 0]
 
     # ---- stepping
 
@@ -125,7 +156,7 @@ class VecEnv:
         begun, physics = time.perf_counter(), self.engine.seconds
         c, script = self.contract, self.script
         action = action.clamp(-c.action.clip, c.action.clip)
-        stratum = script.stratum.gather(1, self._segment()[:, None])[:, 0]
+        stratum = self.stratum
         self._push()
         robot = self.engine.step(self._targets(action))
         failed = robot.failed.clone()
@@ -133,6 +164,7 @@ class VecEnv:
             self._keep_failures(failed)
             # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
             robot.put(failed, _resting(robot.take(failed), self.const.default_pose))
+            action = torch.where(failed[:, None], 0.0, action)  # it may be what made them fail
         self.state = advance(self.state, robot, self.const, action)
         self._robot = robot
         view = View(robot, self.state, self.parameters, self._ground(robot), self.const)
@@ -244,6 +276,8 @@ class VecEnv:
 
     def _reset(self, mask: Tensor) -> None:
         rows = mask.nonzero()[:, 0]
+        # The last Step's view shares these and must go on showing what was before the reset.
+        self._robot, self.state, self.parameters = self._robot.clone(), self.state.clone(), self.parameters.clone()
         self._curriculum(rows)
         self.episode[rows] += 1
         s = self.sampler.draw(rows, self.episode[rows], self.level[rows])
@@ -258,6 +292,7 @@ class VecEnv:
                 torch.zeros_like(task.air_time), torch.zeros_like(task.landed),
             ),
         )  # fmt: skip
+        self.born[rows] = 0
         self.returns[rows] = 0
         self.progress[rows] = 0
         full = _scatter(s, rows, self.num_envs)
@@ -302,7 +337,7 @@ class VecEnv:
         script = self.script.take(rows)
         columns = {
             "family": script.family, "member": script.member, "episode": script.episode,
-            "stratum": script.stratum[:, 0], "level": script.level, "steps": view.task.age[rows],
+            "stratum": script.stratum[:, 0], "level": script.level, "steps": view.task.age[rows] - self.born[rows],
             "reason": reason[rows], "friction": self.parameters.friction[rows],
             "payload_kg": self.parameters.payload_kg[rows], "delay_s": self.parameters.delay_s[rows],
             "return": self.returns[rows].sum(1),
@@ -333,18 +368,19 @@ class VecEnv:
         out = {f"engine.{k}": v for k, v in self.engine.snapshot().items()}
         for name, rows in (("script", self.script), ("task", self.state), ("parameters", self.parameters)):
             out |= {f"{name}.{k}": v.clone() for k, v in rows.tensors().items()}
-        own = {k: getattr(self, k) for k in ("episode", "level", "progress", "returns", "obs", "critic", "exploration")}
+        own = {k: getattr(self, k) for k in OWN}
         out |= {k: v.clone() for k, v in own.items()}
         return out | {"reset_counts": torch.from_numpy(self.reset_counts.copy())}
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
         def under(prefix: str) -> dict[str, Tensor]:
-            return {k.removeprefix(prefix): v for k, v in snapshot.items() if k.startswith(prefix)}
+            # Copies: rows are written in place, and a snapshot may be restored again.
+            return {k.removeprefix(prefix): v.clone() for k, v in snapshot.items() if k.startswith(prefix)}
 
         self.engine.restore(under("engine."))
         self.script, self.state = Script(**under("script.")), TaskState(**under("task."))
         self.parameters = Parameters(**under("parameters."))
-        for k in ("episode", "level", "progress", "returns", "obs", "critic", "exploration"):
+        for k in OWN:
             setattr(self, k, snapshot[k].clone())
         self.reset_counts = snapshot["reset_counts"].numpy().copy()
         self._robot = self.engine.state()

@@ -79,7 +79,7 @@ def make_plan(
     recipe = Recipe(**(found.recipe.model_dump() | (overrides or {})))
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
-    check_device(device)
+    check_device(device, engine)
     evaluation = evaluation_plant(recipe.control_hz)
     plant = found.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
@@ -111,7 +111,7 @@ def check_disjoint(seeds: SeedPlan, panel: Panel) -> Disjointness:
     return proof
 
 
-def check_device(device: str) -> None:
+def check_device(device: str, engine: str) -> None:
     try:
         kind = torch.device(device).type
     except RuntimeError as error:
@@ -120,3 +120,5 @@ def check_device(device: str) -> None:
         raise SurefootError("--device cuda needs a CUDA GPU and a CUDA build of torch, and there is none here; use --device cpu.")
     if kind not in ("cpu", "cuda"):
         raise SurefootError(f"Device '{device}' is not supported; use --device cpu or --device cuda.")
+    if kind != "cpu" and engine == "mujoco":
+        raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")

@@ -250,11 +250,13 @@ def _start(
     quaternion = np.zeros((n, 4), np.float32)
     quaternion[:, 0], quaternion[:, 3] = np.cos(yaw / 2), np.sin(yaw / 2)
     joints = np.asarray(robot.default_pose, np.float32) + pose
-    values = (position, quaternion, linear, angular, joints)
-    return Start(*(torch.from_numpy(np.ascontiguousarray(x, np.float32)) for x in values), torch.from_numpy(tile))
+    def tensor(x: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(x, np.float32))
+
+    return Start(
+        tensor(position), tensor(quaternion), tensor(linear), tensor(angular), tensor(joints), torch.from_numpy(tile)
+    )
 
 
 def _to(s: Scenarios, device: torch.device) -> Scenarios:
-    if device.type == "cpu":
-        return s
-    return Scenarios(*(type(r)(**{k: v.to(device) for k, v in r.tensors().items()}) for r in (s.script, s.start, s.parameters)))
+    return s if device.type == "cpu" else Scenarios(s.script.to(device), s.start.to(device), s.parameters.to(device))

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from surefoot.contract import Panel, load_panel, panel_names
@@ -98,7 +99,7 @@ def print_summary(console: Console, plan: Plan, run: RunFolder, s: PanelSummary,
         table.add_row("samples", f"{f['samples']:,} in {f['updates']} updates")
         table.add_row("speed", f"{f['steps_per_second'] or 0:,.0f} steps/s")
         table.add_row("wall-clock", f"{f['train_seconds'] or 0:.0f} s training + {f['evaluation_seconds'] or 0:.0f} s evaluation")
-    table.add_row("run folder", str(run.path))
+    table.add_row("run folder", escape(str(run.path)))
     console.print()
     console.print(table, highlight=False)
     me = surefoot_command()
@@ -108,7 +109,7 @@ def print_summary(console: Console, plan: Plan, run: RunFolder, s: PanelSummary,
         (f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}", "train on, exactly from here"),
         (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure"),
     ):
-        console.print(f"  {command}   [dim]# {why}", highlight=False, soft_wrap=True)
+        console.print(f"  {escape(command)}   [dim]# {why}", highlight=False, soft_wrap=True)
 
 
 def print_tasks(console: Console, as_json: bool) -> None:

@@ -205,7 +205,8 @@ class Trainer:
         p.update, p.successes = int(meta["update"]), [float(s) for s in meta["successes"]]
         p.best, p.best_update = float(meta["best"]), int(meta["best_update"])
         self.run.rewind(p.update)
-        rows = self.run.ledger.rows()
+        # A run killed in its first update has a checkpoint and no ledger yet.
+        rows = self.run.ledger.rows() if self.run.ledger.path.exists() else []
         if rows:
             p.train_seconds = float(rows[-1]["train_seconds"])
             p.evaluation_seconds = float(rows[-1]["wall_seconds"]) - p.train_seconds

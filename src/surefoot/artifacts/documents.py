@@ -88,6 +88,8 @@ def read_json(path: str | Path, model: type[Model]) -> Model:
         return model.model_validate_json(data)
     except ValidationError as error:
         raise SurefootError(_sentence(path, error)) from error
+    except SurefootError as error:  # of a field's own check, which does not know the file
+        raise SurefootError(f"'{path}': {error}") from error
 
 
 def check_version(path: Path, found: object, newest: int | None) -> int:

@@ -11,6 +11,7 @@ from surefoot.contract.panel import (
     Push,
     Scenario,
     Terrain,
+    as_half,
     dump_panel,
     load_panel,
     panel_names,
@@ -36,7 +37,7 @@ __all__ = [
     "EVALUATION_PLANT", "FAST_PLANT", "MAKERS", "METRICS_VERSION", "RNG_VERSION", "Accounting", "ActionSpec", "Channel",
     "CommandSpec", "Disjointness", "Factor", "Frozen", "Half", "ObservationTerm", "Panel", "Plant", "Prior", "Push", "Recipe",
     "RewardTerm", "Safety", "Scenario", "SeedPlan", "Split", "Strata", "Success", "SurefootError", "TaskContract",
-    "Termination", "Terrain", "account", "canonical", "construct", "construct_id", "digest", "dump_panel",
+    "Termination", "Terrain", "account", "as_half", "canonical", "construct", "construct_id", "digest", "dump_panel",
     "evaluation_plant", "load_panel", "make_panel", "panel_names", "parse_panel", "prove_disjoint", "text_digest",
     "training_id", "unknown", "user_channel",
 ]  # fmt: skip

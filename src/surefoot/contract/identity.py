@@ -36,6 +36,7 @@ def construct(contract: TaskContract, panel: Panel, plant: Plant) -> dict[str, A
         "action_size": contract.action.size,
         "prior": contract.prior.model_dump(mode="json") if contract.prior else None,
         "command_dead_zone": contract.command.dead_zone,
+        "start_pose_rad": list(contract.factor("pose").held_out),
         "terminations": [t.model_dump(mode="json") for t in contract.terminations],
         "success": contract.success.model_dump(mode="json"),
         "safety": contract.safety.model_dump(mode="json"),
@@ -51,11 +52,11 @@ def construct_id(contract: TaskContract, panel: Panel, plant: Plant) -> str:
 
 
 def training_id(contract: TaskContract, recipe: Recipe, plant: Plant, engine: str, learner: str, seeds: SeedPlan) -> str:
-    """Digest of the treatment: what was done to get the policy."""
+    """Digest of the treatment: what was done to get the policy. How it is judged is not part of it."""
     return digest(
         {
-            "contract": contract.model_dump(mode="json"),
-            "recipe": recipe.model_dump(mode="json"),
+            "contract": contract.model_dump(mode="json", exclude={"success", "safety", "panel"}),
+            "recipe": recipe.model_dump(mode="json", exclude={"eval_families"}),
             "plant": plant.model_dump(mode="json"),
             "engine": engine,
             "learner": learner,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from pydantic import ValidationError
 
@@ -19,6 +19,14 @@ from surefoot.contract.model import Frozen
 from surefoot.contract.seeds import SeedPlan
 
 Half = Literal["selection", "confirmation", "all"]
+
+
+def as_half(name: str) -> Half:
+    """`name` if it is a half, else an error that suggests one."""
+    for half in get_args(Half):
+        if name == half:
+            return cast(Half, half)
+    raise unknown("half", name, get_args(Half))
 
 
 class Push(Frozen):
@@ -62,8 +70,7 @@ class Panel(Frozen):
     scenarios: tuple[Scenario, ...]
 
     def select(self, half: Half) -> tuple[Scenario, ...]:
-        if half not in ("selection", "confirmation", "all"):
-            raise unknown("half", half, ("selection", "confirmation", "all"))
+        as_half(half)
         return tuple(s for s in self.scenarios if half in ("all", s.half))
 
     def with_families(self, count: int) -> Panel:
@@ -95,6 +102,8 @@ def parse_panel(text: str, where: str) -> Panel:
         first = error.errors()[0]
         field = ".".join(str(p) for p in first["loc"])
         raise SurefootError(f"{where} is not a panel: field {field}: {first['msg']}; regenerate it.") from error
+    except SurefootError as error:  # of a field's own check, which does not know the file
+        raise SurefootError(f"{where} is not a panel: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise SurefootError(f"{where} is not a panel file ({error}); write one with `surefoot panel make`.") from error
     if raw.get("digest") != digest(panel):

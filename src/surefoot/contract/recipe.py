@@ -6,6 +6,7 @@ from typing import Literal
 
 from surefoot.contract.errors import SurefootError
 from surefoot.contract.model import Frozen
+from surefoot.contract.seeds import nearest_divisors
 
 
 class Recipe(Frozen):
@@ -58,18 +59,16 @@ class Recipe(Frozen):
         if not self.control_hz > 0:
             raise SurefootError(f"--control-hz is {self.control_hz:g}; use a positive rate, e.g. 50.")
         if self.envs % self.families:
-            near = [k for k in range(1, self.envs + 1) if self.envs % k == 0]
-            near.sort(key=lambda k: abs(k - self.families))
+            near = nearest_divisors(self.envs, self.families)
             raise SurefootError(
                 f"{self.envs} environments cannot be split into {self.families} equal seed families; "
-                f"use --families {' or '.join(str(k) for k in sorted(near[:2]))}."
+                f"use --families {' or '.join(str(k) for k in near)}."
             )
         if self.samples_per_update % self.minibatches:
-            ok = [k for k in range(1, 4 * self.minibatches) if self.samples_per_update % k == 0]
-            ok.sort(key=lambda k: abs(k - self.minibatches))
+            near = nearest_divisors(self.samples_per_update, self.minibatches)
             raise SurefootError(
                 f"{self.horizon} x {self.envs} = {self.samples_per_update} samples cannot be split into "
-                f"{self.minibatches} equal minibatches; use --minibatches {ok[0]}."
+                f"{self.minibatches} equal minibatches; use --minibatches {' or '.join(str(k) for k in near)}."
             )
 
     @property

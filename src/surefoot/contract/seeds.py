@@ -203,7 +203,7 @@ class SeedPlan(BaseModel):
                 f"{RNG_VERSION}; use the Surefoot release the plan was made with."
             )
         if self.envs % self.families:
-            near = " or ".join(str(count) for count in _nearest_divisors(self.envs, self.families))
+            near = " or ".join(str(count) for count in nearest_divisors(self.envs, self.families))
             raise SurefootError(
                 f"{self.envs} environments cannot be split into {self.families} equal seed families; "
                 f"use --families {near}."
@@ -266,7 +266,7 @@ def _indices(value: Ints, limit: int, what: str) -> NDArray[np.int64]:
     return index
 
 
-def _nearest_divisors(whole: int, wanted: int) -> list[int]:
+def nearest_divisors(whole: int, wanted: int) -> list[int]:
     """The divisors of `whole` just below and just above `wanted`."""
     small = [d for d in range(1, isqrt(whole) + 1) if whole % d == 0]
     divisors = sorted({*small, *(whole // d for d in small)})

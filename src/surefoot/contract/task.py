@@ -122,6 +122,12 @@ class TaskContract(Frozen):
         return self.observation_size + sum(t.size for t in self.privileged)
 
     @property
+    def term_names(self) -> tuple[str, ...]:
+        """Of every function that a task needs to fulfil the contract."""
+        seen = [t.name for t in (*self.observation, *self.privileged)]
+        return (*seen, *(t.name for t in self.rewards), *(t.name for t in self.terminations))
+
+    @property
     def strata(self) -> Strata:
         return Strata(factors=tuple(self.factor(n) for n in self.stratify))
 

@@ -28,6 +28,12 @@ from surefoot.terrain import Atlas
 MAX_SPEED = 100.0
 """m/s or rad/s: no legged robot moves a base or a joint this fast, an exploding simulation does."""
 
+MAX_TARGET = 1e10
+"""rad: mjMAXVAL. MuJoCo replaces targets beyond it, or NaN, by zeros and goes on."""
+
+FIRST_TIME_S = 1.0
+"""MuJoCo's clock at a reset. Not 0, which is what MuJoCo's own reset of an exploding model sets it to."""
+
 
 class MujocoEngine:
     """`num_envs` robots on `threads` CPU threads."""
@@ -55,7 +61,7 @@ class MujocoEngine:
         self._base_inertia = model.body_inertia[scene.trunk].copy()
         self._base_com = model.body_ipos[scene.trunk].copy()
         self._models = [copy.copy(model) for _ in range(num_envs)]
-        threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threads = threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
         self._pool = rollout.Rollout(nthread=threads)
         self._datas = [mujoco.MjData(model) for _ in range(threads)]
         self._scratch = mujoco.MjData(model)
@@ -63,12 +69,15 @@ class MujocoEngine:
         size = mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         self._control_spec = int(mujoco.mjtState.mjSTATE_CTRL)
         self._state = np.zeros((n, size))  # time, qpos, qvel
+        self._state[:, 0] = FIRST_TIME_S
         self._out = np.zeros((n, dec, size))
         self._sensors = np.zeros((n, dec, model.nsensordata))
         self._last_sensors = np.zeros((n, model.nsensordata))
         self._control = np.zeros((n, dec, joints))
         steps = math.ceil(max_delay_s / (plant.dt_s * dec)) + 1
-        self._targets = np.tile(np.asarray(robot.default_pose), (n, steps, 1))  # newest first
+        # In float32 like every target that is issued: a delayed default pose is then the issued one to the bit.
+        self._pose = np.asarray(robot.default_pose, np.float32).astype(np.float64)
+        self._targets = np.tile(self._pose, (n, steps, 1))  # newest first
         self._delay = np.zeros(n, np.int64)  # physics steps
         self._failed = np.zeros(n, bool)
         self._tile = np.zeros(n, np.int64)
@@ -98,6 +107,7 @@ class MujocoEngine:
             self._tile[rows] = tiles
         b, v = self._base, self._base_vel
         state = np.zeros((len(rows), self._state.shape[1]))
+        state[:, 0] = FIRST_TIME_S
         state[:, 1 : 1 + self._scene.model.nq] = self._scene.model.qpos0
         state[:, b : b + 3] = start.position[rows].numpy()
         state[:, b : b + 2] -= self._origin[rows]  # each model holds one tile, centred
@@ -106,7 +116,7 @@ class MujocoEngine:
         state[:, v : v + 3] = start.linear_velocity[rows].numpy()
         state[:, v + 3 : v + 6] = start.angular_velocity[rows].numpy()
         self._state[rows] = state
-        self._targets[rows] = np.asarray(self.robot.default_pose)
+        self._targets[rows] = self._pose
         steps = np.rint(values["delay_s"][rows] / self.plant.dt_s).astype(np.int64)
         self._delay[rows] = np.clip(steps, 0, (self._targets.shape[1] - 1) * self.plant.decimation)
         self._failed[rows] = False
@@ -132,7 +142,9 @@ class MujocoEngine:
         # MuJoCo resets a model whose acceleration explodes and leaves a finite state: its clock then has not advanced.
         advanced = np.abs(self._state[:, 0] - self._before[:, 0] - dec * self.plant.dt_s) < 0.5 * self.plant.dt_s
         speed = np.abs(self._state[:, 1 + self._scene.model.nq :]).max(1)
-        self._failed = ~(advanced & np.isfinite(self._state).all(1) & (speed < MAX_SPEED))
+        # Also targets that are not yet in force: they fail the step that issues them, so that no NaN gets any further.
+        driven = np.abs(self._targets).max((1, 2)) < MAX_TARGET
+        self._failed = ~(advanced & np.isfinite(self._state).all(1) & (speed < MAX_SPEED) & driven)
         self.seconds += time.perf_counter() - begun
         return self.state()
 
@@ -249,7 +261,7 @@ class MujocoEngine:
     def _sense(self, model: mujoco.MjModel, state: np.ndarray) -> np.ndarray:
         data = self._scratch
         mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
-        data.ctrl[:] = self.robot.default_pose
+        data.ctrl[:] = self._pose
         data.qacc_warmstart[:] = 0.0
         mujoco.mj_forward(model, data)
         sensors: np.ndarray = data.sensordata.copy()

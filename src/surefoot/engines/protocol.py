@@ -31,6 +31,9 @@ class Rows:
     def tensors(self) -> dict[str, Tensor]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
+    def to(self: T, device: torch.device) -> T:
+        return type(self)(**{k: v.to(device) for k, v in self.tensors().items()})
+
     def clone(self: T) -> T:
         return type(self)(**{k: v.clone() for k, v in self.tensors().items()})
 

@@ -139,9 +139,9 @@ class RunFolder:
         update = int(meta["update"])
         self.flush_episodes(update)
         self.ledger.sync()
-        checkpoint.save(self.checkpoint_path("latest"), tensors, meta)
-        if best:
-            checkpoint.save(self.checkpoint_path("best"), tensors, meta)
+        # best before latest: a kill in between leaves a latest from which the same best is made again.
+        for name in ("best", "latest") if best else ("latest",):
+            checkpoint.save(self.checkpoint_path(name), tensors, meta)
 
     def save_failures(self, failures: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
         for k, rows in enumerate(failures):

@@ -7,6 +7,7 @@ Never a pickle, neither written nor read: opening one can run any program its au
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +39,7 @@ class Checkpoint:
 
 
 def save(path: str | Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
-    """Write a checkpoint atomically; returns its digest (over content, not file bytes: the header's order may
-    vary).
+    """Write a checkpoint atomically; returns its digest. The same content gives the same bytes.
 
     Tensors may be views, share memory, need gradients or live on a device; each is saved whole, so tied
     weights are saved twice. `meta` is stored as RFC 8785 JSON: tuples come back as lists and 1.0 as 1; NaN,
@@ -59,7 +59,7 @@ def save(path: str | Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any
     own = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
     digest = _digest(own, text, SCHEMA_VERSION)
     header = {"format": FORMAT, "schema_version": str(SCHEMA_VERSION), "meta": text, "sha256": digest}
-    atomic_write(path, safetensors.torch.save(own, metadata=header))
+    atomic_write(path, _in_order(safetensors.torch.save(own, metadata=header)))
     return digest
 
 
@@ -144,6 +144,14 @@ def _digest(tensors: Mapping[str, Tensor], meta: str, version: int) -> str:
     for name in sorted(tensors):
         sha.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return sha.hexdigest()
+
+
+def _in_order(data: bytes) -> bytes:
+    """A safetensors file with its header's keys sorted: the library writes metadata in a random order."""
+    length = int.from_bytes(data[:8], "little")
+    text = json.dumps(json.loads(data[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors stay aligned
+    return len(text).to_bytes(8, "little") + text + data[8 + length :]
 
 
 def _header(path: Path, data: bytes) -> dict[str, str]:

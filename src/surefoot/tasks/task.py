@@ -104,8 +104,7 @@ class Task:
 
     def __post_init__(self) -> None:
         c = self.contract
-        named = [t.name for t in (*c.observation, *c.privileged, *c.rewards, *c.terminations)]
-        missing = [n for n in named if n not in self.terms]
+        missing = [n for n in c.term_names if n not in self.terms]
         if missing:
             raise SurefootError(f"Task '{c.name}' names {', '.join(missing)} without a function; add it to its terms.")
 

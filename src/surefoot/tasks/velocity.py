@@ -21,6 +21,7 @@ from surefoot.contract import (
     RewardTerm,
     Safety,
     Success,
+    SurefootError,
     TaskContract,
     Termination,
 )
@@ -97,8 +98,8 @@ def factors(rough: bool) -> tuple[Factor, ...]:
 WALK_REWARDS = (
     RewardTerm(name="track_linear", weight=1.5, params={"width": 0.25}, doc="exp(-|v error|^2 / width)"),
     RewardTerm(name="track_yaw", weight=0.75, params={"width": 0.25}, doc="exp(-yaw rate error^2 / width)"),
-    RewardTerm(name="linear_error", weight=-0.5, doc="|v error|: pulls where the exponential is flat"),
-    RewardTerm(name="yaw_error", weight=-0.2),
+    RewardTerm(name="linear_error", weight=-1.0, doc="|v error|: pulls where the exponential is flat"),
+    RewardTerm(name="yaw_error", weight=-0.4),
     RewardTerm(name="air", weight=0.5, params={"threshold": 0.1, "most": 0.35}, doc="swing time at touchdown"),
     RewardTerm(name="vertical_velocity", weight=-1.0),
     RewardTerm(name="roll_pitch_rate", weight=-0.02),
@@ -151,6 +152,12 @@ def velocity_task(
     recipe = recipe or Recipe()
     scan = SCAN if rough else ()
     joints, feet = len(robot.joints), len(robot.feet)
+    posed = any(t.name == "pose" for t in rewards) and "pose" not in (terms or {})
+    if (posed or prior is not None) and joints != 3 * feet:
+        raise SurefootError(
+            f"Robot '{robot.name}' has {joints} joints for {feet} feet; the reward term 'pose' and the gait prior expect "
+            f"hip, thigh and calf on each leg. Leave them out: rewards=reweighted(WALK_REWARDS, drop=('pose',))."
+        )
     table = factors(rough)
     obs, priv = observation(joints, prior is not None), privileged(feet, len(scan))
     ends = (
@@ -158,8 +165,6 @@ def velocity_task(
         Termination(name="trunk_contact", doc="the trunk touches the ground"),
         Termination(name="sunk", params={"height_m": round(0.52 * robot.stand_height_m, 3)}, doc="trunk too low"),
     )
-    named = {t.name for t in (*obs, *priv, *rewards, *ends)}
-    bound = {k: f for k, f in (functions(T) | dict(terms or {})).items() if k in named}
     contract = TaskContract(
         name=name,
         robot=robot.name,
@@ -178,8 +183,11 @@ def velocity_task(
         stratify=("terrain", "command", "friction") if rough else ("friction", "payload", "command"),
         terrain_levels=LEVELS if rough else 1,
         panel=panel,
-        source_digest=source_digest(bound),
+        source_digest="",
     )
+    known = functions(T) | dict(terms or {})
+    bound = {name: known[name] for name in contract.term_names if name in known}
+    contract = contract.model_copy(update={"source_digest": source_digest(bound)})
     plant = FAST_PLANT.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -33,8 +34,17 @@ def scalars(row: Mapping[str, Any]) -> dict[str, float]:
     return {k.replace(".", "/", 1) if "." in k else f"learner/{k}": v for k, v in numbers.items()}
 
 
+def check_tracker(name: str) -> None:
+    """Refuses a tracker that cannot work, before a run folder is made for it."""
+    if name not in TRACKERS:
+        raise unknown("tracker", name, TRACKERS)
+    if name == "wandb" and find_spec("wandb") is None:
+        raise SurefootError("--tracker wandb needs the wandb package; pip install 'surefoot[wandb]'.")
+
+
 def make_tracker(name: str, folder: Path, config: Mapping[str, Any]) -> Tracker:
     """The tracker called `name`, writing into the run folder."""
+    check_tracker(name)
     if name == "none":
         return Nothing()
     if name == "tensorboard":
@@ -42,9 +52,7 @@ def make_tracker(name: str, folder: Path, config: Mapping[str, Any]) -> Tracker:
 
         return TensorBoard(folder)
     if name == "wandb":
-        try:
-            from surefoot.trackers.wandb import WandB
-        except ImportError as error:
-            raise SurefootError("--tracker wandb needs the wandb package; pip install 'surefoot[wandb]'.") from error
+        from surefoot.trackers.wandb import WandB
+
         return WandB(folder, config)
     raise unknown("tracker", name, TRACKERS)

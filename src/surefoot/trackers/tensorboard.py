@@ -13,11 +13,11 @@ from surefoot.trackers import scalars
 
 class TensorBoard:
     def __init__(self, folder: Path) -> None:
-        self._writer = SummaryWriter(str(folder / "tensorboard"), flush_secs=30)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(folder / "tensorboard"), flush_secs=30)
 
     def log(self, row: Mapping[str, Any]) -> None:
         for name, value in scalars(row).items():
-            self._writer.add_scalar(name, value, int(row["samples"]))  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(name, value, int(row["samples"]))
 
     def close(self) -> None:
-        self._writer.close()  # type: ignore[no-untyped-call]
+        self._writer.close()

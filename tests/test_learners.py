@@ -1,0 +1,475 @@
+"""PPO says what it did, notices when collection and learning disagree, and comes back from disk exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import tiny
+from surefoot.contract import Recipe, SeedPlan
+from surefoot.env import VecEnv
+from surefoot.learners import Normalizer, Ppo, Symmetry, symmetry
+from surefoot.learners.networks import ActorCritic, init_networks
+from surefoot.learners.symmetry import Reflection
+from surefoot.policy import PolicyBundle, policy_card
+from surefoot.rollout import RolloutBlock, collect
+from surefoot.scenarios import TrainSampler
+from surefoot.tasks import task
+
+CPU = torch.device("cpu")
+TASK = tiny.walk()
+CONTRACT = TASK.contract
+SEEDS = SeedPlan(root=4, families=4, envs=16)
+MIRRORS = {
+    n: (t, symmetry(t.contract, t.robot, t.scan, CPU))
+    for n in ("walk-flat", "trot-flat", "walk-rough")
+    for t in [task(n)]
+}
+WIDTHS = (CONTRACT.observation_size, CONTRACT.critic_size, CONTRACT.action.size, len(CONTRACT.rewards))
+
+
+def learner(mirror: bool = True, seed: int = 4, **recipe: Any) -> Ppo:
+    r = TASK.recipe.model_copy(update={"mirror": mirror, **recipe})
+    return Ppo(
+        CONTRACT,
+        Recipe(**r.model_dump()),
+        MIRRORS["walk-flat"][1],
+        SEEDS.model_copy(update={"root": seed}),
+        CPU,
+    )
+
+
+@pytest.fixture(scope="module")
+def env() -> Iterator[VecEnv]:
+    torch.set_num_threads(1)
+    sampler = TrainSampler(CONTRACT, TASK.robot, SEEDS, 50.0, None, CPU)
+    env = VecEnv(TASK, sampler, TASK.plant)
+    yield env
+    env.close()
+
+
+@pytest.fixture(scope="module")
+def rolled(env: VecEnv) -> tuple[RolloutBlock, dict[str, Tensor]]:
+    """A real block, and the learner that collected it after one update, so that its normaliser is at work."""
+    ppo = learner()
+    block = RolloutBlock.empty(24, 16, *WIDTHS)
+    for k in range(2):
+        collect(env, ppo, block, 0.97, 0.9)
+        if k == 0:
+            ppo.update(block)
+    assert ppo.obs_normalizer.mean.abs().max() > 0.1, "an idle normaliser could not be caught"
+    return block, ppo.tensors()
+
+
+def restored(rolled: tuple[RolloutBlock, dict[str, Tensor]], **recipe: Any) -> tuple[Ppo, RolloutBlock]:
+    ppo = learner(**recipe)
+    ppo.load(rolled[1])
+    block = RolloutBlock(**{k: v.clone() for k, v in vars(rolled[0]).items()})
+    return ppo, block
+
+
+# ---- the first ratio
+
+
+@pytest.mark.parametrize("mirror", [True, False])
+def test_first_ratio_is_one(rolled: tuple[RolloutBlock, dict[str, Tensor]], mirror: bool) -> None:
+    ppo, block = restored(rolled, mirror=mirror)
+    assert ppo.update(block).first_ratio_error <= 1e-5
+
+
+def _normalise_early(ppo: Ppo, block: RolloutBlock) -> None:
+    ppo.obs_normalizer.update(block.flat("obs"))
+
+
+def _step_early(ppo: Ppo, block: RolloutBlock) -> None:
+    with torch.no_grad():
+        ppo.networks.actor[-1].bias.add_(1e-3)
+
+
+def _wrong_log_prob(ppo: Ppo, block: RolloutBlock) -> None:
+    block.log_prob += 1e-3
+
+
+def _clipped_action(ppo: Ppo, block: RolloutBlock) -> None:
+    block.action.clamp_(-0.5, 0.5)
+
+
+def _shifted_observation(ppo: Ppo, block: RolloutBlock) -> None:
+    block.obs[:-1] = block.obs[1:].clone()
+
+
+@pytest.mark.parametrize(
+    "bug", [_normalise_early, _step_early, _wrong_log_prob, _clipped_action, _shifted_observation]
+)
+def test_first_ratio_catches_a_planted_bug(
+    rolled: tuple[RolloutBlock, dict[str, Tensor]], bug: Callable[[Ppo, RolloutBlock], None]
+) -> None:
+    ppo, block = restored(rolled)
+    bug(ppo, block)
+    assert ppo.update(block).first_ratio_error > 1e-4
+
+
+def test_normaliser_stays_frozen_until_the_update_is_over(
+    rolled: tuple[RolloutBlock, dict[str, Tensor]],
+) -> None:
+    ppo, block = restored(rolled)
+    seen: list[Tensor] = []
+    actor = ppo.networks.actor.forward
+
+    def watch(x: Tensor) -> Tensor:
+        seen.append(ppo.obs_normalizer.mean.clone())
+        return actor(x)
+
+    ppo.networks.actor.forward = watch  # type: ignore[method-assign]
+    before = ppo.obs_normalizer.mean.clone()
+    ppo.update(block)
+    assert len(seen) == ppo.recipe.epochs * ppo.recipe.minibatches
+    assert all(torch.equal(m, before) for m in seen)
+    assert not torch.equal(ppo.obs_normalizer.mean, before)
+
+
+# ---- learning
+
+
+def bandit(ppo: Ppo, direction: Tensor, seed: int = 0, size: int = 256) -> RolloutBlock:
+    """One-step episodes: any observation, actions of the policy, an advantage that grows along `direction`."""
+    g = torch.Generator().manual_seed(seed)
+    block = RolloutBlock.empty(8, size // 8, *WIDTHS)
+    obs, critic = torch.randn(size, WIDTHS[0], generator=g), torch.randn(size, WIDTHS[1], generator=g)
+    with torch.no_grad():
+        action, mean, log_prob = ppo.act(obs, torch.randn(size, WIDTHS[2], generator=g))
+        advantage = (action - mean) @ direction
+        filled = {
+            "obs": obs, "critic": critic, "action": action, "mean": mean, "log_prob": log_prob,
+            "advantage": advantage, "value": ppo.value(critic), "returns": ppo.value(critic) + advantage,
+        }  # fmt: skip
+    for name, x in filled.items():
+        block.flat(name).copy_(x)
+    return block
+
+
+def test_the_mean_moves_where_the_advantage_points() -> None:
+    ppo = learner(mirror=False, normalise=False)
+    direction = torch.zeros(WIDTHS[2])
+    direction[3], direction[7] = 1.0, -1.0
+    start = bandit(ppo, direction).flat("mean").mean(0)
+    for seed in range(20):
+        ppo.update(bandit(ppo, direction, seed))
+    moved = bandit(ppo, direction).flat("mean").mean(0) - start
+    assert moved[3] > 0.2
+    assert moved[7] < -0.2
+    others = [k for k in range(WIDTHS[2]) if k not in (3, 7)]
+    assert moved[others].abs().max() < 0.5 * moved[3]
+
+
+def test_mirroring_teaches_both_sides() -> None:
+    """What is good for a joint is learned for its mirror image too, from the same samples."""
+    ppo = learner(normalise=False)
+    assert ppo.symmetry is not None
+    other = int(ppo.symmetry.action.index[0])
+    sign = float(ppo.symmetry.action.sign[0])
+    direction = torch.zeros(WIDTHS[2])
+    direction[0] = 1.0
+    start = bandit(ppo, direction).flat("mean").mean(0)
+    for seed in range(20):
+        ppo.update(bandit(ppo, direction, seed))
+    moved = bandit(ppo, direction).flat("mean").mean(0) - start
+    assert other != 0
+    assert moved[0] > 0.1
+    assert sign * moved[other] > 0.1
+
+
+def test_the_value_function_fits_its_targets() -> None:
+    ppo = learner(mirror=False, normalise=False)
+    block = bandit(ppo, torch.zeros(WIDTHS[2]))
+    block.flat("returns").copy_(block.flat("critic")[:, 0])
+    losses = [ppo.update(block).value_loss for _ in range(30)]
+    assert losses[-1] < 0.3 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "bound"), [(1e-12, "min_learning_rate"), (1e9, "max_learning_rate"), (None, "learning_rate")]
+)
+def test_learning_rate_follows_the_kl_within_its_bounds(target: float | None, bound: str) -> None:
+    ppo = learner(mirror=False, target_kl=target)
+    rates = [ppo.update(bandit(ppo, torch.ones(WIDTHS[2]))).learning_rate for _ in range(10)]
+    r = ppo.recipe
+    assert rates[-1] == pytest.approx(getattr(r, bound))
+    assert all(r.min_learning_rate <= x <= r.max_learning_rate for x in rates)
+    assert all(group["lr"] == ppo.learning_rate for group in ppo.optimizer.param_groups)
+
+
+def test_learning_rate_turns_round() -> None:
+    ppo = learner(target_kl=0.02, learning_rate=1e-3)
+    ppo._adapt(0.05)
+    assert ppo.learning_rate == pytest.approx(1e-3 / 1.5)
+    ppo._adapt(0.03)
+    assert ppo.learning_rate == pytest.approx(1e-3 / 1.5), "between half and twice the target it stays"
+    ppo._adapt(0.005)
+    assert ppo.learning_rate == pytest.approx(1e-3)
+
+
+def test_kl_is_measured_on_samples_that_are_not_mirrored() -> None:
+    """A policy that is not symmetric differs from itself on mirrored samples before it has learned anything."""
+    ppo = learner(target_kl=None, learning_rate=1e-12, normalise=False)
+    with torch.no_grad():
+        ppo.networks.actor[-1].weight.mul_(10)
+    block = bandit(ppo, torch.ones(WIDTHS[2]))
+    s = ppo.symmetry
+    assert s is not None
+    with torch.no_grad():
+        mirrored = ppo.networks.actor(s.observation(block.flat("obs"))) - s.action(block.flat("mean"))
+        assert (mirrored.square().sum(1) / (2 * ppo.recipe.init_std**2)).mean() > 0.1, (
+            "it is symmetric by accident"
+        )
+    metrics = ppo.update(block)
+    assert metrics.kl < 1e-6
+    assert metrics.first_ratio_error < 1e-5
+
+
+def test_kl_is_that_of_the_two_gaussians(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
+    ppo, block = restored(rolled, epochs=1, minibatches=1, mirror=False)
+    before = {k: v.clone() for k, v in ppo.tensors().items()}
+    old = torch.distributions.Normal(block.flat("mean"), ppo.networks.log_std.detach().exp())
+    with torch.no_grad():
+        ppo.networks.actor[-1].bias.add_(0.1)
+        ppo.networks.log_std.add_(0.05)
+        new = torch.distributions.Normal(
+            ppo.networks.actor(ppo.obs_normalizer(block.flat("obs"))), ppo.networks.log_std.exp()
+        )
+        expected = float(torch.distributions.kl_divergence(old, new).sum(1).mean())
+        batch = next(batch for _, batch in ppo._minibatches(block, block.flat("advantage")))
+        got = float(ppo._kl(ppo.networks.actor(batch["obs"]), batch, old.stddev[0]))
+    assert expected > 1e-3
+    assert got == pytest.approx(expected, rel=1e-4)
+    assert before["networks.log_std"].shape == (WIDTHS[2],)
+
+
+def test_log_prob_is_that_of_the_gaussian() -> None:
+    nets = init_networks(*WIDTHS[:3], (8,), 0.7, seed=3)
+    mean, action = torch.randn(5, WIDTHS[2]), torch.randn(5, WIDTHS[2])
+    expected = torch.distributions.Normal(mean, nets.log_std.exp()).log_prob(action).sum(1)
+    assert torch.allclose(nets.log_prob(mean, action), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("poison", ["advantage", "returns", "log_prob"])
+def test_a_step_with_a_non_finite_gradient_is_left_out_and_counted(poison: str) -> None:
+    ppo = learner(mirror=False, normalise=False, minibatches=4, epochs=3)
+    block = bandit(ppo, torch.ones(WIDTHS[2]))
+    if poison == "advantage":  # normalised over the whole block: every step is spoiled
+        block.advantage[0, 0] = float("nan")
+        spoiled = 12
+    else:  # one minibatch of each epoch
+        getattr(block, poison)[0, 0] = float("inf") if poison == "returns" else float("nan")
+        spoiled = 3
+    before = ppo.tensors()
+    metrics = ppo.update(block)
+    assert metrics.skipped_steps == spoiled
+    after = ppo.tensors()
+    assert all(torch.isfinite(v).all() for k, v in after.items() if k.startswith(("networks.", "adam.")))
+    moved = any(not torch.equal(after[k], v) for k, v in before.items() if k.startswith("networks.actor"))
+    assert moved == (spoiled < 12)
+
+
+def test_value_clipping_bounds_the_step_that_pays() -> None:
+    plain, clipped = learner(value_clip=None), learner(value_clip=0.2)
+    value = torch.tensor([1.0, 1.0, 0.05], requires_grad=True)
+    batch = {"returns": torch.tensor([2.0, -2.0, 0.0]), "value": torch.zeros(3)}
+    assert plain._value_loss(value, batch).item() == pytest.approx((1 + 9 + 0.05**2) / 3)
+    # first: 0.2 is further from 2 than 1 is; second: 1 is further from -2 than 0.2 is; third: within the clip
+    loss = clipped._value_loss(value, batch)
+    assert loss.item() == pytest.approx((1.8**2 + 9 + 0.05**2) / 3)
+    loss.backward()
+    assert value.grad is not None
+    assert value.grad[0] == 0, "beyond the clip there is nothing to gain"
+    assert value.grad[1] != 0
+
+
+def test_std_stays_within_its_bounds() -> None:
+    ppo = learner(mirror=False, entropy=50.0, init_std=1.3)
+    for _ in range(5):
+        assert ppo.update(bandit(ppo, torch.ones(WIDTHS[2]))).std <= ppo.recipe.max_std + 1e-6
+    assert float(ppo.networks.log_std.exp().max()) == pytest.approx(ppo.recipe.max_std)
+
+
+def test_every_sample_is_used_once_per_epoch_and_half_of_them_mirrored() -> None:
+    ppo = learner(minibatches=4, epochs=3, normalise=False)
+    block = bandit(ppo, torch.ones(WIDTHS[2]))
+    label = torch.arange(256, dtype=torch.float32)
+    block.flat("value").copy_(label)
+    epochs: dict[int, list[float]] = {}
+    plain = 0.0
+    for epoch, batch in ppo._minibatches(block, block.flat("advantage")):
+        epochs.setdefault(epoch, []).extend(batch["value"].tolist())
+        plain += float(batch["plain"].sum())
+        rows = batch["value"].long()
+        straight = batch["plain"].bool()
+        assert torch.equal(batch["obs"][straight], block.flat("obs")[rows[straight]])
+        assert ppo.symmetry is not None
+        assert torch.equal(
+            batch["action"][~straight], ppo.symmetry.action(block.flat("action")[rows[~straight]])
+        )
+    assert [sorted(x) for x in epochs.values()] == [label.tolist()] * 3
+    assert len({tuple(x) for x in epochs.values()}) == 3, "each epoch has its own order"
+    assert 0.4 < plain / (3 * 256) < 0.6
+
+
+# ---- symmetry
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_a_mirror_of_a_mirror_is_the_original(name: str) -> None:
+    contract, s = MIRRORS[name][0].contract, MIRRORS[name][1]
+    assert s is not None
+    sizes = (contract.observation_size, contract.critic_size, contract.action.size)
+    for reflection, size in zip((s.observation, s.critic, s.action), sizes, strict=True):
+        x = torch.randn(7, size)
+        assert torch.equal(reflection(reflection(x)), x)
+        assert not torch.equal(reflection(x), x)
+        assert reflection.sign.abs().eq(1).all()
+        assert torch.equal(reflection.index.sort().values, torch.arange(size))
+
+
+@pytest.mark.parametrize("name", MIRRORS)
+def test_terms_are_mirrored_as_the_contract_says(name: str) -> None:
+    contract, s = MIRRORS[name][0].contract, MIRRORS[name][1]
+    assert isinstance(s, Symmetry)
+    at = 0
+    signs = {"vector": [1, -1, 1], "pseudovector": [-1, 1, -1], "command": [1, -1, -1], "clock": [-1, -1]}
+    for term in (*contract.observation, *contract.privileged):
+        here = slice(at, at + term.size)
+        assert set(s.critic.index[here].tolist()) == set(range(at, at + term.size)), (
+            "a term stays in its place"
+        )
+        if term.mirror in signs:
+            assert s.critic.sign[here].tolist() == signs[term.mirror]
+        if term.mirror == "joints":
+            assert torch.equal(s.critic.index[here] - at, s.action.index)
+            assert torch.equal(s.critic.sign[here], s.action.sign)
+        if term.mirror == "scalar":
+            assert s.critic.sign[here].tolist() == [1.0] * term.size
+        at += term.size
+    assert at == len(s.critic.index)
+    assert torch.equal(s.critic.index[: contract.observation_size], s.observation.index)
+
+
+def test_without_mirror_no_sample_is_reflected() -> None:
+    ppo = learner(mirror=False)
+    assert ppo.symmetry is None
+    assert ppo.obs_normalizer.reflection is None
+
+
+# ---- normaliser
+
+SWAP = Reflection(torch.tensor([1, 0, 2]), torch.tensor([-1.0, -1.0, -1.0]))
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(0, 1000), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_normaliser_is_the_mean_and_variance_of_all_data(
+    sizes: list[int], seed: int, reflected: bool
+) -> None:
+    g = torch.Generator().manual_seed(seed)
+    batches = [
+        torch.randn(n, 3, generator=g) * torch.tensor([1.0, 3.0, 0.1]) + torch.tensor([0.0, 5.0, -2.0])
+        for n in sizes
+    ]
+    normalizer = Normalizer(3, 1e9, SWAP if reflected else None)
+    for batch in batches:
+        normalizer.update(batch)
+    data = torch.cat(batches)
+    everything = torch.cat([data, SWAP(data)] if reflected else [data]).double().numpy()
+    # the first 1e-4 of a sample is the prior N(0, 1)
+    np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), atol=2e-3)
+    np.testing.assert_allclose(normalizer.var.numpy(), everything.var(0), atol=1e-2, rtol=2e-3)
+    assert float(normalizer.count) == pytest.approx(sum(sizes), abs=1e-3)
+
+
+def test_reflected_statistics_are_their_own_mirror_image() -> None:
+    normalizer = Normalizer(3, 1e9, SWAP)
+    normalizer.update(torch.randn(100, 3) + 2)
+    assert torch.allclose(SWAP(normalizer.mean), normalizer.mean)
+    assert torch.allclose(normalizer.var[SWAP.index], normalizer.var)
+    x = torch.randn(5, 3)
+    assert torch.allclose(normalizer(SWAP(x)), SWAP(normalizer(x)), atol=1e-5)
+
+
+def test_the_normaliser_forgets_beyond_its_window() -> None:
+    forgetful, keeper = Normalizer(1, 100), Normalizer(1, 1e9)
+    for normalizer in (forgetful, keeper):
+        normalizer.update(torch.zeros(1000, 1))
+        for _ in range(5):
+            normalizer.update(torch.full((100, 1), 8.0))
+    assert float(forgetful.mean) == pytest.approx(8 * (1 - 0.5**5), rel=1e-4)
+    assert float(keeper.mean) == pytest.approx(8 * 500 / 1500, rel=1e-4)
+    assert float(forgetful.count) == 100
+
+
+def test_a_constant_input_is_not_blown_up() -> None:
+    normalizer = Normalizer(1, 1e9)
+    normalizer.update(torch.full((10_000, 1), 3.0))
+    assert normalizer(torch.tensor([[3.001]])).abs().max() < 2
+
+
+# ---- initial weights, and exact return
+
+
+def test_initial_weights_depend_on_the_seed_alone() -> None:
+    torch.manual_seed(1)
+    one = learner(seed=8).tensors()
+    torch.manual_seed(2)
+    torch.randn(100)
+    two = learner(seed=8).tensors()
+    assert all(torch.equal(one[k], two[k]) for k in one)
+    other = learner(seed=9).tensors()
+    assert not torch.equal(one["networks.actor.0.weight"], other["networks.actor.0.weight"])
+
+
+def test_the_global_generator_is_left_untouched() -> None:
+    torch.manual_seed(5)
+    expected = torch.get_rng_state()
+    ppo = learner()
+    ppo.update(bandit(ppo, torch.ones(WIDTHS[2])))
+    assert torch.equal(torch.get_rng_state(), expected)
+
+
+def test_first_actions_are_near_the_default_pose() -> None:
+    nets = init_networks(*WIDTHS[:3], (32, 32), 0.8, seed=1)
+    assert isinstance(nets, ActorCritic)
+    assert nets.actor(torch.randn(200, WIDTHS[0])).abs().max() < 0.3
+
+
+def test_a_learner_comes_back_exactly(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
+    ppo, block = restored(rolled)
+    for _ in range(2):
+        ppo.update(block)
+    saved = ppo.tensors()
+    again = learner(seed=99)  # other weights and, until loaded, other shuffles
+    again._root = ppo._root
+    again.load(saved)
+    assert again.updates == ppo.updates == 3
+    first, second = ppo.update(block), again.update(block)
+    assert first == second
+    one, two = ppo.tensors(), again.tensors()
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[k], two[k]) for k in one)
+    assert any(not torch.equal(one[k], saved[k]) for k in one), "saved tensors are copies"
+
+
+def test_a_policy_bundle_acts_as_the_learner_does(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
+    ppo, block = restored(rolled)
+    obs = block.flat("obs")
+    for normalise in (True, False):
+        ppo.recipe = ppo.recipe.model_copy(update={"normalise": normalise})
+        card = policy_card(CONTRACT, TASK.robot, 50.0, ppo.recipe.hidden, normalise)
+        action, _ = PolicyBundle(card, ppo.policy_tensors())(obs, torch.zeros(len(obs), 0))
+        with torch.no_grad():
+            _, mean, _ = ppo.act(obs, torch.zeros(len(obs), WIDTHS[2]))
+        assert torch.allclose(action, mean, atol=1e-6)
