@@ -215,7 +215,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point. Errors a user can cause are one sentence on stderr and exit code 2."""
     console = Console()
     try:
-        command: Any = tyro.cli(Commands, prog="surefoot", description=__doc__, args=arguments)  # type: ignore[call-overload]
+        command: Any = tyro.cli(Commands, prog="surefoot", description=__doc__, args=arguments)
         code = command.run(console)
     except SurefootError as error:
         Console(stderr=True).print(f"[red]surefoot:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)

@@ -161,7 +161,7 @@ class VecEnv:
         robot = self.engine.step(self._targets(action))
         failed = robot.failed.clone()
         if bool(failed.any()):
-            self._keep_failures(failed)
+            self._keep_failures(failed, failed & ~self._robot.failed)
             # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
             robot.put(failed, _resting(robot.take(failed), self.const.default_pose))
             action = torch.where(failed[:, None], 0.0, action)  # it may be what made them fail
@@ -345,11 +345,14 @@ class VecEnv:
         columns |= {f"return.{n}": self.returns[rows, i] for i, n in enumerate(self.reward_names)}
         self.ended.append({k: v.cpu().numpy() for k, v in columns.items()})
 
-    def _keep_failures(self, failed: Tensor) -> None:
-        script = self.script.take(failed)
-        rows = {k: v.cpu().numpy() for k, v in self.engine.failures().items()}
+    def _keep_failures(self, failed: Tensor, new: Tensor) -> None:
+        """Keeps what the newly failed environments failed from; without auto-reset a failed one fails on."""
+        script, fresh = self.script.take(new), new[failed].cpu().numpy()
+        if not fresh.any():
+            return
+        rows = {k: v.cpu().numpy()[fresh] for k, v in self.engine.failures().items()}
         rows |= {k: getattr(script, k).cpu().numpy() for k in ("family", "member", "episode")}
-        rows["age"] = self.state.age[failed].cpu().numpy()
+        rows["age"] = self.state.age[new].cpu().numpy()
         self.failures.append(rows)
 
     def take_ended(self) -> list[dict[str, np.ndarray]]:

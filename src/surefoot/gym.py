@@ -8,6 +8,7 @@ imports the module and then looks the name up.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -21,8 +22,9 @@ from torch import Tensor
 
 from surefoot.contract import SeedPlan, SurefootError, TaskContract, unknown
 from surefoot.env import OBSERVATION_LIMIT, Step, VecEnv
-from surefoot.plan import Plan, make_plan
+from surefoot.plan import check_device
 from surefoot.scenarios import Sampler, Scenarios, TrainSampler
+from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
 
@@ -68,14 +70,14 @@ class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
         episodes are already some way towards their time limit, as in `surefoot train`, and end apart."""
         self.autoreset_mode = _mode(autoreset_mode)
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
-        self.plan = _plan(task, num_envs, families or _families(num_envs), seed, engine, device)
         self.num_envs = num_envs
-        self.single_observation_space, self.single_action_space = _spaces(self.plan.task.contract)
+        self.task = find_task(task)
+        self._layout = _layout(self.task, num_envs, families or _families(num_envs), engine, device)
+        self._stagger, same = stagger, self.autoreset_mode is AutoresetMode.SAME_STEP
+        self.vec = self._layout.vec(self._layout.sampler(seed), auto_reset=same, stagger=stagger)
+        self.single_observation_space, self.single_action_space = _spaces(self.task.contract)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._stagger, self._atlas = stagger, self.plan.atlas()
-        same, sampler = self.autoreset_mode is AutoresetMode.SAME_STEP, _sampler(self.plan, seed, self._atlas)
-        self.vec = _vec(self.plan, sampler, self._atlas, auto_reset=same, stagger=stagger)
         self._over = np.zeros(num_envs, bool)  # ended in the last step and not yet begun again
         self._untouched = True
 
@@ -91,7 +93,7 @@ class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
         if seed is not None:
             if not mask.all():
                 raise SurefootError("A seed is for all environments; reset with a seed or a mask, not both.")
-            self.vec.restart(_sampler(self.plan, seed, self._atlas), stagger=self._stagger)
+            self.vec.restart(self._layout.sampler(seed), stagger=self._stagger)
         elif not (self._untouched and mask.all()):
             self.vec.reset_rows(torch.from_numpy(mask).to(self.vec.device))
         super().reset(seed=seed)
@@ -149,16 +151,16 @@ class SurefootEnv(gymnasium.Env[Array, Array]):
         self, task: str = "walk-flat", seed: int | None = None, *, engine: str = "mujoco", device: str = "cpu"
     ) -> None:
         root = int(self.np_random.integers(1 << 32)) if seed is None else seed
-        strata = find_task(task).contract.strata.factors
+        self.task = find_task(task)
+        self.observation_space, self.action_space = _spaces(self.task.contract)
+        strata = self.task.contract.strata.factors
         self._of = math.prod(len(f.deck) for f in strata if f.level != "episode")
-        self.plan = _plan(task, self._of, self._of, root, engine, device)
-        self.observation_space, self.action_space = _spaces(self.plan.task.contract)
-        self._atlas = self.plan.atlas()
-        self.vec = _vec(self.plan, self._sampler(root), self._atlas, auto_reset=False, stagger=False)
+        self._layout = _layout(self.task, self._of, self._of, engine, device)
+        self.vec = self._layout.vec(self._sampler(root), auto_reset=False, stagger=False)
         self._untouched = True
 
     def _sampler(self, root: int) -> Sampler:
-        return _Alone(_sampler(self.plan, root, self._atlas), root % self._of)
+        return _Alone(self._layout.sampler(root), root % self._of)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -223,21 +225,30 @@ def _families(envs: int) -> int:
     return max(k for k in range(1, MOST_FAMILIES + 1) if envs % k == 0)
 
 
-def _plan(task: str, envs: int, families: int, seed: int, engine: str, device: str) -> Plan:
-    # Nothing is learned here: one minibatch fits every number of environments.
-    overrides = {"envs": envs, "families": families, "minibatches": 1}
-    return make_plan(task, overrides=overrides, seed=seed, engine=engine, device=device)
+@dataclass(frozen=True)
+class _Layout:
+    """Environments that only lack a root seed."""
+
+    task: Task
+    envs: int
+    families: int
+    engine: str
+    device: str
+    atlas: Atlas | None
+
+    def sampler(self, root: int) -> TrainSampler:
+        seeds = SeedPlan(root=root, split="train", families=self.families, envs=self.envs)
+        task, device = self.task, torch.device(self.device)
+        return TrainSampler(task.contract, task.robot, seeds, task.recipe.control_hz, self.atlas, device)
+
+    def vec(self, sampler: Sampler, **options: bool) -> VecEnv:
+        task, engine, atlas, device = self.task, self.engine, self.atlas, self.device
+        return VecEnv(task, sampler, task.plant, engine=engine, atlas=atlas, device=device, **options)
 
 
-def _sampler(plan: Plan, root: int, atlas: Atlas | None) -> TrainSampler:
-    seeds = SeedPlan(root=root, split=plan.seeds.split, families=plan.seeds.families, envs=plan.seeds.envs)
-    device = torch.device(plan.device)
-    return TrainSampler(plan.task.contract, plan.task.robot, seeds, plan.recipe.control_hz, atlas, device)
-
-
-def _vec(plan: Plan, sampler: Sampler, atlas: Atlas | None, **options: bool) -> VecEnv:
-    engine, device = plan.engine, plan.device
-    return VecEnv(plan.task, sampler, plan.plant, engine=engine, atlas=atlas, device=device, **options)
+def _layout(task: Task, envs: int, families: int, engine: str, device: str) -> _Layout:
+    check_device(device, engine)
+    return _Layout(task, envs, families, engine, device, Atlas.build(task.tiles) if task.tiles else None)
 
 
 def _spaces(contract: TaskContract) -> tuple[Box, Box]:

@@ -32,6 +32,8 @@ from surefoot.learners import checkpoint
 
 EPISODES_VERSION = 1
 PANEL_ROWS_VERSION = 1
+STATES_VERSION = 1
+"""Of traces and of the states that failures are replayed from."""
 
 
 class RunRecord(Frozen):
@@ -146,14 +148,14 @@ class RunFolder:
     def save_failures(self, failures: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
         for k, rows in enumerate(failures):
             (self.path / "failures").mkdir(exist_ok=True)
-            save_npz(self.path / "failures" / f"{update:08d}-{k}.npz", **rows)
+            save_npz(self.path / "failures" / f"{update:08d}-{k}.npz", schema_version=STATES_VERSION, **rows)
 
     def save_panel(self, where: str, summary: PanelSummary, result: PanelResult) -> Path:
         folder = self.path / "panels" / summary.panel / where
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "traces").mkdir(exist_ok=True)
         for episode, frames in result.traces.items():
-            save_npz(folder / "traces" / f"{episode:05d}.npz", **frames)
+            save_npz(folder / "traces" / f"{episode:05d}.npz", schema_version=STATES_VERSION, **frames)
         write_table(folder / "episodes.parquet", result.rows, PANEL_ROWS_VERSION, {"construct_id": summary.construct_id})
         write_json(folder / "summary.json", summary)
         return folder

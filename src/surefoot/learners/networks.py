@@ -38,6 +38,22 @@ class ActorCritic(nn.Module):
         return -(0.5 * z.square()).sum(1) - (self.log_std + LOG_ROOT_2PI).sum()
 
 
+def flatten(module: nn.Module) -> nn.Parameter:
+    """Moves a module's parameters and gradients into one flat parameter, of which they become views.
+
+    Clipping and the optimiser then work on one tensor instead of one per layer.
+    """
+    parameters = list(module.parameters())
+    flat = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
+    flat.grad = torch.zeros_like(flat)
+    at = 0
+    for p in parameters:
+        here = slice(at, at + p.numel())
+        p.data, p.grad = flat.data[here].view_as(p), flat.grad[here].view_as(p)
+        at += p.numel()
+    return flat
+
+
 def init_networks(
     observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float, seed: int
 ) -> ActorCritic:

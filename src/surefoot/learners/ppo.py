@@ -11,7 +11,7 @@ from torch import Tensor
 
 from surefoot.contract import Channel, Recipe, SeedPlan, Split, TaskContract
 from surefoot.contract.seeds import words
-from surefoot.learners.networks import ActorCritic, init_networks
+from surefoot.learners.networks import ActorCritic, flatten, init_networks
 from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Symmetry
 from surefoot.rollout import RolloutBlock
@@ -52,8 +52,8 @@ class Ppo:
         s = self.symmetry
         self.obs_normalizer = Normalizer(obs, recipe.normaliser_window, s.observation if s else None, device)
         self.critic_normalizer = Normalizer(critic, recipe.normaliser_window, s.critic if s else None, device)
-        self.parameters = list(self.networks.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, lr=recipe.learning_rate, eps=recipe.adam_eps, fused=True)
+        self.parameters = flatten(self.networks)
+        self.optimizer = torch.optim.Adam([self.parameters], lr=recipe.learning_rate, eps=recipe.adam_eps, fused=True)
         self.learning_rate = recipe.learning_rate
         self.updates = 0
 
@@ -97,12 +97,15 @@ class Ppo:
                 if steps == 0:
                     error = (ratio - 1).abs() * batch["plain"]
                     first_error = float(error.max())
-                clipped = ((ratio - 1).abs() > r.clip).to(torch.float32).mean()
+                clipped = (((ratio - 1).abs() > r.clip) * batch["plain"]).sum() / batch["plain"].sum().clamp_min(1)
             self._adapt(float(kl))
-            self.optimizer.zero_grad(set_to_none=True)
+            gradient = self.parameters.grad
+            assert gradient is not None
+            gradient.zero_()
             loss.backward()  # type: ignore[no-untyped-call]
-            norm = torch.nn.utils.clip_grad_norm_(self.parameters, r.max_grad_norm, foreach=True)
+            norm = gradient.norm()
             if bool(torch.isfinite(norm)):
+                gradient.mul_((r.max_grad_norm / (norm + 1e-6)).clamp_max(1.0))
                 self.optimizer.step()
             else:
                 skipped += 1
@@ -129,25 +132,24 @@ class Ppo:
         r, s = self.recipe, self.symmetry
         size = len(advantage)
         raw = {k: block.flat(k) for k in ("obs", "critic", "action", "mean")}
-        fixed = {k: block.flat(k) for k in ("log_prob", "value", "returns")} | {"advantage": advantage}
-        mirrored = {}
+        fixed = {k: block.flat(k)[:, None] for k in ("log_prob", "value", "returns")} | {"advantage": advantage[:, None]}
+        plain = [self._prepare(k, x) for k, x in raw.items()] + list(fixed.values())
+        # All columns of a sample side by side, mirrored samples below plain ones: a minibatch is one gather of rows.
+        rows = torch.cat([*plain, torch.ones(size, 1, device=self.device)], 1)
         if s is not None:
             reflect = {"obs": s.observation, "critic": s.critic, "action": s.action, "mean": s.action}
-            mirrored = {k: self._prepare(k, reflect[k](x)) for k, x in raw.items()}
-        plain = {k: self._prepare(k, x) for k, x in raw.items()}
+            mirrored = [self._prepare(k, reflect[k](x)) for k, x in raw.items()] + list(fixed.values())
+            rows = torch.cat([rows, torch.cat([*mirrored, torch.zeros(size, 1, device=self.device)], 1)])
+        names = [*raw, *fixed, "plain"]
+        widths = [x.shape[1] for x in (*raw.values(), *fixed.values())] + [1]
         shuffle = torch.Generator().manual_seed(self._seed(Channel.SHUFFLE, self.updates))
         for epoch in range(r.epochs):
-            order = torch.randperm(size, generator=shuffle).to(self.device)
-            flip = torch.rand(size, generator=shuffle).to(self.device) < 0.5 if s is not None else None
-            for rows in order.chunk(r.minibatches):
-                batch = {k: x[rows] for k, x in plain.items()}
-                if flip is None:
-                    batch["plain"] = torch.ones(len(rows), device=self.device)
-                else:
-                    here = flip[rows]
-                    batch = {k: torch.where(here[:, None], mirrored[k][rows], x) for k, x in batch.items()}
-                    batch["plain"] = (~here).to(torch.float32)
-                yield epoch, batch | {k: x[rows] for k, x in fixed.items()}
+            order = torch.randperm(size, generator=shuffle)
+            if s is not None:
+                order += size * (torch.rand(size, generator=shuffle) < 0.5)
+            for picked in order.to(self.device).chunk(r.minibatches):
+                batch = dict(zip(names, torch.split(rows[picked], widths, 1), strict=True))
+                yield epoch, {k: x[:, 0] if k not in raw else x for k, x in batch.items()}
 
     def _prepare(self, name: str, x: Tensor) -> Tensor:
         normalizer = {"obs": self.obs_normalizer, "critic": self.critic_normalizer}.get(name)
@@ -184,8 +186,7 @@ class Ppo:
 
     def tensors(self) -> dict[str, Tensor]:
         out = {f"networks.{k}": v.detach().clone() for k, v in self.networks.state_dict().items()}
-        for name, p in self.networks.named_parameters():
-            out |= {f"adam.{name}.{k}": v.detach().clone() for k, v in self.optimizer.state.get(p, {}).items()}
+        out |= {f"adam.{k}": v.detach().clone() for k, v in self.optimizer.state.get(self.parameters, {}).items()}
         for name, n in (("obs_normalizer", self.obs_normalizer), ("critic_normalizer", self.critic_normalizer)):
             out |= {f"{name}.{k}": v.clone() for k, v in n.tensors().items()}
         scalars = torch.tensor([self.learning_rate, float(self.updates)], dtype=torch.float64)
@@ -196,11 +197,9 @@ class Ppo:
             return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
         self.networks.load_state_dict(under("networks."))
-        adam = under("adam.")
-        for name, p in self.networks.named_parameters():
-            state = {k: adam[f"{name}.{k}"].clone() for k in ("step", "exp_avg", "exp_avg_sq") if f"{name}.{k}" in adam}
-            if state:
-                self.optimizer.state[p] = state
+        adam = {k: v.clone() for k, v in under("adam.").items()}
+        if adam:
+            self.optimizer.state[self.parameters] = adam
         self.obs_normalizer.load(under("obs_normalizer."))
         self.critic_normalizer.load(under("critic_normalizer."))
         self.learning_rate = float(tensors["scalars"][0])

@@ -1,0 +1,77 @@
+"""Claims about the benchmarks: they run from a checkout and write what the documentation is made from."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import surefoot
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def throughput(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    out = tmp_path_factory.mktemp("benchmarks") / "throughput.json"
+    done = subprocess.run(
+        (sys.executable, BENCHMARKS / "cpu_throughput.py", "--quick", "--out", out),
+        env=os.environ | {"PYTHONPATH": str(Path(surefoot.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Targets" in done.stdout
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def test_throughput_says_where_and_when_it_was_measured(throughput: dict[str, Any]) -> None:
+    assert throughput["schema_version"] == 1
+    assert throughput["quick"] is True, "nobody mistakes it for a measurement"
+    assert throughput["date"].endswith("+00:00")
+    machine = throughput["machine"]
+    assert machine["cpu"]
+    assert machine["cores"] == machine["torch_threads"]
+    assert {"python", "torch", "mujoco", "numpy", "gymnasium", "surefoot", "platform"} <= machine.keys()
+    assert machine["environment"]["OMP_WAIT_POLICY"] == "PASSIVE", "as the command line sets it"
+    plants = throughput["plants"]
+    assert (plants["evaluation"]["dt_s"], plants["evaluation"]["decimation"]) == (0.005, 4)
+    assert (plants["training"]["dt_s"], plants["training"]["decimation"]) == (0.01, 2)
+
+
+def test_throughput_has_every_layer_at_every_size_on_both_plants(throughput: dict[str, Any]) -> None:
+    rates = throughput["rates"]
+    for plant in ("evaluation", "training"):
+        seen = {(r["what"], r["envs"]) for r in rates if r["plant"] == plant}
+        layers = {(what, n) for what in ("rollout", "engine", "env", "training") for n in (8, 16)}
+        assert seen == layers | {("env", 1), ("gymnasium", 2)}
+        sweep = throughput["batch_sweep"][plant]
+        assert sweep["envs"] == [1, 8, 16]
+        assert sweep["flat_from_envs"] in sweep["envs"]
+
+
+def test_throughput_figures_are_medians_of_the_rounds(throughput: dict[str, Any]) -> None:
+    for rate in throughput["rates"]:
+        assert len(rate["rounds"]) == 2
+        assert min(rate["rounds"]) > 0
+        assert rate["steps_per_second"] == pytest.approx(statistics.median(rate["rounds"]), abs=0.1)
+
+
+def test_throughput_judges_its_targets(throughput: dict[str, Any]) -> None:
+    targets = {t["name"]: t for t in throughput["targets"]}
+    assert [t["must_be"] for t in targets.values()] == [">= 0.8", ">= 0.6", ">= 3", "< 3"]
+    for t in targets.values():
+        limit = float(t["must_be"].split()[1])
+        assert t["met"] == (t["value"] >= limit if ">=" in t["must_be"] else t["value"] < limit)
+    by = {(r["what"], r["envs"]): r["rounds"] for r in throughput["rates"] if r["plant"] == "evaluation"}
+    pairs = zip(by["env", 16], by["rollout", 16], strict=True)
+    ratio = statistics.median(a / b for a, b in pairs)
+    assert targets["VecEnv.step / rollout, N=16"]["value"] == pytest.approx(ratio, rel=0.01)
+    assert throughput["memory"]["peak_rss_bytes"] > 1e8, "torch alone takes more than 100 MB"
