@@ -1,6 +1,6 @@
-"""The robot of walk-flat as a plain Gymnasium environment, the way one writes it by hand: one robot, one MjData, numpy.
+"""The robot of walk-flat as a plain Gymnasium environment, as written by hand: one robot, one MjData, numpy.
 
-What `cpu_throughput.py` compares with. It observes, rewards, terminates and randomises the same kinds of things as
+What `cpu_throughput.py` compares with. It observes, rewards, ends and randomises the same kinds of things as
 walk-flat does, as frugally as plain numpy allows; it is not the same task to the digit.
 """
 
@@ -16,7 +16,7 @@ EPISODE_STEPS, COMMAND_STEPS, PUSH_STEPS = 1000, 250, 250
 
 
 class PlainWalk(gymnasium.Env[np.ndarray, np.ndarray]):
-    """`model` has position servos on the joints, and sensors for feet, joint torques and trunk contact, in that order."""
+    """`model` has position servos, and sensors for feet, joint torques and trunk contact, in that order."""
 
     def __init__(
         self, model: mujoco.MjModel, default_pose: tuple[float, ...], height_m: float, decimation: int

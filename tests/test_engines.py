@@ -109,7 +109,9 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
 
 def with_trunk(robot: RobotSpec, inertial: str) -> RobotSpec:
     """The robot with other attributes in its trunk's <inertial>, the first of the MJCF."""
-    return robot.model_copy(update={"mjcf": re.sub(r"<inertial[^>]*/>", f"<inertial {inertial}/>", robot.mjcf, count=1)})
+    return robot.model_copy(
+        update={"mjcf": re.sub(r"<inertial[^>]*/>", f"<inertial {inertial}/>", robot.mjcf, count=1)}
+    )
 
 
 def test_a_payload_is_the_model_compiled_with_that_mass() -> None:
@@ -227,7 +229,9 @@ def test_foot_velocity_is_the_change_of_foot_position() -> None:
 
 # ---- on an atlas
 
-HILLS = Atlas.build([TileId("flat", 0, 0), TileId("wave", 6, 1), TileId("flat", 0, 1), TileId("slope_up", 6, 0)])
+HILLS = Atlas.build(
+    [TileId("flat", 0, 0), TileId("wave", 6, 1), TileId("flat", 0, 1), TileId("slope_up", 6, 0)]
+)
 
 
 def on_tile(engine: MujocoEngine, tiles: list[int], offset: tuple[float, float]) -> None:

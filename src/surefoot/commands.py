@@ -77,8 +77,8 @@ def _prepare_torch() -> None:
 
 
 def _train(console: Console, plan: Plan, run: RunFolder, limits: Limits, tracker_name: str, resume: bool) -> int:
+    trainer = Trainer(plan, run, resume)  # before the tracker: a checkpoint that is refused leaves no trace
     tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
-    trainer = Trainer(plan, run, resume)
     console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
     try:
         with Display(console, limits.updates, limits.minutes, limits.until) as display:

@@ -87,8 +87,9 @@ class TrainSampler:
         env = np.arange(seeds.envs)
         self._family, self._member = seeds.family_of(env), seeds.member_of(env)
         self._fixed = self._draw_fixed(env)
-        tiles = atlas.tiles if atlas else ()
-        self._tile = {(t.cls, t.level): k for k, t in enumerate(tiles)}
+        self._tiles: dict[tuple[str, int], list[int]] = {}
+        for k, t in enumerate(atlas.tiles if atlas else ()):
+            self._tiles.setdefault((t.cls, t.level), []).append(k)
 
     def _draw_fixed(self, env: np.ndarray) -> dict[str, np.ndarray]:
         """Family- and environment-level factors: drawn once, kept for life."""
@@ -124,11 +125,12 @@ class TrainSampler:
         channels = [
             (Channel.DELAY, 1, 0), (Channel.NOISE_SCALE, 1, 0), (Channel.COMMAND, 4 * segments, 0),
             (Channel.PUSH, 4 * pushes, 0), (Channel.POSE, joints, 0), (Channel.VELOCITY, 8, 0), (Channel.YAW, 1, 0),
-            (Channel.LATENT, 1, 0),
+            (Channel.LATENT, 1, 0), (Channel.TERRAIN, 1, 1),
         ]  # fmt: skip
         drawn = self._keyed.uniforms_many(family.to(self.device), member.to(self.device), episode, channels)
-        delay, noise, command, push, pose, motion, yaw, phase = (x.cpu().numpy() for x in drawn)
-        commands, stratum, tile = self._commands(env, ep, command.reshape(-1, segments, 4), level.cpu().numpy())
+        delay, noise, command, push, pose, motion, yaw, phase, which = (x.cpu().numpy() for x in drawn)
+        commands, stratum = self._commands(env, ep, command.reshape(-1, segments, 4))
+        tile = self._tile(env, ep, level.cpu().numpy(), which[:, 0])
         push = push.reshape(-1, pushes, 4)
         window = np.arange(pushes) * self.push_steps
         angle = 2 * np.pi * push[..., 1]
@@ -155,10 +157,8 @@ class TrainSampler:
         parameters = Parameters(*(torch.from_numpy(x) for x in (*fixed, self._range("delay", delay[:, 0]))))
         return _to(Scenarios(script, start, parameters), self.device)
 
-    def _commands(
-        self, env: np.ndarray, episode: np.ndarray, u: np.ndarray, level: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Commands [M, S, 3], strata [M, S] and tiles [M]."""
+    def _commands(self, env: np.ndarray, episode: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Commands [M, S, 3] and strata [M, S]."""
         c = self.contract
         unit = np.clip(c.command.gain * (2 * u[..., :3] - 1), -1, 1)
         low = np.array([c.factor(n).train[0] for n in ("vx", "vy", "wz")])
@@ -177,11 +177,15 @@ class TrainSampler:
         cells = {n: np.broadcast_to(self._cell(n, env, episode)[:, None], mode.shape) for n in names if n != "command"}
         stratum = self._strata.join({**cells, "command": mode} if "command" in names else cells)
         commands = (low + high) / 2 + unit * (high - low) / 2
-        tile = np.zeros(len(env), np.int64)
-        if self._atlas is not None:
-            classes = np.asarray(c.factor("terrain").categories)[self._cell("terrain", env, episode)]
-            tile = np.array([self._tile.get((cls, int(lv)), self._tile.get((cls, 0), 0)) for cls, lv in zip(classes, level, strict=True)])
-        return commands.astype(np.float32), stratum, tile
+        return commands.astype(np.float32), stratum
+
+    def _tile(self, env: np.ndarray, episode: np.ndarray, level: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Tiles [M] of the dealt class at `level`, any of those that the atlas has."""
+        if self._atlas is None:
+            return np.zeros(len(env), np.int64)
+        classes = np.asarray(self.contract.factor("terrain").categories)[self._cell("terrain", env, episode)]
+        found = (self._tiles.get((c, int(lv))) or self._tiles.get((c, 0), [0]) for c, lv in zip(classes, level, strict=True))
+        return np.array([k[int(x * len(k))] for k, x in zip(found, u, strict=True)])
 
 
 class PanelSampler:

@@ -30,6 +30,8 @@ def task(name: str) -> Task:
 
 
 def _made_by(name: str, module: str, attribute: str) -> Task:
+    if not module or module.startswith(".") or not attribute:
+        raise SurefootError(f"Task '{name}' does not name a module and a task in it; write package.module:name.")
     try:
         made = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:

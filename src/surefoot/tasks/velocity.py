@@ -155,8 +155,9 @@ def velocity_task(
     posed = any(t.name == "pose" for t in rewards) and "pose" not in (terms or {})
     if (posed or prior is not None) and joints != 3 * feet:
         raise SurefootError(
-            f"Robot '{robot.name}' has {joints} joints for {feet} feet; the reward term 'pose' and the gait prior expect "
-            f"hip, thigh and calf on each leg. Leave them out: rewards=reweighted(WALK_REWARDS, drop=('pose',))."
+            f"Robot '{robot.name}' has {joints} joints for {feet} feet; the reward term 'pose' and the gait "
+            "prior expect hip, thigh and calf on each leg. Leave them out: "
+            "rewards=reweighted(WALK_REWARDS, drop=('pose',))."
         )
     table = factors(rough)
     obs, priv = observation(joints, prior is not None), privileged(feet, len(scan))
