@@ -2,7 +2,8 @@
 
     MUJOCO_GL=osmesa python benchmarks/filmstrip.py runs/<run> --out docs/walk.png
 
-Needs an offscreen GL for MuJoCo (EGL or OSMesa: Debian's libosmesa6). The frames are the recorded states, not a re-run.
+Needs an offscreen GL for MuJoCo (EGL or OSMesa: Debian's libosmesa6). The frames are the recorded states, not
+a re-run.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
     python benchmarks/learning.py                                # walk-flat and trot-flat, seeds 1 to 3
     python benchmarks/learning.py --tasks trot-flat --seeds 1 2 3 4 5
 
-Each run is a plain `surefoot train TASK --seed S`; nothing is tuned per seed. Finished runs stay in the JSON, so an
-interrupted benchmark continues where it stopped. Figures are medians over seeds with the worst beside them.
+Each run is a plain `surefoot train TASK --seed S`; nothing is tuned per seed. Finished runs stay in the JSON,
+so an interrupted benchmark continues where it stopped. Figures are medians over seeds with the worst beside
+them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ HERE = Path(__file__).parent
 def one_run(task: str, seed: int, runs: Path) -> dict[str, Any]:
     """Trains (or continues) one run and reads its artifacts."""
     folder = runs / f"learning-{task}-seed{seed}"
-    what = ["--resume", str(folder)] if (folder / "run.json").exists() else [task, "--seed", str(seed), "--out", str(folder)]
+    what = (
+        ["--resume", str(folder)]
+        if (folder / "run.json").exists()
+        else [task, "--seed", str(seed), "--out", str(folder)]
+    )
     command = [sys.executable, "-m", "surefoot", "train", *what, "--tracker", "none"]
     subprocess.run(command + ([] if what[0] == "--resume" else ["--quiet"]), check=True)
     record = RunFolder.open(folder).record
@@ -76,7 +81,9 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tasks", nargs="+", default=["walk-flat", "trot-flat"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder for the run folders")
@@ -90,13 +97,19 @@ def main() -> None:
                 runs.append(one_run(task, seed, options.runs))
             by_task = {t: summary([r for r in runs if r["task"] == t]) for t in {r["task"] for r in runs}}
             machine = {"cpu": _cpu(), "cores": os.cpu_count(), "platform": platform.platform()}
-            write_json(options.out, {"schema_version": 1, "machine": machine, "summary": by_task, "runs": runs})
+            write_json(
+                options.out, {"schema_version": 1, "machine": machine, "summary": by_task, "runs": runs}
+            )
     print(json.dumps(by_task, indent=2))
 
 
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
-    names = [x.split(":", 1)[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")] if info.exists() else []
+    names = (
+        [x.split(":", 1)[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")]
+        if info.exists()
+        else []
+    )
     return names[0] if names else platform.processor()
 
 

@@ -342,7 +342,7 @@ def test_help_names_units(command: str, units: tuple[str, ...], capsys: pytest.C
     assert all(u in said for u in units)
 
 
-def test_evaluate_json_has_what_a_comparison_needs(
+def test_evaluate_json_has_what_comparing_needs(
     tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
@@ -351,8 +351,8 @@ def test_evaluate_json_has_what_a_comparison_needs(
     summary = json.loads(capsys.readouterr().out)
     needed = {
         "panel", "construct_id", "episodes", "effective_episodes", "success", "success_low", "success_high",
-        "fall_rate", "velocity_error_mps", "yaw_error_radps", "cost_of_transport", "end_reasons", "training_id",
-        "checkpoint", "half", "engine", "schema_version",
+        "fall_rate", "velocity_error_mps", "yaw_error_radps", "cost_of_transport", "end_reasons",
+        "training_id", "checkpoint", "half", "engine", "schema_version",
     }  # fmt: skip
     assert needed <= summary.keys()
     assert summary["episodes"] == sum(summary["end_reasons"].values()) == 16

@@ -280,7 +280,7 @@ def test_a_tampered_panel_is_refused(old: str) -> None:
         parse_panel(text.replace(old, new, 1), "panel")
 
 
-NO_PANELS = ["[]", "3", "{}", '{"panel": 1}', '{"panel": {"name": 1}}', "\x00", '{"panel": {"seeds": {"root": -1}}}']
+NO_PANELS = ["", "[]", "3", "{}", '{"panel": 1}', "\x00", '{"panel": {"seeds": {"root": -1}}}']
 
 
 @pytest.mark.parametrize("text", NO_PANELS)

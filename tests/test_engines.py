@@ -71,7 +71,7 @@ class Forgetful(MujocoEngine):
 class Spreading(MujocoEngine):
     """Breaks one promise: a failure takes the next environment along."""
 
-    def step(self, targets: torch.Tensor):  # noqa: ANN201
+    def step(self, targets: torch.Tensor):
         bad = ~torch.isfinite(targets).all(1)
         targets = targets.clone()
         targets[bad.roll(1)] = math.nan
@@ -173,7 +173,8 @@ def test_a_nan_target_fails_also_when_a_control_step_is_one_physics_step() -> No
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 3, 5])
 def test_a_delay_is_exact_to_the_physics_step(delay: int) -> None:
-    """In free flight, where the solver has no part in it, against an engine that is commanded every physics step."""
+    """In free flight, where the solver has no part in it, against an engine that is commanded every physics
+    step."""
     controlled = MujocoEngine(GO1, FAST_PLANT, 1, threads=1)
     every = MujocoEngine(GO1, FAST_PLANT.model_copy(update={"decimation": 1}), 1, threads=1)
     parameters = Parameters.nominal(1)
@@ -210,7 +211,8 @@ def test_torque_is_what_the_servo_gives() -> None:
         torque = engine.step(targets).torque
         kp, kd, limit = (torch.tensor(x) for x in (GO1.kp, GO1.kd, GO1.torque_limit_nm))
         servo = kp * (targets - before.joint_position) - kd * before.joint_velocity
-        # The implicit integrator takes damping at the end of the step, so a moving joint is braked more or less.
+        # The implicit integrator takes damping at the end of the step, so a moving joint is braked more or
+        # less.
         assert torch.allclose(torque, servo.clamp(-limit, limit), atol=1e-3)
 
 
@@ -254,7 +256,8 @@ def test_robots_stand_on_the_ground_that_the_atlas_describes() -> None:
             assert float((state.position[:, :2] - start).abs().max()) < 0.5, "positions are the world's"
             below = torch.from_numpy(HILLS.height(state.foot_position[..., :2].numpy()))
             clearance = (state.foot_position[..., 2] - below)[state.foot_force[..., 2] > 5.0]
-            # The foot's radius is 23 mm; it sinks in a little as it lands, and on a slope its centre is higher.
+            # The foot's radius is 23 mm; it sinks in a little as it lands, and on a slope its centre is
+            # higher.
             assert bool(((clearance > 0.005) & (clearance < 0.033)).all())
             landed += (state.foot_force[..., 2] > 5.0).sum(1)
         assert bool((landed > 10).all())

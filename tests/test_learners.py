@@ -139,7 +139,7 @@ def test_normaliser_stays_frozen_until_the_update_is_over(
 
 
 def bandit(ppo: Ppo, direction: Tensor, seed: int = 0, size: int = 256) -> RolloutBlock:
-    """One-step episodes: any observation, actions of the policy, an advantage that grows along `direction`."""
+    """One-step episodes, actions of the policy, an advantage that grows along `direction`."""
     g = torch.Generator().manual_seed(seed)
     block = RolloutBlock.empty(8, size // 8, *WIDTHS)
     obs, critic = torch.randn(size, WIDTHS[0], generator=g), torch.randn(size, WIDTHS[1], generator=g)
@@ -217,7 +217,8 @@ def test_learning_rate_turns_round() -> None:
 
 
 def test_kl_is_measured_on_samples_that_are_not_mirrored() -> None:
-    """A policy that is not symmetric differs from itself on mirrored samples before it has learned anything."""
+    """A policy that is not symmetric differs from itself on mirrored samples before it has learned
+    anything."""
     ppo = learner(target_kl=None, learning_rate=1e-12, normalise=False)
     with torch.no_grad():
         ppo.networks.actor[-1].weight.mul_(10)

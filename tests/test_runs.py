@@ -288,9 +288,10 @@ def test_a_kill_between_best_and_latest_leaves_no_other_best(
         return digest
 
     folder = tmp_path / "killed"
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr("surefoot.evidence.run.checkpoint.save", die_after)
+    monkeypatch.setattr("surefoot.evidence.run.checkpoint.save", die_after)
+    with pytest.raises(Killed):
         train(folder, "--updates", "6")
+    monkeypatch.undo()
     assert resume(folder, "--updates", str(RECIPE.evaluate_every + 1)) == 0
     run = RunFolder.open(folder)
     assert (
@@ -374,15 +375,15 @@ def test_a_ledger_row_says_everything_about_its_update(tiny_run: Path) -> None:
     contract = record.contract
     reasons = ("timeout", *(t.name for t in contract.terminations), "nonfinite")
     expected = {
-        "schema_version", "update", "samples", "robot_seconds", "train_seconds", "wall_seconds", "steps_per_second",
+        "schema_version", "update", "samples", "robot_seconds", "train_seconds", "wall_seconds",
         *(f"seconds.{k}" for k in ("physics", "task", "inference", "learning", "evaluation")),
         *(f"reward.{t.name}" for t in contract.rewards),
         *(f"reset.{k}" for k in reasons),
-        "reward_per_step", "episode.count", "episode.return", "episode.steps",
+        "steps_per_second", "reward_per_step", "episode.count", "episode.return", "episode.steps",
         "stratum.resets", "stratum.samples", "family.resets", "family.samples",
         *(f"advantage.{k}" for k in ("mean", "std", "p01", "p99", "largest", "by_stratum")),
-        "kl", "kl_last_epoch", "clip_fraction", "entropy", "first_ratio_error", "learning_rate", "std", "grad_norm",
-        "value_loss", "policy_loss", "explained_variance", "skipped_steps", "action_clip_share",
+        "kl", "kl_last_epoch", "clip_fraction", "entropy", "first_ratio_error", "learning_rate", "std",
+        "grad_norm", "value_loss", "policy_loss", "explained_variance", "skipped_steps", "action_clip_share",
         *(f"freshness.{k}" for k in ("horizon_steps", "mean_age_steps", "epochs", "gradient_steps")),
         "memory.buffer_bytes", "memory.peak_rss_bytes",
     }  # fmt: skip

@@ -1,4 +1,5 @@
-"""Training scenarios are stratified, keyed and shared at the level that the contract declares; panels are frozen."""
+"""Training scenarios are stratified, keyed and shared at the level that the contract declares; panels are
+frozen."""
 
 from __future__ import annotations
 
@@ -148,7 +149,8 @@ def test_resets_share_out_the_strata_as_declared(of: Task, families: int, envs: 
 
 @pytest.mark.parametrize(("families", "envs"), [(4, 16), (8, 32), (5, 35), (1, 7)])
 def test_strata_are_near_their_shares_for_any_number_of_families(families: int, envs: int) -> None:
-    """No family, environment or episode is told its cell by chance, so shares converge like 1/n and not 1/sqrt(n)."""
+    """No family, environment or episode is told its cell by chance, so shares converge like 1/n and not
+    1/sqrt(n)."""
     s = sampler(families=families, envs=envs)
     modes = np.zeros(4)
     for episode in range(20):

@@ -414,7 +414,8 @@ class MirroredPair(TrainSampler):
 
 @pytest.mark.parametrize("name", ["walk-flat", "trot-flat"])
 def test_a_mirrored_episode_is_lived_as_the_mirror_image(name: str) -> None:
-    """Robot, physics, prior, pushes, observations, rewards and reflection at once: any error in one breaks it."""
+    """Robot, physics, prior, pushes, observations, rewards and reflection at once: any error in one breaks
+    it."""
     of = TASKS[name]
     # Converged, so that the order in which the solver meets the contacts does not matter.
     plant = of.plant.model_copy(update={"iterations": 50, "ls_iterations": 50})

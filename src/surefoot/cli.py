@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-# Before torch is imported: threads that wait for work must sleep, not spin. Physics threads and torch's take turns on the
-# same cores, and spinning ones cost 5x on a busy machine (measured).
+# Before torch is imported: threads that wait for work must sleep, not spin. Physics threads and torch's take
+# turns on the same cores, and spinning ones cost 5x on a busy machine (measured).
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import tyro
@@ -50,13 +50,23 @@ class RecipeOptions:
     """Simulator to train on: mujoco (native, CPU threads)."""
 
     def overrides(self) -> dict[str, Any]:
-        names = ("envs", "horizon", "minibatches", "epochs", "control_hz", "families", "eval_families", "evaluate_every")
+        names = (
+            "envs",
+            "horizon",
+            "minibatches",
+            "epochs",
+            "control_hz",
+            "families",
+            "eval_families",
+            "evaluate_every",
+        )
         return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
 
 
 @dataclass(frozen=True)
 class PlanCommand:
-    """Print what a run would do, before it does: contract, recipe, accounting, seeds, strata. Writes nothing."""
+    """Print what a run would do, before it does: contract, recipe, accounting, seeds, strata. Writes
+    nothing."""
 
     task: Positional[str]
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
@@ -81,8 +91,9 @@ class PlanCommand:
 class TrainCommand:
     """Train a task, evaluate it on the held-out panel while it learns and at the end, and record everything.
 
-    Stops at the first limit reached. Without --updates, --minutes or --until the task's own limits apply: two consecutive
-    evaluations at 95% success on the selection half, or the task's minutes (walk-flat 6, trot-flat 4, walk-rough 20).
+    Stops at the first limit reached. Without --updates, --minutes or --until the task's own limits apply: two
+    consecutive evaluations at 95% success on the selection half, or the task's minutes (walk-flat 6,
+    trot-flat 4, walk-rough 20).
     """
 
     task: Positional[str] = ""
@@ -108,20 +119,36 @@ class TrainCommand:
 
         if self.resume is not None:
             if self.task or self.out or self.options != RecipeOptions():
-                raise SurefootError("--resume continues a run as it was planned; give only limits (--updates, --minutes, --until) with it.")
+                raise SurefootError(
+                    "--resume continues a run as it was planned; "
+                    "give only limits (--updates, --minutes, --until) with it."
+                )
             return resume_run(console, self.resume, self.updates, self.minutes, self.until, self.tracker)
         if not self.task:
-            raise SurefootError("Say what to train, e.g. `surefoot train walk-flat`; `surefoot tasks` lists what there is.")
+            raise SurefootError(
+                "Say what to train, e.g. `surefoot train walk-flat`; `surefoot tasks` lists what there is."
+            )
         o = self.options
         return start_run(
-            console, self.task, o.overrides(), o.seed, o.engine, o.device, self.updates, self.minutes, self.until, self.out,
-            self.tracker, self.quiet,
-        )  # fmt: skip
+            console,
+            self.task,
+            o.overrides(),
+            o.seed,
+            o.engine,
+            o.device,
+            self.updates,
+            self.minutes,
+            self.until,
+            self.out,
+            self.tracker,
+            self.quiet,
+        )
 
 
 @dataclass(frozen=True)
 class EvaluateCommand:
-    """Evaluate a run's policy on a held-out panel: one pass, deterministic actions, every episode a row on disk."""
+    """Evaluate a run's policy on a held-out panel: one pass, deterministic actions, every episode a row on
+    disk."""
 
     run_folder: Positional[str]
     """Run folder, as `surefoot train` printed it."""
@@ -139,7 +166,9 @@ class EvaluateCommand:
     def run(self, console: Console) -> int:
         from surefoot.commands import evaluate_run
 
-        summary = evaluate_run(console, self.run_folder, self.panel, self.half, self.engine, self.checkpoint, quiet=self.json)
+        summary = evaluate_run(
+            console, self.run_folder, self.panel, self.half, self.engine, self.checkpoint, quiet=self.json
+        )
         if self.json:
             print(json.dumps(summary.model_dump(mode="json"), indent=2))
         return 0
@@ -166,7 +195,8 @@ class PanelMakeCommand:
     name: Positional[str]
     """Panel name, e.g. walk-flat-v1."""
     out: str | None = None
-    """File to write (default: <name>.json here). An existing file is only replaced if it is the same panel."""
+    """File to write (default: <name>.json here). An existing file is only replaced if it is the same
+    panel."""
 
     def run(self, console: Console) -> int:
         from pathlib import Path
@@ -179,7 +209,9 @@ class PanelMakeCommand:
         if path.exists() and path.read_bytes() != text:
             raise SurefootError(f"{path} exists and is another file; choose another --out.")
         atomic_write(path, text)
-        console.print(f"{path}: {len(panel.scenarios)} scenarios, digest {panel.digest[:12]}", highlight=False)
+        console.print(
+            f"{path}: {len(panel.scenarios)} scenarios, digest {panel.digest[:12]}", highlight=False
+        )
         return 0
 
 
@@ -205,7 +237,8 @@ Commands = (
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[TasksCommand, tyro.conf.subcommand("tasks")]
     | Annotated[
-        Annotated[PanelShowCommand, tyro.conf.subcommand("show")] | Annotated[PanelMakeCommand, tyro.conf.subcommand("make")],
+        Annotated[PanelShowCommand, tyro.conf.subcommand("show")]
+        | Annotated[PanelMakeCommand, tyro.conf.subcommand("make")],
         tyro.conf.subcommand("panel"),
     ]
 )
@@ -218,9 +251,13 @@ def main(arguments: list[str] | None = None) -> None:
         command: Any = tyro.cli(Commands, prog="surefoot", description=__doc__, args=arguments)
         code = command.run(console)
     except SurefootError as error:
-        Console(stderr=True).print(f"[red]surefoot:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(
+            f"[red]surefoot:[/red] {escape(str(error))}", highlight=False, soft_wrap=True
+        )
         code = 2
-    except KeyboardInterrupt:  # outside the training loop, which handles it itself: nothing is lost, files are whole
+    except (
+        KeyboardInterrupt
+    ):  # outside the training loop, which handles it itself: nothing is lost, files are whole
         code = INTERRUPTED["SIGINT"]
     except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
         code = 0

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from surefoot.contract import Half, SurefootError, as_half, construct_id, load_panel, unknown
+from surefoot.contract import Half, SurefootError, as_half, construct_id, load_panel
 from surefoot.display import Display
-from surefoot.engines import ENGINES
+from surefoot.engines import check_engine
 from surefoot.evidence import PanelEvaluator, PanelSummary, RunFolder
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
@@ -27,9 +27,19 @@ EXIT = {"SIGINT": 130, "SIGTERM": 143}
 
 
 def start_run(
-    console: Console, task: str, overrides: dict[str, Any], seed: int, engine: str, device: str, updates: int | None,
-    minutes: float | None, until: float | None, out: str | None, tracker: str, quiet: bool,
-) -> int:  # fmt: skip
+    console: Console,
+    task: str,
+    overrides: dict[str, Any],
+    seed: int,
+    engine: str,
+    device: str,
+    updates: int | None,
+    minutes: float | None,
+    until: float | None,
+    out: str | None,
+    tracker: str,
+    quiet: bool,
+) -> int:
     """Plans, prints, trains, confirms."""
     limits = Limits(updates, minutes, until)
     check_tracker(tracker)
@@ -44,7 +54,12 @@ def start_run(
 
 
 def resume_run(
-    console: Console, folder: str, updates: int | None, minutes: float | None, until: float | None, tracker: str
+    console: Console,
+    folder: str,
+    updates: int | None,
+    minutes: float | None,
+    until: float | None,
+    tracker: str,
 ) -> int:
     limits = Limits(updates, minutes, until)
     check_tracker(tracker)
@@ -61,10 +76,11 @@ def plan_of(run: RunFolder) -> Plan:
     r = run.record
     plan = make_plan(
         r.task, overrides=r.recipe.model_dump(), seed=r.seeds.root, engine=r.engine, device=r.device
-    )  # fmt: skip
+    )
     if plan.task.contract.digest != r.contract_digest:
         raise SurefootError(
-            f"The contract of {r.task} has changed since {run.path} was trained ({r.contract_digest[:12]}, now "
+            f"The contract of {r.task} has changed since {run.path} was trained "
+            f"({r.contract_digest[:12]}, now "
             f"{plan.task.contract.digest[:12]}); use the Surefoot version in its run.json, or train anew."
         )
     return plan
@@ -76,7 +92,9 @@ def _prepare_torch() -> None:
     torch.set_num_threads(cores)
 
 
-def _train(console: Console, plan: Plan, run: RunFolder, limits: Limits, tracker_name: str, resume: bool) -> int:
+def _train(
+    console: Console, plan: Plan, run: RunFolder, limits: Limits, tracker_name: str, resume: bool
+) -> int:
     trainer = Trainer(plan, run, resume)  # before the tracker: a checkpoint that is refused leaves no trace
     tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
     console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
@@ -84,13 +102,23 @@ def _train(console: Console, plan: Plan, run: RunFolder, limits: Limits, tracker
         with Display(console, limits.updates, limits.minutes, limits.until) as display:
             trainer.train(limits, display, tracker)
     except KeyboardInterrupt:
-        console.print(f"Aborted within an update. Continue from the last checkpoint: {_resume_hint(run)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            f"Aborted within an update. Continue from the last checkpoint: {_resume_hint(run)}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
         return 130
     finally:
         tracker.close()
         trainer.close()
     if trainer.stopped is not None:
-        console.print(f"Stopped by {trainer.stopped.name}; saved. Continue with: {_resume_hint(run)}", highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            f"Stopped by {trainer.stopped.name}; saved. Continue with: {_resume_hint(run)}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
         return EXIT[trainer.stopped.name]
     summary = _confirm(console, plan, run)
     run.write_record(confirmation=summary)
@@ -117,7 +145,9 @@ def _confirm(console: Console, plan: Plan, run: RunFolder) -> PanelSummary:
     """The best checkpoint by the selection half, on the confirmation half; exported as the run's policy."""
     best = "best" if run.record.figures.get("best_selection_success") is not None else "latest"
     if best == "latest":
-        console.print("No evaluation took place before the end; the latest checkpoint is confirmed.", highlight=False)
+        console.print(
+            "No evaluation took place before the end; the latest checkpoint is confirmed.", highlight=False
+        )
     found, bundle = load_policy(run, best)
     checkpoint.save(run.path / "policy.safetensors", bundle.tensors, {"policy": bundle.meta()})
     return _evaluate(plan, run, found, bundle, "confirmation", "mujoco", "confirmation")
@@ -130,7 +160,13 @@ def load_policy(run: RunFolder, name: str) -> tuple[checkpoint.Checkpoint, Polic
 
 
 def _evaluate(
-    plan: Plan, run: RunFolder, found: checkpoint.Checkpoint, bundle: PolicyBundle, half: Half, engine: str, where: str
+    plan: Plan,
+    run: RunFolder,
+    found: checkpoint.Checkpoint,
+    bundle: PolicyBundle,
+    half: Half,
+    engine: str,
+    where: str,
 ) -> PanelSummary:
     evaluator = PanelEvaluator(plan.task, plan.panel, half, plan.recipe.control_hz, engine=engine)
     try:
@@ -143,14 +179,19 @@ def _evaluate(
 
 
 def evaluate_run(
-    console: Console, folder: str, panel: str | None, half: str, engine: str, checkpoint_name: str, quiet: bool
+    console: Console,
+    folder: str,
+    panel: str | None,
+    half: str,
+    engine: str,
+    checkpoint_name: str,
+    quiet: bool,
 ) -> PanelSummary:
     """Evaluates a run's checkpoint and writes the result beside the run's other panels."""
     chosen_half = as_half(half)
     run = RunFolder.open(folder)
     plan = plan_of(run)
-    if engine not in ENGINES:
-        raise unknown("engine", engine, ENGINES)
+    check_engine(engine)
     if panel is not None:
         chosen = load_panel(panel)
         check_disjoint(plan.seeds, chosen)

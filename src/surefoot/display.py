@@ -16,15 +16,22 @@ PLAIN_EVERY_S = 10.0
 
 
 class Display:
-    """Shows ledger rows as they come. `updates` and `minutes` are the run's limits, for the bar and the ETA."""
+    """Shows ledger rows as they come. `updates` and `minutes` are the run's limits, for the bar and the
+    ETA."""
 
-    def __init__(self, console: Console, updates: int | None, minutes: float | None, until: float | None) -> None:
+    def __init__(
+        self, console: Console, updates: int | None, minutes: float | None, until: float | None
+    ) -> None:
         self.console, self.updates, self.minutes, self.until = console, updates, minutes, until
         self._bar = Progress(
-            TextColumn("[bold]training"), BarColumn(bar_width=40), TextColumn("{task.percentage:>3.0f}%  ETA {task.fields[eta]}")
+            TextColumn("[bold]training"),
+            BarColumn(bar_width=40),
+            TextColumn("{task.percentage:>3.0f}%  ETA {task.fields[eta]}"),
         )
         self._task = self._bar.add_task("train", total=1.0, eta="?")
-        self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
+        self._live = (
+            Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
+        )
         self._last = 0.0
         self._resets: dict[str, int] = {}
 
@@ -33,7 +40,9 @@ class Display:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._live:
             self._live.stop()
 
@@ -72,7 +81,12 @@ class Display:
             ("samples", f"{row['samples']:,}"),
             ("speed", f"{row['steps_per_second']:,.0f} steps/s"),
             ("reward", f"{row['reward_per_step']:.4f} per step"),
-            ("return", "no episode ended" if row["episode.return"] is None else f"{row['episode.return']:.2f} per episode"),
+            (
+                "return",
+                "no episode ended"
+                if row["episode.return"] is None
+                else f"{row['episode.return']:.2f} per episode",
+            ),
             ("held-out success so far", trend),
             ("resets", resets or "none"),
         )
@@ -85,7 +99,8 @@ class Display:
         ended = row["episode.return"]
         resets = " ".join(f"{k}:{v}" for k, v in self._resets.items() if v)
         return (
-            f"update {row['update']:>5}  samples {row['samples']:>10,}  {row['steps_per_second']:>7,.0f} steps/s  "
-            f"train {row['train_seconds']:>5.0f} s  ETA {eta}  return {'-' if ended is None else f'{ended:.2f}'}  "
+            f"update {row['update']:>5}  samples {row['samples']:>10,}  "
+            f"{row['steps_per_second']:>7,.0f} steps/s  train {row['train_seconds']:>5.0f} s  ETA {eta}  "
+            f"return {'-' if ended is None else f'{ended:.2f}'}  "
             f"held-out {success}  resets {resets or '-'}"
         )

@@ -1,4 +1,5 @@
-"""VecEnv: engine + task + scenarios. Same-step auto-reset, true final observations, reasons, strata and families."""
+"""VecEnv: engine + task + scenarios. Same-step auto-reset, true final observations, reasons, strata and
+families."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ OWN = ("episode", "born", "level", "progress", "returns", "obs", "critic", "expl
 
 @dataclass
 class Step:
-    """One control step of all environments. `obs` is what to act on next; for environments that ended it is already the
-    first observation of their next episode, and `final_obs` holds the true last one."""
+    """One control step of all environments. `obs` is what to act on next; for environments that ended it is
+    already the first observation of their next episode, and `final_obs` holds the true last one."""
 
     obs: Tensor  # [N, O] noisy, scaled: what the policy sees
     critic: Tensor  # [N, C] clean, with privileged terms
@@ -45,7 +46,8 @@ class Step:
 
 
 class VecEnv:
-    """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying so."""
+    """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying
+    so."""
 
     def __init__(
         self,
@@ -79,14 +81,22 @@ class VecEnv:
         self._scale = torch.cat([torch.full((t.size,), t.scale) for t in terms]).to(self.device)
         extra = torch.cat([torch.full((t.size,), t.scale) for t in c.privileged]).to(self.device)
         self._critic_scale = torch.cat([self._scale, extra])
-        self._weights = torch.tensor([t.weight * (1.0 if t.event else self.dt) for t in c.rewards], device=self.device)
+        self._weights = torch.tensor(
+            [t.weight * (1.0 if t.event else self.dt) for t in c.rewards], device=self.device
+        )
         self._events = torch.tensor([float(t.event) for t in c.rewards], device=self.device)
         # The event term `fall`, where the contract has one: the terms module cannot know the terminations.
-        self._fall = self._weights * torch.tensor([float(n == "fall") for n in self.reward_names], device=self.device)
+        self._fall = self._weights * torch.tensor(
+            [float(n == "fall") for n in self.reward_names], device=self.device
+        )
         self.episode = torch.zeros(n, dtype=torch.int64, device=self.device)
-        self.born = torch.zeros(n, dtype=torch.int64, device=self.device)  # age at which the episode began: staggered ones
+        self.born = torch.zeros(
+            n, dtype=torch.int64, device=self.device
+        )  # age at which the episode began: staggered ones
         self.level = torch.zeros(n, dtype=torch.int64, device=self.device)
-        self.progress = torch.zeros(n, 2, device=self.device)  # metres walked along the command, metres commanded
+        self.progress = torch.zeros(
+            n, 2, device=self.device
+        )  # metres walked along the command, metres commanded
         self.returns = torch.zeros(n, len(c.rewards), device=self.device)
         self.reset_counts = np.zeros(sampler.strata, np.int64)  # since last asked for
         self.ended: list[dict[str, np.ndarray]] = []
@@ -106,9 +116,15 @@ class VecEnv:
         zeros = torch.zeros(n, feet, device=self.device)
         action = torch.zeros(n, act, device=self.device)
         self.state = TaskState(
-            self.episode.clone(), self.script.commands[:, 0].clone(), action, action.clone(), self.script.phase.clone(),
-            torch.ones(n, feet, dtype=torch.bool, device=self.device), zeros, zeros.clone(),
-        )  # fmt: skip
+            self.episode.clone(),
+            self.script.commands[:, 0].clone(),
+            action,
+            action.clone(),
+            self.script.phase.clone(),
+            torch.ones(n, feet, dtype=torch.bool, device=self.device),
+            zeros,
+            zeros.clone(),
+        )
         self._count(s)
         self.engine.reset(torch.ones(n, dtype=torch.bool, device=self.device), s.start, s.parameters)
         if stagger:
@@ -123,7 +139,8 @@ class VecEnv:
 
     @torch.inference_mode()
     def restart(self, sampler: Sampler | None = None, *, stagger: bool = True) -> None:
-        """All environments begin episode 0 again, of `sampler` if one is given (for the same task and count)."""
+        """All environments begin episode 0 again, of `sampler` if one is given (for the same task and
+        count)."""
         self.sampler = sampler or self.sampler
         assert self.sampler.count == self.num_envs
         self._keyed = Keyed(self.sampler.seeds, self.device)
@@ -177,7 +194,8 @@ class VecEnv:
         reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
         self.returns += terms
         self._track(view)
-        # The command seen next is that of the next step's segment; the reward above used the one that was followed.
+        # The command seen next is that of the next step's segment; the reward above used the one that was
+        # followed.
         self.state = dataclasses.replace(self.state, command=self._command())
         ahead = dataclasses.replace(view, task=self.state)
         obs, critic, exploration = self._observe(ahead, script)
@@ -191,7 +209,18 @@ class VecEnv:
             self._wrap()
         self.seconds += time.perf_counter() - begun - (self.engine.seconds - physics)
         return Step(
-            self.obs, self.critic, reward, terms, terminated, truncated, reason, obs, critic, stratum, self.exploration, view
+            self.obs,
+            self.critic,
+            reward,
+            terms,
+            terminated,
+            truncated,
+            reason,
+            obs,
+            critic,
+            stratum,
+            self.exploration,
+            view,
         )
 
     def _targets(self, action: Tensor) -> Tensor:
@@ -200,7 +229,10 @@ class VecEnv:
         if prior is None:
             return targets
         moving = (self.state.command.abs().amax(1) > self.const.dead_zone).to(targets.dtype)
-        lift = torch.sin(2 * math.pi * (self.state.phase[:, None] + self.const.offsets)).clamp_min(0) * prior.lift_rad
+        lift = (
+            torch.sin(2 * math.pi * (self.state.phase[:, None] + self.const.offsets)).clamp_min(0)
+            * prior.lift_rad
+        )
         lift = lift * moving[:, None]
         return targets + torch.stack([torch.zeros_like(lift), lift, -2 * lift], 2).view_as(targets)
 
@@ -239,9 +271,11 @@ class VecEnv:
         age = view.task.age
         wide, deep = -(-size // 4) * 4, -(-act // 4) * 4
         noise, u = self._keyed.uniforms_many(
-            script.family, script.member, script.episode,
+            script.family,
+            script.member,
+            script.episode,
             [(Channel.OBSERVATION_NOISE, size, age * wide), (Channel.ACTION_NOISE, deep, age * deep)],
-        )  # fmt: skip
+        )
         noisy = clean + self._noise * (2 * noise - 1) * script.noise_scale[:, None]
         limit = OBSERVATION_LIMIT
         obs = (noisy * self._scale).clamp(-limit, limit)
@@ -277,7 +311,11 @@ class VecEnv:
     def _reset(self, mask: Tensor) -> None:
         rows = mask.nonzero()[:, 0]
         # The last Step's view shares these and must go on showing what was before the reset.
-        self._robot, self.state, self.parameters = self._robot.clone(), self.state.clone(), self.parameters.clone()
+        self._robot, self.state, self.parameters = (
+            self._robot.clone(),
+            self.state.clone(),
+            self.parameters.clone(),
+        )
         self._curriculum(rows)
         self.episode[rows] += 1
         s = self.sampler.draw(rows, self.episode[rows], self.level[rows])
@@ -287,11 +325,16 @@ class VecEnv:
         self.state.put(
             rows,
             TaskState(
-                torch.zeros_like(task.age), s.script.commands[:, 0], torch.zeros_like(task.action),
-                torch.zeros_like(task.action), s.script.phase, torch.ones_like(task.contact),
-                torch.zeros_like(task.air_time), torch.zeros_like(task.landed),
+                torch.zeros_like(task.age),
+                s.script.commands[:, 0],
+                torch.zeros_like(task.action),
+                torch.zeros_like(task.action),
+                s.script.phase,
+                torch.ones_like(task.contact),
+                torch.zeros_like(task.air_time),
+                torch.zeros_like(task.landed),
             ),
-        )  # fmt: skip
+        )
         self.born[rows] = 0
         self.returns[rows] = 0
         self.progress[rows] = 0
@@ -306,7 +349,8 @@ class VecEnv:
         self.obs[rows], self.critic[rows], self.exploration[rows] = obs, critic, exploration
 
     def _curriculum(self, rows: Tensor) -> None:
-        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere (keyed)."""
+        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere
+        (keyed)."""
         top = self.contract.terrain_levels
         if top == 1:
             return
@@ -314,7 +358,12 @@ class VecEnv:
         enough = asked > 1.0
         move = (enough & (walked > 0.7 * asked)).long() - (enough & (walked < 0.4 * asked)).long()
         level = self.level[rows] + move
-        again = (self._keyed.uniforms(self.script.family[rows], self.script.member[rows], self.episode[rows], Channel.TERRAIN, 1)[:, 0] * top).long()
+        again = (
+            self._keyed.uniforms(
+                self.script.family[rows], self.script.member[rows], self.episode[rows], Channel.TERRAIN, 1
+            )[:, 0]
+            * top
+        ).long()
         self.level[rows] = torch.where(level >= top, again, level.clamp_min(0))
 
     def _wrap(self) -> None:
@@ -336,12 +385,18 @@ class VecEnv:
         rows = done.nonzero()[:, 0]
         script = self.script.take(rows)
         columns = {
-            "family": script.family, "member": script.member, "episode": script.episode,
-            "stratum": script.stratum[:, 0], "level": script.level, "steps": view.task.age[rows] - self.born[rows],
-            "reason": reason[rows], "friction": self.parameters.friction[rows],
-            "payload_kg": self.parameters.payload_kg[rows], "delay_s": self.parameters.delay_s[rows],
+            "family": script.family,
+            "member": script.member,
+            "episode": script.episode,
+            "stratum": script.stratum[:, 0],
+            "level": script.level,
+            "steps": view.task.age[rows] - self.born[rows],
+            "reason": reason[rows],
+            "friction": self.parameters.friction[rows],
+            "payload_kg": self.parameters.payload_kg[rows],
+            "delay_s": self.parameters.delay_s[rows],
             "return": self.returns[rows].sum(1),
-        }  # fmt: skip
+        }
         columns |= {f"return.{n}": self.returns[rows, i] for i, n in enumerate(self.reward_names)}
         self.ended.append({k: v.cpu().numpy() for k, v in columns.items()})
 
@@ -412,4 +467,6 @@ def _scatter(s: Scenarios, rows: Tensor, n: int) -> Scenarios:
             out[k][rows] = v
         return out
 
-    return Scenarios(s.script, type(s.start)(**spread(s.start.tensors())), Parameters(**spread(s.parameters.tensors())))
+    return Scenarios(
+        s.script, type(s.start)(**spread(s.start.tensors())), Parameters(**spread(s.parameters.tensors()))
+    )

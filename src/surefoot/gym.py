@@ -145,7 +145,7 @@ class SurefootEnv(gymnasium.Env[Array, Array]):
     modulo that many, so consecutive seeds go through all of them. Without a seed, it is a random one.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    metadata = {"render_modes": []}
 
     def __init__(
         self, task: str = "walk-flat", seed: int | None = None, *, engine: str = "mujoco", device: str = "cpu"

@@ -1,4 +1,5 @@
-"""Everything that is fixed before a run: the task with its overrides, the panel, the seeds, and what they add up to."""
+"""Everything that is fixed before a run: the task with its overrides, the panel, the seeds, and what they add
+up to."""
 
 from __future__ import annotations
 
@@ -22,9 +23,8 @@ from surefoot.contract import (
     load_panel,
     prove_disjoint,
     training_id,
-    unknown,
 )
-from surefoot.engines import ENGINES
+from surefoot.engines import check_engine
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
@@ -72,13 +72,18 @@ class Plan:
 
 
 def make_plan(
-    task: str, *, overrides: dict[str, Any] | None = None, seed: int = 1, engine: str = "mujoco", device: str = "cpu"
+    task: str,
+    *,
+    overrides: dict[str, Any] | None = None,
+    seed: int = 1,
+    engine: str = "mujoco",
+    device: str = "cpu",
 ) -> Plan:
-    """Freezes a plan; `overrides` are recipe fields. Every contradiction is found here, before anything is written."""
+    """Freezes a plan; `overrides` are recipe fields. Every contradiction is found here, before anything is
+    written."""
     found = find_task(task)
     recipe = Recipe(**(found.recipe.model_dump() | (overrides or {})))
-    if engine not in ENGINES:
-        raise unknown("engine", engine, ENGINES)
+    check_engine(engine)
     check_device(device, engine)
     evaluation = evaluation_plant(recipe.control_hz)
     plant = found.plant.model_copy(
@@ -93,20 +98,37 @@ def make_plan(
     recipe = recipe.model_copy(update={"eval_families": families})
     proof = check_disjoint(seeds, panel)
     accounting = account(
-        recipe, contract.observation_size, contract.critic_size, contract.action.size, len(contract.rewards),
-        contract.strata.count, len(panel.scenarios),
-    )  # fmt: skip
+        recipe,
+        contract.observation_size,
+        contract.critic_size,
+        contract.action.size,
+        len(contract.rewards),
+        contract.strata.count,
+        len(panel.scenarios),
+    )
     return Plan(
-        found, task, recipe, panel, seeds, proof, plant, evaluation, engine, device, accounting,
-        construct_id(contract, panel, evaluation), training_id(contract, recipe, plant, engine, "ppo", seeds),
-    )  # fmt: skip
+        found,
+        task,
+        recipe,
+        panel,
+        seeds,
+        proof,
+        plant,
+        evaluation,
+        engine,
+        device,
+        accounting,
+        construct_id(contract, panel, evaluation),
+        training_id(contract, recipe, plant, engine, "ppo", seeds),
+    )
 
 
 def check_disjoint(seeds: SeedPlan, panel: Panel) -> Disjointness:
     proof = prove_disjoint(seeds, panel.seeds)
     if not proof.disjoint:
         raise SurefootError(
-            f"Panel {panel.name} shares keys with training ({proof.reason}); make it with split 'eval' so that it is held out."
+            f"Panel {panel.name} shares keys with training ({proof.reason}); "
+            "make it with split 'eval' so that it is held out."
         )
     return proof
 
@@ -117,7 +139,10 @@ def check_device(device: str, engine: str) -> None:
     except RuntimeError as error:
         raise SurefootError(f"There is no device '{device}'; use --device cpu or --device cuda.") from error
     if kind == "cuda" and not torch.cuda.is_available():
-        raise SurefootError("--device cuda needs a CUDA GPU and a CUDA build of torch, and there is none here; use --device cpu.")
+        raise SurefootError(
+            "--device cuda needs a CUDA GPU and a CUDA build of torch, and there is none here; "
+            "use --device cpu."
+        )
     if kind not in ("cpu", "cuda"):
         raise SurefootError(f"Device '{device}' is not supported; use --device cpu or --device cuda.")
     if kind != "cpu" and engine == "mujoco":

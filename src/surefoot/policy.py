@@ -1,4 +1,5 @@
-"""Policy bundles: `policy(obs, state) -> action, state` with everything a deployer needs, and nothing of the trainer."""
+"""Policy bundles: `policy(obs, state) -> action, state` with everything a deployer needs, and nothing of the
+trainer."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class Policy(Protocol):
 
 
 class PolicyCard(Frozen):
-    """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's lift)."""
+    """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's
+    lift)."""
 
     schema_version: int = 1
     task: str
@@ -39,13 +41,25 @@ class PolicyCard(Frozen):
     normalised: bool
 
 
-def policy_card(contract: TaskContract, robot: RobotSpec, control_hz: float, hidden: tuple[int, ...], normalised: bool) -> PolicyCard:
+def policy_card(
+    contract: TaskContract, robot: RobotSpec, control_hz: float, hidden: tuple[int, ...], normalised: bool
+) -> PolicyCard:
     return PolicyCard(
-        task=contract.name, robot=robot.name, contract_digest=contract.digest, observation=contract.observation,
-        joints=robot.joints, default_pose=robot.default_pose, kp=robot.kp, kd=robot.kd,
-        action_scale_rad=contract.action.scale_rad, action_clip=contract.action.clip, control_hz=control_hz,
-        prior=contract.prior, hidden=hidden, normalised=normalised,
-    )  # fmt: skip
+        task=contract.name,
+        robot=robot.name,
+        contract_digest=contract.digest,
+        observation=contract.observation,
+        joints=robot.joints,
+        default_pose=robot.default_pose,
+        kp=robot.kp,
+        kd=robot.kd,
+        action_scale_rad=contract.action.scale_rad,
+        action_clip=contract.action.clip,
+        control_hz=control_hz,
+        prior=contract.prior,
+        hidden=hidden,
+        normalised=normalised,
+    )
 
 
 class PolicyBundle:
@@ -56,7 +70,9 @@ class PolicyBundle:
         need = ["mean", "std", *(f"{k}.{w}" for k in range(len(card.hidden) + 1) for w in ("weight", "bias"))]
         missing = [k for k in need if k not in tensors]
         if missing:
-            raise SurefootError(f"The policy lacks {', '.join(missing)}; it is not one of this Surefoot version.")
+            raise SurefootError(
+                f"The policy lacks {', '.join(missing)}; it is not one of this Surefoot version."
+            )
         self.tensors = {k: tensors[k].detach().clone() for k in need}
 
     @torch.inference_mode()

@@ -1,8 +1,9 @@
-"""Where episodes come from: a training sampler that draws scenarios by key, and a panel that hands out frozen ones.
+"""Where episodes come from: a training sampler that draws scenarios by key, and a panel that hands out frozen
+ones.
 
-Everything random about an episode is drawn here, at its reset, as a pure function of (root, split, family, member,
-episode); only sensor and exploration noise is drawn later, step by step, from the same key. So a scenario is the same on
-every engine and can be replayed from its key.
+Everything random about an episode is drawn here, at its reset, as a pure function of (root, split, family,
+member, episode); only sensor and exploration noise is drawn later, step by step, from the same key. So a
+scenario is the same on every engine and can be replayed from its key.
 """
 
 from __future__ import annotations
@@ -71,7 +72,13 @@ class TrainSampler:
     """Stratified, keyed training scenarios over the contract's training ranges."""
 
     def __init__(
-        self, contract: TaskContract, robot: RobotSpec, seeds: SeedPlan, control_hz: float, atlas: Atlas | None, device: torch.device
+        self,
+        contract: TaskContract,
+        robot: RobotSpec,
+        seeds: SeedPlan,
+        control_hz: float,
+        atlas: Atlas | None,
+        device: torch.device,
     ) -> None:
         self.contract, self.robot, self.seeds, self.device = contract, robot, seeds, device
         self.count = seeds.envs
@@ -95,7 +102,9 @@ class TrainSampler:
         """Family- and environment-level factors: drawn once, kept for life."""
         seeds = self.seeds
         return {
-            "friction": self._value("friction", seeds.family_uniforms(self._family, Channel.FRICTION, 1)[..., 0], env),
+            "friction": self._value(
+                "friction", seeds.family_uniforms(self._family, Channel.FRICTION, 1)[..., 0], env
+            ),
             "payload": self._value("payload", seeds.env_uniforms(env, Channel.PAYLOAD, 1)[..., 0], env),
             "com": self._range("com", seeds.env_uniforms(env, Channel.COM, 3)),
             "strength": self._range("strength", seeds.env_uniforms(env, Channel.STRENGTH, 1)[..., 0]),
@@ -110,7 +119,8 @@ class TrainSampler:
         return self._strata.deal(name, self._family[env], self._member[env], env, episode, segment)
 
     def _value(self, name: str, u: np.ndarray, env: np.ndarray) -> np.ndarray:
-        """A continuous value: inside its dealt bin if the factor is stratified, else anywhere in its range."""
+        """A continuous value: inside its dealt bin if the factor is stratified, else anywhere in its
+        range."""
         if name not in self._strata.names:
             return self._range(name, u)
         factor = self.contract.factor(name)
@@ -123,10 +133,16 @@ class TrainSampler:
         family, member = torch.from_numpy(self._family[env]), torch.from_numpy(self._member[env])
         joints = len(robot.joints)
         channels = [
-            (Channel.DELAY, 1, 0), (Channel.NOISE_SCALE, 1, 0), (Channel.COMMAND, 4 * segments, 0),
-            (Channel.PUSH, 4 * pushes, 0), (Channel.POSE, joints, 0), (Channel.VELOCITY, 8, 0), (Channel.YAW, 1, 0),
-            (Channel.LATENT, 1, 0), (Channel.TERRAIN, 1, 1),
-        ]  # fmt: skip
+            (Channel.DELAY, 1, 0),
+            (Channel.NOISE_SCALE, 1, 0),
+            (Channel.COMMAND, 4 * segments, 0),
+            (Channel.PUSH, 4 * pushes, 0),
+            (Channel.POSE, joints, 0),
+            (Channel.VELOCITY, 8, 0),
+            (Channel.YAW, 1, 0),
+            (Channel.LATENT, 1, 0),
+            (Channel.TERRAIN, 1, 1),
+        ]
         drawn = self._keyed.uniforms_many(family.to(self.device), member.to(self.device), episode, channels)
         delay, noise, command, push, pose, motion, yaw, phase, which = (x.cpu().numpy() for x in drawn)
         commands, stratum = self._commands(env, ep, command.reshape(-1, segments, 4))
@@ -142,7 +158,9 @@ class TrainSampler:
             commands=torch.from_numpy(commands),
             stratum=torch.from_numpy(stratum),
             push_step=torch.from_numpy((window + push[..., 0] * self.push_steps).astype(np.int64)),
-            push_velocity=torch.from_numpy(np.stack([speed * np.cos(angle), speed * np.sin(angle)], -1).astype(np.float32)),
+            push_velocity=torch.from_numpy(
+                np.stack([speed * np.cos(angle), speed * np.sin(angle)], -1).astype(np.float32)
+            ),
             noise_scale=torch.from_numpy(self._range("noise", noise[:, 0])),
             phase=torch.from_numpy(phase[:, 0]),
             level=level.cpu(),
@@ -150,10 +168,24 @@ class TrainSampler:
         )
         velocity, lift = self._range("velocity", motion[:, :6]), 0.02 * motion[:, 6]
         start = _start(
-            robot, self._atlas, tile, 2 * np.pi * yaw[:, 0], self._range("pose", pose), lift, velocity[:, :3], velocity[:, 3:]
+            robot,
+            self._atlas,
+            tile,
+            2 * np.pi * yaw[:, 0],
+            self._range("pose", pose),
+            lift,
+            velocity[:, :3],
+            velocity[:, 3:],
         )
         f = self._fixed
-        fixed = (f["friction"][env], f["payload"][env], f["com"][env], f["strength"][env], f["gains"][env, 0], f["gains"][env, 1])
+        fixed = (
+            f["friction"][env],
+            f["payload"][env],
+            f["com"][env],
+            f["strength"][env],
+            f["gains"][env, 0],
+            f["gains"][env, 1],
+        )
         parameters = Parameters(*(torch.from_numpy(x) for x in (*fixed, self._range("delay", delay[:, 0]))))
         return _to(Scenarios(script, start, parameters), self.device)
 
@@ -169,12 +201,18 @@ class TrainSampler:
         else:  # deal modes all the same, in their shares
             deck = np.asarray(factor.deck)
             mode = deck[((env + 7 * episode)[:, None] + 3 * np.arange(u.shape[1])) % len(deck)]
-        stand, axis, forward, backward = (mode == factor.categories.index(k) for k in ("stand", "axis", "forward", "backward"))
+        stand, axis, forward, backward = (
+            mode == factor.categories.index(k) for k in ("stand", "axis", "forward", "backward")
+        )
         vx = np.abs(unit[..., 0])
         unit[..., 0] = np.where(forward, vx, np.where(backward, -vx, unit[..., 0]))
         only = np.eye(3)[np.minimum((3 * u[..., 3]).astype(int), 2)]
         unit *= np.where(axis[..., None], only, np.where(stand[..., None], 0.0, 1.0))
-        cells = {n: np.broadcast_to(self._cell(n, env, episode)[:, None], mode.shape) for n in names if n != "command"}
+        cells = {
+            n: np.broadcast_to(self._cell(n, env, episode)[:, None], mode.shape)
+            for n in names
+            if n != "command"
+        }
         stratum = self._strata.join({**cells, "command": mode} if "command" in names else cells)
         commands = (low + high) / 2 + unit * (high - low) / 2
         return commands.astype(np.float32), stratum
@@ -184,7 +222,10 @@ class TrainSampler:
         if self._atlas is None:
             return np.zeros(len(env), np.int64)
         classes = np.asarray(self.contract.factor("terrain").categories)[self._cell("terrain", env, episode)]
-        found = (self._tiles.get((c, int(lv))) or self._tiles.get((c, 0), [0]) for c, lv in zip(classes, level, strict=True))
+        found = (
+            self._tiles.get((c, int(lv))) or self._tiles.get((c, 0), [0])
+            for c, lv in zip(classes, level, strict=True)
+        )
         return np.array([k[int(x * len(k))] for k, x in zip(found, u, strict=True)])
 
 
@@ -192,7 +233,13 @@ class PanelSampler:
     """One frozen scenario per environment; episode numbers do not matter, a scenario is always the same."""
 
     def __init__(
-        self, panel: Panel, scenarios: Sequence[Scenario], contract: TaskContract, robot: RobotSpec, control_hz: float, atlas: Atlas | None
+        self,
+        panel: Panel,
+        scenarios: Sequence[Scenario],
+        contract: TaskContract,
+        robot: RobotSpec,
+        control_hz: float,
+        atlas: Atlas | None,
     ) -> None:
         self.seeds = panel.seeds
         self.count = len(scenarios)
@@ -212,7 +259,9 @@ class PanelSampler:
                 step[i, k] = round(p.time_s * control_hz)
                 kick[i, k] = p.vx_mps, p.vy_mps
         tiles = {t: k for k, t in enumerate(atlas.tiles)} if atlas else {}
-        tile = np.array([tiles[TileId(s.terrain.cls, s.terrain.level, s.terrain.key)] if atlas else 0 for s in scenarios])
+        tile = np.array(
+            [tiles[TileId(s.terrain.cls, s.terrain.level, s.terrain.key)] if atlas else 0 for s in scenarios]
+        )
         low, high = contract.factor("pose").held_out
         pose = (low + (high - low) * seeds.uniforms(env, 0, Channel.POSE, joints)).astype(np.float32)
         yaw = 2 * np.pi * seeds.uniforms(env, 0, Channel.YAW, 1)[:, 0]
@@ -232,7 +281,9 @@ class PanelSampler:
         )
         start = _start(robot, atlas, tile, yaw, pose, np.zeros(n), still, still)
         names = ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale", "delay_s")
-        parameters = Parameters(*(torch.tensor([getattr(s, k) for s in scenarios], dtype=torch.float32) for k in names))
+        parameters = Parameters(
+            *(torch.tensor([getattr(s, k) for s in scenarios], dtype=torch.float32) for k in names)
+        )
         self._all = Scenarios(script, start, parameters)
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
@@ -241,9 +292,15 @@ class PanelSampler:
 
 
 def _start(
-    robot: RobotSpec, atlas: Atlas | None, tile: np.ndarray, yaw: np.ndarray, pose: np.ndarray, lift: np.ndarray,
-    linear: np.ndarray, angular: np.ndarray,
-) -> Start:  # fmt: skip
+    robot: RobotSpec,
+    atlas: Atlas | None,
+    tile: np.ndarray,
+    yaw: np.ndarray,
+    pose: np.ndarray,
+    lift: np.ndarray,
+    linear: np.ndarray,
+    angular: np.ndarray,
+) -> Start:
     """Upright in the default pose plus `pose`, feet just above the ground at the middle of the tile."""
     n = len(yaw)
     position = np.zeros((n, 3), np.float32)
@@ -254,13 +311,23 @@ def _start(
     quaternion = np.zeros((n, 4), np.float32)
     quaternion[:, 0], quaternion[:, 3] = np.cos(yaw / 2), np.sin(yaw / 2)
     joints = np.asarray(robot.default_pose, np.float32) + pose
+
     def tensor(x: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(x, np.float32))
 
     return Start(
-        tensor(position), tensor(quaternion), tensor(linear), tensor(angular), tensor(joints), torch.from_numpy(tile)
+        tensor(position),
+        tensor(quaternion),
+        tensor(linear),
+        tensor(angular),
+        tensor(joints),
+        torch.from_numpy(tile),
     )
 
 
 def _to(s: Scenarios, device: torch.device) -> Scenarios:
-    return s if device.type == "cpu" else Scenarios(s.script.to(device), s.start.to(device), s.parameters.to(device))
+    return (
+        s
+        if device.type == "cpu"
+        else Scenarios(s.script.to(device), s.start.to(device), s.parameters.to(device))
+    )

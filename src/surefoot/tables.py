@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from surefoot.contract import Panel, load_panel, panel_names
+from surefoot.contract import Panel, SurefootError, load_panel, panel_names
 from surefoot.plan import Plan, make_plan
 from surefoot.tasks import task_names
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 2, 0, 0),
+        header_style="dim",
+    )
     for c in columns:
         table.add_column(c)
     return table
@@ -27,7 +34,11 @@ def _table(title: str, *columns: str) -> Table:
 def print_plan(console: Console, plan: Plan) -> None:
     """The contract, the recipe with its accounting, the seeds and the strata."""
     c, r, a = plan.task.contract, plan.recipe, plan.accounting
-    console.print(f"[bold]{plan.task_name}[/bold]  robot {c.robot}, {plan.task.robot.mass_kg:.1f} kg, engine {plan.engine}, device {plan.device}")
+    p, e = plan.plant, plan.evaluation
+    console.print(
+        f"[bold]{plan.task_name}[/bold]  robot {c.robot}, {plan.task.robot.mass_kg:.1f} kg, "
+        f"engine {plan.engine}, device {plan.device}"
+    )
     observed = _table("Observation", "term", "size", "unit", "noise", "seen by")
     for group, who in ((c.observation, "policy"), (c.privileged, "critic only")):
         for t in group:
@@ -37,12 +48,23 @@ def print_plan(console: Console, plan: Plan) -> None:
         params = ", ".join(f"{k} {v:g}" for k, v in w.params.items())
         rewards.add_row(w.name, f"{w.weight:+g}" + (" per event" if w.event else ""), params)
     terms = _table("Contract", "", "")
-    terms.add_row("action", f"{c.action.size} joint targets = default pose + {c.action.scale_rad:g} rad x action")
+    terms.add_row(
+        "action", f"{c.action.size} joint targets = default pose + {c.action.scale_rad:g} rad x action"
+    )
     prior = c.prior
-    terms.add_row("prior", f"gait clock {prior.clock_hz:g} Hz and a lift of {prior.lift_rad:g} rad" if prior else "none: no clock, no feed-forward")
+    terms.add_row(
+        "prior",
+        f"gait clock {prior.clock_hz:g} Hz and a lift of {prior.lift_rad:g} rad"
+        if prior
+        else "none: no clock, no feed-forward",
+    )
     terms.add_row("ends when", "; ".join(t.doc or t.name for t in c.terminations))
     s = c.success
-    terms.add_row("success", f"no fall, mean velocity error < {s.velocity_error_mps:g} m/s and yaw error < {s.yaw_error_radps:g} rad/s after {s.settle_s:g} s")
+    terms.add_row(
+        "success",
+        f"no fall, mean velocity error < {s.velocity_error_mps:g} m/s and yaw error < "
+        f"{s.yaw_error_radps:g} rad/s after {s.settle_s:g} s",
+    )
     terms.add_row("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%")
     factors = _table("Randomisation", "factor", "level", "training", "held-out panel", "unit")
     for f in c.factors:
@@ -51,20 +73,47 @@ def print_plan(console: Console, plan: Plan) -> None:
         factors.add_row(f.name, f.level, train, held or "-", f.unit)
     recipe = _table("Recipe and accounting", "", "")
     for name, value in (
-        ("rollout block", f"{a.rollout_shape[0]} steps x {a.rollout_shape[1]} environments = {a.samples_per_update:,} samples per update"),
-        ("robot time", f"{a.seconds_per_env:g} s per environment, {a.aggregate_robot_seconds:,.2f} s in all per update"),
-        ("minibatches", f"{r.minibatches} of {a.minibatch_size:,}, {a.sample_reuse} epochs (sample reuse), {a.gradient_steps} gradient steps"),
+        (
+            "rollout block",
+            f"{a.rollout_shape[0]} steps x {a.rollout_shape[1]} environments = "
+            f"{a.samples_per_update:,} samples per update",
+        ),
+        (
+            "robot time",
+            f"{a.seconds_per_env:g} s per environment, {a.aggregate_robot_seconds:,.2f} s in all per update",
+        ),
+        (
+            "minibatches",
+            f"{r.minibatches} of {a.minibatch_size:,}, {a.sample_reuse} epochs (sample reuse), "
+            f"{a.gradient_steps} gradient steps",
+        ),
         ("policy lag", f"at most {a.policy_lag[0]} control steps and {a.policy_lag[1]} epochs"),
-        ("physics", f"{plan.plant.dt_s:g} s x {plan.plant.decimation}, {plan.plant.cone}; evaluation {plan.evaluation.dt_s:g} s x {plan.evaluation.decimation}, {plan.evaluation.cone}, converged"),
-        ("networks", f"{' x '.join(map(str, r.hidden))} {r.activation} for both, PPO clip {r.clip:g}, gamma {r.gamma:g}, lambda {r.lam:g}"),
-        ("seeds", f"root {plan.seeds.root}: {a.train_seed_families} families x {a.envs_per_seed_family} environments"),
+        (
+            "physics",
+            f"{p.dt_s:g} s x {p.decimation}, {p.cone}; "
+            f"evaluation {e.dt_s:g} s x {e.decimation}, {e.cone}, converged",
+        ),
+        (
+            "networks",
+            f"{' x '.join(map(str, r.hidden))} {r.activation} for both, PPO clip {r.clip:g}, "
+            f"gamma {r.gamma:g}, lambda {r.lam:g}",
+        ),
+        (
+            "seeds",
+            f"root {plan.seeds.root}: {a.train_seed_families} families x "
+            f"{a.envs_per_seed_family} environments",
+        ),
         ("strata", f"{a.strata}: {' x '.join(c.stratify)}"),
         ("buffer", f"{a.buffer_bytes / 1e6:.1f} MB"),
-        ("panel", f"{plan.panel.name}: {a.eval_envs} scenarios in {a.eval_seed_families} families; held out: {plan.disjointness.disjoint}, {plan.disjointness.keys_checked:,} keys checked"),
+        (
+            "panel",
+            f"{plan.panel.name}: {a.eval_envs} scenarios in {a.eval_seed_families} families; "
+            f"held out: {plan.disjointness.disjoint}, {plan.disjointness.keys_checked:,} keys checked",
+        ),
         ("contract", c.digest[:16]),
         ("construct id", plan.construct_id[:16]),
         ("training id", plan.training_id[:16]),
-    ):  # fmt: skip
+    ):
         recipe.add_row(f"[dim]{name}", value)
     for table in (terms, observed, rewards, factors, recipe):
         console.print()
@@ -76,16 +125,29 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
-def print_summary(console: Console, plan: Plan, run: RunFolder, s: PanelSummary, training: bool = True) -> None:
+def print_summary(
+    console: Console, plan: Plan, run: RunFolder, s: PanelSummary, training: bool = True
+) -> None:
     """What came out, where it is, and what to type next."""
     from surefoot.commands import surefoot_command
 
     def number(value: float | None, unit: str) -> str:
         return "not measured" if value is None else f"{value:.3f} {unit}".rstrip()
 
-    table = _table(f"{plan.task_name} on {s.panel}, {s.half} half ({s.episodes} episodes, {s.effective_episodes:g} effective)", "", "")
-    table.add_row("success", f"[bold]{_percent(s.success)}[/bold]  (95% interval {_percent(s.success_low)} to {_percent(s.success_high)})")
-    table.add_row("fall rate", f"{_percent(s.fall_rate)}  ({_percent(s.fall_low)} to {_percent(s.fall_high)})")
+    table = _table(
+        f"{plan.task_name} on {s.panel}, {s.half} half "
+        f"({s.episodes} episodes, {s.effective_episodes:g} effective)",
+        "",
+        "",
+    )
+    table.add_row(
+        "success",
+        f"[bold]{_percent(s.success)}[/bold]  "
+        f"(95% interval {_percent(s.success_low)} to {_percent(s.success_high)})",
+    )
+    table.add_row(
+        "fall rate", f"{_percent(s.fall_rate)}  ({_percent(s.fall_low)} to {_percent(s.fall_high)})"
+    )
     table.add_row("velocity error", number(s.velocity_error_mps, "m/s"))
     table.add_row("yaw-rate error", number(s.yaw_error_radps, "rad/s"))
     table.add_row("energy", number(s.cost_of_transport, "cost of transport"))
@@ -98,7 +160,10 @@ def print_summary(console: Console, plan: Plan, run: RunFolder, s: PanelSummary,
     if training and f:
         table.add_row("samples", f"{f['samples']:,} in {f['updates']} updates")
         table.add_row("speed", f"{f['steps_per_second'] or 0:,.0f} steps/s")
-        table.add_row("wall-clock", f"{f['train_seconds'] or 0:.0f} s training + {f['evaluation_seconds'] or 0:.0f} s evaluation")
+        table.add_row(
+            "wall-clock",
+            f"{f['train_seconds'] or 0:.0f} s training + {f['evaluation_seconds'] or 0:.0f} s evaluation",
+        )
     table.add_row("run folder", escape(str(run.path)))
     console.print()
     console.print(table, highlight=False)
@@ -106,35 +171,90 @@ def print_summary(console: Console, plan: Plan, run: RunFolder, s: PanelSummary,
     console.print("\n[bold]Next[/bold]")
     for command, why in (
         (f"{me} evaluate {run.path} --half all", "both halves of the panel"),
-        (f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}", "train on, exactly from here"),
+        (
+            f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}",
+            "train on, exactly from here",
+        ),
         (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure"),
     ):
         console.print(f"  {escape(command)}   [dim]# {why}", highlight=False, soft_wrap=True)
 
 
 def print_tasks(console: Console, as_json: bool) -> None:
-    plans = {name: make_plan(name) for name in task_names()}
+    plans, broken = {}, {}
+    for name in task_names():
+        try:
+            plans[name] = make_plan(name)
+        except SurefootError as error:  # of one package; the others' tasks can still be trained
+            broken[name] = str(error)
     if as_json:
-        rows = {n: {"robot": p.task.contract.robot, "panel": p.panel.name, "construct_id": p.construct_id, "prior": p.task.contract.prior is not None} for n, p in plans.items()}
+        rows = {
+            n: {
+                "robot": p.task.contract.robot,
+                "panel": p.panel.name,
+                "construct_id": p.construct_id,
+                "prior": p.task.contract.prior is not None,
+            }
+            for n, p in plans.items()
+        }
         print(json.dumps(rows, indent=2))
         return
     table = _table("Tasks", "task", "robot", "observation", "prior", "panel", "stops at")
     for n, p in plans.items():
         c = p.task.contract
-        table.add_row(n, c.robot, str(c.observation_size), "clock and lift" if c.prior else "none", p.panel.name,
-                      f"{_percent(p.task.until)} held-out or {p.task.minutes:g} min")  # fmt: skip
+        table.add_row(
+            n,
+            c.robot,
+            str(c.observation_size),
+            "clock and lift" if c.prior else "none",
+            p.panel.name,
+            f"{_percent(p.task.until)} held-out or {p.task.minutes:g} min",
+        )
     console.print(table, highlight=False)
+    for name, why in broken.items():
+        console.print(f"{name}: {why}", style="red", highlight=False, markup=False)
     console.print("\nYour own: surefoot train package.module:name (docs/extending.md)", highlight=False)
 
 
 def print_panels(console: Console, name: str, as_json: bool) -> None:
     panels: list[Panel] = [load_panel(n) for n in ([name] if name else panel_names())]
     if as_json:
-        print(json.dumps([{"name": p.name, "digest": p.digest, "scenarios": len(p.scenarios), "families": p.seeds.families} for p in panels], indent=2))
+        print(
+            json.dumps(
+                [
+                    {
+                        "name": p.name,
+                        "digest": p.digest,
+                        "scenarios": len(p.scenarios),
+                        "families": p.seeds.families,
+                    }
+                    for p in panels
+                ],
+                indent=2,
+            )
+        )
         return
-    table = _table("Panels", "panel", "scenarios", "seconds", "families", "selection", "confirmation", "terrain", "digest")
+    table = _table(
+        "Panels",
+        "panel",
+        "scenarios",
+        "seconds",
+        "families",
+        "selection",
+        "confirmation",
+        "terrain",
+        "digest",
+    )
     for p in panels:
         classes = sorted({s.terrain.cls for s in p.scenarios})
-        table.add_row(p.name, str(len(p.scenarios)), f"{p.episode_s:g}", str(p.seeds.families), str(len(p.select("selection"))),
-                      str(len(p.select("confirmation"))), ", ".join(classes), p.digest[:12])  # fmt: skip
+        table.add_row(
+            p.name,
+            str(len(p.scenarios)),
+            f"{p.episode_s:g}",
+            str(p.seeds.families),
+            str(len(p.select("selection"))),
+            str(len(p.select("confirmation"))),
+            ", ".join(classes),
+            p.digest[:12],
+        )
     console.print(table, highlight=False)

@@ -51,7 +51,9 @@ class Limits:
         if self.minutes is not None and not self.minutes > 0:
             raise SurefootError(f"--minutes is {self.minutes:g}; use a positive number.")
         if self.until is not None and not 0 < self.until <= 1:
-            raise SurefootError(f"--until is {self.until:g}; use a success rate above 0 and up to 1, e.g. 0.95.")
+            raise SurefootError(
+                f"--until is {self.until:g}; use a success rate above 0 and up to 1, e.g. 0.95."
+            )
 
 
 @dataclass
@@ -80,9 +82,14 @@ class Trainer:
         mirror = symmetry(contract, plan.task.robot, plan.task.scan, device)
         self.learner = Ppo(contract, recipe, mirror, plan.seeds, device)
         self.block = RolloutBlock.empty(
-            recipe.horizon, recipe.envs, contract.observation_size, contract.critic_size, contract.action.size,
-            len(contract.rewards), device,
-        )  # fmt: skip
+            recipe.horizon,
+            recipe.envs,
+            contract.observation_size,
+            contract.critic_size,
+            contract.action.size,
+            len(contract.rewards),
+            device,
+        )
         self.selection = PanelEvaluator(plan.task, plan.panel, "selection", recipe.control_hz)
         self.stopped: signal.Signals | None = None
         if resume:
@@ -103,9 +110,12 @@ class Trainer:
                 p.update += 1
                 p.train_seconds += ended - begun
                 seconds = {
-                    "physics": self.env.engine.seconds - physics, "task": self.env.seconds - task,
-                    "inference": inference, "learning": ended - learning, "evaluation": 0.0,
-                }  # fmt: skip
+                    "physics": self.env.engine.seconds - physics,
+                    "task": self.env.seconds - task,
+                    "inference": inference,
+                    "learning": ended - learning,
+                    "evaluation": 0.0,
+                }
                 row = self._row(metrics, seconds)
                 best = False
                 if p.update % recipe.evaluate_every == 0:
@@ -133,12 +143,23 @@ class Trainer:
         self.run.save_failures(env.failures, p.update)
         env.failures = []
         return ledger_row(
-            self.block, metrics, update=p.update, reward_names=env.reward_names, reasons=env.reasons,
-            action_clip=plan.task.contract.action.clip, families=plan.recipe.families, strata=plan.accounting.strata,
-            resets=env.take_reset_counts(), ended=ended, seconds=seconds, train_seconds=p.train_seconds,
-            wall_seconds=p.train_seconds + p.evaluation_seconds, control_hz=plan.recipe.control_hz,
-            epochs=plan.recipe.epochs, gradient_steps=plan.accounting.gradient_steps,
-        )  # fmt: skip
+            self.block,
+            metrics,
+            update=p.update,
+            reward_names=env.reward_names,
+            reasons=env.reasons,
+            action_clip=plan.task.contract.action.clip,
+            families=plan.recipe.families,
+            strata=plan.accounting.strata,
+            resets=env.take_reset_counts(),
+            ended=ended,
+            seconds=seconds,
+            train_seconds=p.train_seconds,
+            wall_seconds=p.train_seconds + p.evaluation_seconds,
+            control_hz=plan.recipe.control_hz,
+            epochs=plan.recipe.epochs,
+            gradient_steps=plan.accounting.gradient_steps,
+        )
 
     # ---- evaluation
 
@@ -150,15 +171,26 @@ class Trainer:
         return policy_card(self.plan.task.contract, self.plan.task.robot, r.control_hz, r.hidden, r.normalise)
 
     def _evaluate(self, row: dict[str, Any]) -> bool:
-        """Scores the current policy on the selection half, into the ledger row; true when it is the best so far."""
+        """Scores the current policy on the selection half, into the ledger row; true when it is the best so
+        far."""
         p = self.progress
         result = self.selection.run(self.policy())
         summary = panel_summary(self.plan, self.selection, result, checkpoint=f"update-{p.update}")
         self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
         p.evaluation_seconds += result.seconds
         p.successes.append(summary.success)
-        keys = ("success", "success_low", "success_high", "fall_rate", "velocity_error_mps", "yaw_error_radps",
-                "cost_of_transport", "episodes", "effective_episodes", "end_reasons")  # fmt: skip
+        keys = (
+            "success",
+            "success_low",
+            "success_high",
+            "fall_rate",
+            "velocity_error_mps",
+            "yaw_error_radps",
+            "cost_of_transport",
+            "episodes",
+            "effective_episodes",
+            "end_reasons",
+        )
         row |= {f"evaluation.{k}": getattr(summary, k) for k in keys}
         row |= {"seconds.evaluation": result.seconds, "wall_seconds": p.train_seconds + p.evaluation_seconds}
         if summary.success < p.best:
@@ -188,9 +220,13 @@ class Trainer:
         tensors |= {f"policy.{k}": v for k, v in policy.tensors.items()}
         # No timing in here: two runs that did the same have the same checkpoint to the bit.
         meta = {
-            "update": p.update, "contract_digest": self.plan.task.contract.digest, "policy": policy.meta(),
-            "successes": p.successes, "best": p.best, "best_update": p.best_update,
-        }  # fmt: skip
+            "update": p.update,
+            "contract_digest": self.plan.task.contract.digest,
+            "policy": policy.meta(),
+            "successes": p.successes,
+            "best": p.best,
+            "best_update": p.best_update,
+        }
         self.run.save_checkpoint(tensors, meta, best=best)
 
     def _resume(self) -> None:
@@ -234,13 +270,23 @@ class Trainer:
         self.run.ledger.close()
 
 
-def panel_summary(plan: Plan, evaluator: PanelEvaluator, result: Any, checkpoint: str, engine: str = "mujoco") -> PanelSummary:
+def panel_summary(
+    plan: Plan, evaluator: PanelEvaluator, result: Any, checkpoint: str, engine: str = "mujoco"
+) -> PanelSummary:
     steps = evaluator.env.num_envs * evaluator.env.sampler.episode_steps
     return summarise(
-        result.rows, plan.task.contract, panel=evaluator.panel.name, panel_digest=evaluator.panel.digest,
-        half=evaluator.half, construct_id=plan.construct_id, training_id=plan.training_id, checkpoint=checkpoint,
-        engine=engine, seconds=result.seconds, simulated_steps=steps,
-    )  # fmt: skip
+        result.rows,
+        plan.task.contract,
+        panel=evaluator.panel.name,
+        panel_digest=evaluator.panel.digest,
+        half=evaluator.half,
+        construct_id=plan.construct_id,
+        training_id=plan.training_id,
+        checkpoint=checkpoint,
+        engine=engine,
+        seconds=result.seconds,
+        simulated_steps=steps,
+    )
 
 
 def new_run(plan: Plan, out: str | None) -> RunFolder:
@@ -248,13 +294,32 @@ def new_run(plan: Plan, out: str | None) -> RunFolder:
     task = plan.task.contract.name
     path = Path(out) if out else Path("runs") / run_name(task, plan.training_id, plan.seeds.root)
     per_family = plan.accounting.envs_per_seed_family
-    keys = {str(f): f"{int(plan.seeds.episode_key(f * per_family, 0)):016x}" for f in range(plan.recipe.families)}
+    keys = {
+        str(f): f"{int(plan.seeds.episode_key(f * per_family, 0)):016x}" for f in range(plan.recipe.families)
+    }
     record = RunRecord(
-        id=path.name, created=timestamp(), status="running", task=plan.task_name, contract=plan.task.contract,
-        contract_digest=plan.task.contract.digest, recipe=plan.recipe, accounting=plan.accounting, seeds=plan.seeds,
-        seed_set=keys, panel=plan.panel.name, panel_digest=plan.panel.digest, panel_seeds=plan.panel.seeds,
-        disjointness=plan.disjointness, strata=tuple(plan.task.contract.strata.labels()), training_plant=plan.plant,
-        evaluation_plant=plan.evaluation, construct_id=plan.construct_id, training_id=plan.training_id,
-        engine=plan.engine, learner="ppo", device=plan.device, versions=versions(),
-    )  # fmt: skip
+        id=path.name,
+        created=timestamp(),
+        status="running",
+        task=plan.task_name,
+        contract=plan.task.contract,
+        contract_digest=plan.task.contract.digest,
+        recipe=plan.recipe,
+        accounting=plan.accounting,
+        seeds=plan.seeds,
+        seed_set=keys,
+        panel=plan.panel.name,
+        panel_digest=plan.panel.digest,
+        panel_seeds=plan.panel.seeds,
+        disjointness=plan.disjointness,
+        strata=tuple(plan.task.contract.strata.labels()),
+        training_plant=plan.plant,
+        evaluation_plant=plan.evaluation,
+        construct_id=plan.construct_id,
+        training_id=plan.training_id,
+        engine=plan.engine,
+        learner="ppo",
+        device=plan.device,
+        versions=versions(),
+    )
     return RunFolder.create(path, record, need_bytes=200_000_000 + 4 * plan.accounting.buffer_bytes)

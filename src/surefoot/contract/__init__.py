@@ -1,4 +1,5 @@
-"""Pure data, frozen before a run: task contract, recipe and accounting, seed plan, factors and strata, panels, digests."""
+"""Pure data, frozen before a run: task contract, recipe and accounting, seed plan, factors and strata,
+panels, digests."""
 
 from surefoot.contract.digests import canonical, digest, text_digest
 from surefoot.contract.errors import SurefootError, unknown
@@ -20,7 +21,15 @@ from surefoot.contract.panel import (
 from surefoot.contract.panels import MAKERS, make_panel
 from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, Plant
 from surefoot.contract.recipe import Accounting, Recipe, account
-from surefoot.contract.seeds import RNG_VERSION, Channel, Disjointness, SeedPlan, Split, prove_disjoint, user_channel
+from surefoot.contract.seeds import (
+    RNG_VERSION,
+    Channel,
+    Disjointness,
+    SeedPlan,
+    Split,
+    prove_disjoint,
+    user_channel,
+)
 from surefoot.contract.task import (
     ActionSpec,
     CommandSpec,
@@ -34,10 +43,51 @@ from surefoot.contract.task import (
 )
 
 __all__ = [
-    "EVALUATION_PLANT", "FAST_PLANT", "MAKERS", "METRICS_VERSION", "RNG_VERSION", "Accounting", "ActionSpec", "Channel",
-    "CommandSpec", "Disjointness", "Factor", "Frozen", "Half", "ObservationTerm", "Panel", "Plant", "Prior", "Push", "Recipe",
-    "RewardTerm", "Safety", "Scenario", "SeedPlan", "Split", "Strata", "Success", "SurefootError", "TaskContract",
-    "Termination", "Terrain", "account", "as_half", "canonical", "construct", "construct_id", "digest", "dump_panel",
-    "evaluation_plant", "load_panel", "make_panel", "panel_names", "parse_panel", "prove_disjoint", "text_digest",
-    "training_id", "unknown", "user_channel",
-]  # fmt: skip
+    "EVALUATION_PLANT",
+    "FAST_PLANT",
+    "MAKERS",
+    "METRICS_VERSION",
+    "RNG_VERSION",
+    "Accounting",
+    "ActionSpec",
+    "Channel",
+    "CommandSpec",
+    "Disjointness",
+    "Factor",
+    "Frozen",
+    "Half",
+    "ObservationTerm",
+    "Panel",
+    "Plant",
+    "Prior",
+    "Push",
+    "Recipe",
+    "RewardTerm",
+    "Safety",
+    "Scenario",
+    "SeedPlan",
+    "Split",
+    "Strata",
+    "Success",
+    "SurefootError",
+    "TaskContract",
+    "Termination",
+    "Terrain",
+    "account",
+    "as_half",
+    "canonical",
+    "construct",
+    "construct_id",
+    "digest",
+    "dump_panel",
+    "evaluation_plant",
+    "load_panel",
+    "make_panel",
+    "panel_names",
+    "parse_panel",
+    "prove_disjoint",
+    "text_digest",
+    "training_id",
+    "unknown",
+    "user_channel",
+]

@@ -1,8 +1,10 @@
-"""Factors (what is randomised, at which level, over which range) and the strata that resets are balanced over.
+"""Factors (what is randomised, at which level, over which range) and the strata that resets are balanced
+over.
 
-A stratum is a cell of the bins of the factors named in `Strata.names`. Bins are not drawn, they are dealt: the k-th
-family, environment or episode gets the k-th cell of a fixed order, so every stratum gets its declared share exactly
-(to within one) however few environments there are. Only the position inside a bin is random.
+A stratum is a cell of the bins of the factors named in `Strata.names`. Bins are not drawn, they are dealt:
+the k-th family, environment or episode gets the k-th cell of a fixed order, so every stratum gets its
+declared share exactly (to within one) however few environments there are. Only the position inside a bin is
+random.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ Level = Literal["family", "env", "episode"]
 
 
 class Factor(Frozen):
-    """One randomised quantity. Continuous (a range, `bins` equal bins) or categorical (`categories` with `shares`)."""
+    """One randomised quantity. Continuous (a range, `bins` equal bins) or categorical (`categories` with
+    `shares`)."""
 
     name: str
     unit: str
@@ -38,7 +41,9 @@ class Factor(Frozen):
 
     def model_post_init(self, _: object) -> None:
         if self.categories and len(self.shares) != len(self.categories):
-            raise SurefootError(f"Factor '{self.name}' has {len(self.categories)} categories; give as many shares.")
+            raise SurefootError(
+                f"Factor '{self.name}' has {len(self.categories)} categories; give as many shares."
+            )
         if self.train[0] > self.train[1] or self.held_out[0] > self.held_out[1]:
             raise SurefootError(f"Factor '{self.name}' has a range with low above high; swap its ends.")
         if self.bins < 1:
@@ -71,7 +76,8 @@ class Factor(Frozen):
 
 
 class Strata(Frozen):
-    """The stratification: which factors, and how their cells are dealt to families, environments and episodes."""
+    """The stratification: which factors, and how their cells are dealt to families, environments and
+    episodes."""
 
     factors: tuple[Factor, ...]
 
@@ -90,7 +96,10 @@ class Strata(Frozen):
     def labels(self) -> list[str]:
         """One name per stratum, e.g. 'friction 0.4..0.67 | payload -1..-0.33 | command forward'."""
         cells = np.stack(np.unravel_index(np.arange(self.count), self.shape), 1)
-        return [" | ".join(f"{f.name} {f.label(c)}" for f, c in zip(self.factors, row, strict=True)) for row in cells.tolist()]
+        return [
+            " | ".join(f"{f.name} {f.label(c)}" for f, c in zip(self.factors, row, strict=True))
+            for row in cells.tolist()
+        ]
 
     def weights(self) -> np.ndarray:
         """The declared share of resets that each stratum gets; sums to 1."""
@@ -101,13 +110,19 @@ class Strata(Frozen):
         return out
 
     def deal(
-        self, name: str, family: np.ndarray, member: np.ndarray, env: np.ndarray, episode: np.ndarray, segment: int = 0
+        self,
+        name: str,
+        family: np.ndarray,
+        member: np.ndarray,
+        env: np.ndarray,
+        episode: np.ndarray,
+        segment: int = 0,
     ) -> np.ndarray:
         """The cell of factor `name` for each row: environment `env` is `member` of `family`.
 
-        Each level has a deck: the product of the decks of the stratified factors of that level. The ordinal walks
-        through it with a golden stride coprime to its length, so neighbours differ and every cell comes round once
-        per cycle. A factor resampled within an episode advances by `segment`.
+        Each level has a deck: the product of the decks of the stratified factors of that level. The ordinal
+        walks through it with a golden stride coprime to its length, so neighbours differ and every cell comes
+        round once per cycle. A factor resampled within an episode advances by `segment`.
         """
         factor = self.factors[self.names.index(name)]
         same = [f for f in self.factors if f.level == factor.level]

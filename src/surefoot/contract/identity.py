@@ -21,7 +21,8 @@ def evaluation_plant(control_hz: float) -> Plant:
     steps = round(1.0 / (control_hz * EVALUATION_PLANT.dt_s))
     if steps < 1 or abs(steps * control_hz * EVALUATION_PLANT.dt_s - 1.0) > 1e-9:
         raise SurefootError(
-            f"--control-hz {control_hz:g} does not divide the evaluation plant's {1 / EVALUATION_PLANT.dt_s:g} Hz; "
+            f"--control-hz {control_hz:g} does not divide the evaluation plant's "
+            f"{1 / EVALUATION_PLANT.dt_s:g} Hz; "
             "use 200, 100, 50, 40 or 25."
         )
     return EVALUATION_PLANT.model_copy(update={"decimation": steps})
@@ -51,7 +52,9 @@ def construct_id(contract: TaskContract, panel: Panel, plant: Plant) -> str:
     return digest(construct(contract, panel, plant))
 
 
-def training_id(contract: TaskContract, recipe: Recipe, plant: Plant, engine: str, learner: str, seeds: SeedPlan) -> str:
+def training_id(
+    contract: TaskContract, recipe: Recipe, plant: Plant, engine: str, learner: str, seeds: SeedPlan
+) -> str:
     """Digest of the treatment: what was done to get the policy. How it is judged is not part of it."""
     return digest(
         {

@@ -1,7 +1,7 @@
 """Panels: frozen, hashed lists of held-out scenarios, in two halves that share no seed family.
 
-The *selection* half may be looked at during training (to stop, to pick a checkpoint); the *confirmation* half is what a
-result is stated on.
+The *selection* half may be looked at during training (to stop, to pick a checkpoint); the *confirmation* half
+is what a result is stated on.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Terrain(Frozen):
 
 
 class Scenario(Frozen):
-    """One fully determined episode. Initial yaw, joint offsets and sensor noise are drawn by (family, member)."""
+    """One fully determined episode. Initial yaw, joint offsets and sensor noise are drawn by (family,
+    member)."""
 
     family: int
     member: int
@@ -101,18 +102,28 @@ def parse_panel(text: str, where: str) -> Panel:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(p) for p in first["loc"])
-        raise SurefootError(f"{where} is not a panel: field {field}: {first['msg']}; regenerate it.") from error
+        raise SurefootError(
+            f"{where} is not a panel: field {field}: {first['msg']}; regenerate it."
+        ) from error
     except SurefootError as error:  # of a field's own check, which does not know the file
         raise SurefootError(f"{where} is not a panel: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise SurefootError(f"{where} is not a panel file ({error}); write one with `surefoot panel make`.") from error
+        raise SurefootError(
+            f"{where} is not a panel file ({error}); write one with `surefoot panel make`."
+        ) from error
     if raw.get("digest") != digest(panel):
-        raise SurefootError(f"{where} was changed after it was frozen: its digest does not match; regenerate it.")
+        raise SurefootError(
+            f"{where} was changed after it was frozen: its digest does not match; regenerate it."
+        )
     return panel
 
 
 def panel_names() -> list[str]:
-    return sorted(p.name.removesuffix(".json") for p in files("surefoot").joinpath("panels").iterdir() if p.name.endswith(".json"))
+    return sorted(
+        p.name.removesuffix(".json")
+        for p in files("surefoot").joinpath("panels").iterdir()
+        if p.name.endswith(".json")
+    )
 
 
 def load_panel(name: str) -> Panel:
@@ -124,4 +135,6 @@ def load_panel(name: str) -> Panel:
         return parse_panel(path.read_text(encoding="utf-8", errors="replace"), name)
     if name not in panel_names():
         raise unknown("panel", name, panel_names())
-    return parse_panel(files("surefoot").joinpath("panels", f"{name}.json").read_text("utf-8"), f"panel {name}")
+    return parse_panel(
+        files("surefoot").joinpath("panels", f"{name}.json").read_text("utf-8"), f"panel {name}"
+    )

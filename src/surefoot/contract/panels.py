@@ -14,12 +14,15 @@ PANEL_ROOT = 20_260_101
 PER_FAMILY = 8
 FRICTIONS = (0.4, 0.7, 1.1)
 PAYLOADS = (-1.0, 0.0, 1.0)
-FLAT_COMMANDS = tuple(itertools.product((-1.0, -0.5, 0.0, 0.5, 1.0), (-0.5, 0.0, 0.5), (-1.0, -0.5, 0.0, 0.5, 1.0)))
+FLAT_COMMANDS = tuple(
+    itertools.product((-1.0, -0.5, 0.0, 0.5, 1.0), (-0.5, 0.0, 0.5), (-1.0, -0.5, 0.0, 0.5, 1.0))
+)
 ROUGH_COMMANDS = tuple(itertools.product((0.4, 0.7), (-0.2, 0.0, 0.2), (-0.4, 0.0, 0.4)))
 
 
 def walk_flat_v1() -> Panel:
-    """512 scenarios x 10 s: command grid x friction x payload x one push of 0.5 to 1.0 m/s between 3 and 6 s."""
+    """512 scenarios x 10 s: command grid x friction x payload x one push of 0.5 to 1.0 m/s between 3 and 6
+    s."""
     seeds = SeedPlan(root=PANEL_ROOT, split="eval", families=64, envs=64 * PER_FAMILY)
     return _panel("walk-flat-v1", seeds, FLAT_COMMANDS, lambda at: Terrain(), push=(0.5, 1.0))
 
@@ -28,7 +31,18 @@ def walk_rough_v1() -> Panel:
     """320 scenarios x 10 s over ten terrain classes, two of them never trained on, at levels 2, 4 and 6."""
     seeds = SeedPlan(root=PANEL_ROOT + 1, split="eval", families=40, envs=40 * PER_FAMILY)
     # Names and not imports: a frozen panel must not follow a list that grows.
-    classes = ("flat", "rough", "slope_up", "slope_down", "stairs_up", "stairs_down", "boxes", "wave", "curbs", "stones")
+    classes = (
+        "flat",
+        "rough",
+        "slope_up",
+        "slope_down",
+        "stairs_up",
+        "stairs_down",
+        "boxes",
+        "wave",
+        "curbs",
+        "stones",
+    )
 
     def terrain(at: int) -> Terrain:
         # Keys from 1000 on: the atlas that training builds uses small keys.

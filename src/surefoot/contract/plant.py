@@ -1,4 +1,5 @@
-"""The plant: the simulated physics settings. The evaluation plant is fixed for everybody; training may use a faster one."""
+"""The plant: the simulated physics settings. The evaluation plant is fixed for everybody; training may use a
+faster one."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Plant(Frozen):
     ls_iterations: int
     tolerance: float
     joint_dry_friction: bool
-    """Whether the robot's joint dry friction (MJCF frictionloss) is simulated; it adds a constraint per joint."""
+    """Whether the robot's joint dry friction (MJCF frictionloss) is simulated; it adds a constraint per
+    joint."""
 
     @property
     def control_hz(self) -> float:
@@ -29,13 +31,25 @@ class Plant(Frozen):
 
 
 EVALUATION_PLANT = Plant(
-    dt_s=0.005, decimation=4, cone="elliptic", impratio=10.0, iterations=50, ls_iterations=50, tolerance=1e-8,
+    dt_s=0.005,
+    decimation=4,
+    cone="elliptic",
+    impratio=10.0,
+    iterations=50,
+    ls_iterations=50,
+    tolerance=1e-8,
     joint_dry_friction=True,
 )
 """Native MuJoCo, converged: Newton stops by its tolerance, not by its iteration limit."""
 
 FAST_PLANT = Plant(
-    dt_s=0.01, decimation=2, cone="pyramidal", impratio=1.0, iterations=4, ls_iterations=8, tolerance=1e-8,
+    dt_s=0.01,
+    decimation=2,
+    cone="pyramidal",
+    impratio=1.0,
+    iterations=4,
+    ls_iterations=8,
+    tolerance=1e-8,
     joint_dry_friction=False,
 )
 """About three times cheaper than the evaluation plant; policies trained on it transfer (docs/results.md)."""

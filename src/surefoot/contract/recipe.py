@@ -38,7 +38,8 @@ class Recipe(Frozen):
     min_learning_rate: float = 1e-4
     max_learning_rate: float = 3e-3
     target_kl: float | None = 0.02
-    """Adaptive learning rate: / 1.5 above twice this, x 1.5 below half of it, per minibatch. None: constant."""
+    """Adaptive learning rate: / 1.5 above twice this, x 1.5 below half of it, per minibatch. None:
+    constant."""
     gamma: float = 0.97
     lam: float = 0.9
     clip: float = 0.2
@@ -52,8 +53,17 @@ class Recipe(Frozen):
     checkpoint_every: int = 25
 
     def model_post_init(self, _: object) -> None:
-        for name in ("envs", "horizon", "minibatches", "epochs", "decimation", "families", "eval_families",
-                     "evaluate_every", "checkpoint_every"):  # fmt: skip
+        for name in (
+            "envs",
+            "horizon",
+            "minibatches",
+            "epochs",
+            "decimation",
+            "families",
+            "eval_families",
+            "evaluate_every",
+            "checkpoint_every",
+        ):
             if getattr(self, name) < 1:
                 raise SurefootError(f"--{name.replace('_', '-')} is {getattr(self, name)}; use 1 or more.")
         if not self.control_hz > 0:
@@ -68,7 +78,8 @@ class Recipe(Frozen):
             near = nearest_divisors(self.samples_per_update, self.minibatches)
             raise SurefootError(
                 f"{self.horizon} x {self.envs} = {self.samples_per_update} samples cannot be split into "
-                f"{self.minibatches} equal minibatches; use --minibatches {' or '.join(str(k) for k in near)}."
+                f"{self.minibatches} equal minibatches; "
+                f"use --minibatches {' or '.join(str(k) for k in near)}."
             )
 
     @property
@@ -88,7 +99,8 @@ class Accounting(Frozen):
     sample_reuse: int
     gradient_steps: int
     policy_lag: tuple[int, int]
-    """(control steps, epochs) by which the policy may differ from the one that collected a sample, at most."""
+    """(control steps, epochs) by which the policy may differ from the one that collected a sample, at
+    most."""
     train_seed_families: int
     envs_per_seed_family: int
     eval_seed_families: int
@@ -98,11 +110,13 @@ class Accounting(Frozen):
     """Bytes of one rollout block in float32."""
 
 
-def account(recipe: Recipe, observation: int, critic: int, action: int, terms: int, strata: int, eval_envs: int) -> Accounting:
+def account(
+    recipe: Recipe, observation: int, critic: int, action: int, terms: int, strata: int, eval_envs: int
+) -> Accounting:
     """Derives the accounting of a recipe for observation, critic and action widths."""
     samples = recipe.samples_per_update
-    # per sample: observation, critic observation, action, mean; log-probability, reward, value, next value, advantage,
-    # return (float32), terminated, truncated, reason (bytes), stratum (int64), reward terms
+    # per sample: observation, critic observation, action, mean; log-probability, reward, value, next value,
+    # advantage, return (float32), terminated, truncated, reason (bytes), stratum (int64), reward terms
     row = 4 * (observation + critic + 2 * action + 6 + terms) + 3 + 8
     return Accounting(
         rollout_shape=(recipe.horizon, recipe.envs),

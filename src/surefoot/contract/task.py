@@ -1,4 +1,5 @@
-"""The task contract: what a task promises, frozen before training. Pure data; the functions live in tasks/."""
+"""The task contract: what a task promises, frozen before training. Pure data; the functions live in
+tasks/."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from surefoot.contract.factors import Factor, Strata
 from surefoot.contract.model import Frozen
 
 Mirror = Literal["scalar", "vector", "pseudovector", "command", "joints", "feet", "grid", "clock"]
-"""How a term changes when the world is reflected left to right (y -> -y). `clock` changes sign: the two diagonal
-pairs of a trot swap, half a period apart."""
+"""How a term changes when the world is reflected left to right (y -> -y). `clock` changes sign: the two
+diagonal pairs of a trot swap, half a period apart."""
 
 
 class ObservationTerm(Frozen):
@@ -26,7 +27,8 @@ class ObservationTerm(Frozen):
 
 
 class ActionSpec(Frozen):
-    """Joint position targets: default pose + scale x action (+ the prior's lift), action clipped to +-clip."""
+    """Joint position targets: default pose + scale x action (+ the prior's lift), action clipped to
+    +-clip."""
 
     size: int
     scale_rad: float
@@ -50,7 +52,8 @@ class Termination(Frozen):
 
 
 class Success(Frozen):
-    """An episode succeeds when it does not end early and both time-means over the window stay below the limits."""
+    """An episode succeeds when it does not end early and both time-means over the window stay below the
+    limits."""
 
     velocity_error_mps: float = 0.25
     yaw_error_radps: float = 0.3
@@ -67,7 +70,8 @@ class Safety(Frozen):
 
 
 class Prior(Frozen):
-    """Knowledge about the gait that the policy is handed: a clock it observes and a scripted lift it acts on top of."""
+    """Knowledge about the gait that the policy is handed: a clock it observes and a scripted lift it acts on
+    top of."""
 
     clock_hz: float
     offsets: tuple[float, ...]
@@ -81,7 +85,8 @@ class CommandSpec(Frozen):
 
     resample_s: float = 5.0
     gain: float = 1.15
-    """Draws are clipped gain x U(-1, 1), so that the corners of the range are trained on and not only approached."""
+    """Draws are clipped gain x U(-1, 1), so that the corners of the range are trained on and not only
+    approached."""
     dead_zone: float = 0.05
     """Commands smaller than this in every component mean: stand still."""
 

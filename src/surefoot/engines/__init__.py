@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Any
 
 import torch
@@ -12,17 +13,43 @@ from surefoot.engines.protocol import Engine, Parameters, RobotState, Rows, Star
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 
-__all__ = ["ENGINES", "Engine", "MujocoEngine", "Parameters", "RobotState", "Rows", "Start", "make_engine"]
+__all__ = [
+    "Engine",
+    "MujocoEngine",
+    "Parameters",
+    "RobotState",
+    "Rows",
+    "Start",
+    "check_engine",
+    "make_engine",
+]
 
-ENGINES = ("mujoco",)
+BUILT_IN = ("mujoco",)
+
+
+def check_engine(name: str) -> None:
+    """Refuses a name that is neither built in nor an entry point of the group surefoot.engines."""
+    known = [*BUILT_IN, *(e.name for e in entry_points(group="surefoot.engines"))]
+    if name not in known:
+        raise unknown("engine", name, known)
 
 
 def make_engine(
-    name: str, robot: RobotSpec, plant: Plant, num_envs: int, *, atlas: Atlas | None = None, device: str = "cpu", **options: Any
+    name: str,
+    robot: RobotSpec,
+    plant: Plant,
+    num_envs: int,
+    *,
+    atlas: Atlas | None = None,
+    device: str = "cpu",
+    **options: Any,
 ) -> Engine:
     """The engine called `name` with `num_envs` robots on flat ground or on an atlas."""
-    if name not in ENGINES:
-        raise unknown("engine", name, ENGINES)
+    check_engine(name)
+    if name not in BUILT_IN:
+        make = next(e for e in entry_points(group="surefoot.engines") if e.name == name).load()
+        engine: Engine = make(robot, plant, num_envs, atlas=atlas, device=device, **options)
+        return engine
     if torch.device(device).type != "cpu":
         raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")
     return MujocoEngine(robot, plant, num_envs, atlas=atlas, **options)

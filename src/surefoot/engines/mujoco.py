@@ -1,7 +1,8 @@
 """Native MuJoCo through `mujoco.rollout`: all environments advance by one control step in one threaded call.
 
-The reference engine: float64, MuJoCo's own solver, one model per environment so that every physical parameter is really
-applied. Rollout starts each control step without a solver warm start, so a state alone determines its future and
+The reference engine: float64, MuJoCo's own solver, one model per environment so that every physical parameter
+is really applied. Rollout starts each control step without a solver warm start, so a state alone determines
+its future and
 `snapshot` is exact to the bit, whatever the number of threads.
 """
 
@@ -61,7 +62,9 @@ class MujocoEngine:
         self._base_inertia = model.body_inertia[scene.trunk].copy()
         self._base_com = model.body_ipos[scene.trunk].copy()
         self._models = [copy.copy(model) for _ in range(num_envs)]
-        threads = threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+        threads = threads or (
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        )
         self._pool = rollout.Rollout(nthread=threads)
         self._datas = [mujoco.MjData(model) for _ in range(threads)]
         self._scratch = mujoco.MjData(model)
@@ -75,7 +78,8 @@ class MujocoEngine:
         self._last_sensors = np.zeros((n, model.nsensordata))
         self._control = np.zeros((n, dec, joints))
         steps = math.ceil(max_delay_s / (plant.dt_s * dec)) + 1
-        # In float32 like every target that is issued: a delayed default pose is then the issued one to the bit.
+        # In float32 like every target that is issued: a delayed default pose is then the issued one to the
+        # bit.
         self._pose = np.asarray(robot.default_pose, np.float32).astype(np.float64)
         self._targets = np.tile(self._pose, (n, steps, 1))  # newest first
         self._delay = np.zeros(n, np.int64)  # physics steps
@@ -98,7 +102,13 @@ class MujocoEngine:
         self._parameters.put(mask, parameters.take(mask))
         values = {k: v.numpy().astype(np.float64) for k, v in parameters.tensors().items()}
         for i in rows:
-            self._apply(self._models[i], *(values[k][i] for k in ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale")))
+            self._apply(
+                self._models[i],
+                *(
+                    values[k][i]
+                    for k in ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale")
+                ),
+            )
         if self._atlas is not None:
             tiles = start.tile[rows].numpy()
             self._origin[rows] = self._atlas.origins[tiles]
@@ -134,15 +144,26 @@ class MujocoEngine:
         self._control[:] = self._targets[self._rows, np.maximum(age, 0)]
         self._before[:] = self._state
         self._pool.rollout(
-            self._models, self._datas, self._state, self._control,
-            control_spec=self._control_spec, skip_checks=True, nstep=dec, state=self._out, sensordata=self._sensors,
-        )  # fmt: skip
+            self._models,
+            self._datas,
+            self._state,
+            self._control,
+            control_spec=self._control_spec,
+            skip_checks=True,
+            nstep=dec,
+            state=self._out,
+            sensordata=self._sensors,
+        )
         self._state[:] = self._out[:, -1]
         self._last_sensors[:] = self._sensors[:, -1]
-        # MuJoCo resets a model whose acceleration explodes and leaves a finite state: its clock then has not advanced.
-        advanced = np.abs(self._state[:, 0] - self._before[:, 0] - dec * self.plant.dt_s) < 0.5 * self.plant.dt_s
+        # MuJoCo resets a model whose acceleration explodes and leaves a finite state: its clock then has not
+        # advanced.
+        advanced = (
+            np.abs(self._state[:, 0] - self._before[:, 0] - dec * self.plant.dt_s) < 0.5 * self.plant.dt_s
+        )
         speed = np.abs(self._state[:, 1 + self._scene.model.nq :]).max(1)
-        # Also targets that are not yet in force: they fail the step that issues them, so that no NaN gets any further.
+        # Also targets that are not yet in force: they fail the step that issues them, so that no NaN gets any
+        # further.
         driven = np.abs(self._targets).max((1, 2)) < MAX_TARGET
         self._failed = ~(advanced & np.isfinite(self._state).all(1) & (speed < MAX_SPEED) & driven)
         self.seconds += time.perf_counter() - begun
@@ -192,7 +213,10 @@ class MujocoEngine:
 
     def failures(self) -> dict[str, Tensor]:
         rows = np.flatnonzero(self._failed)
-        return {"state": torch.from_numpy(self._before[rows]), "control": torch.from_numpy(self._control[rows])}
+        return {
+            "state": torch.from_numpy(self._before[rows]),
+            "control": torch.from_numpy(self._control[rows]),
+        }
 
     def parameters(self) -> Parameters:
         """Read back from the models, not from what was asked for."""
@@ -214,9 +238,13 @@ class MujocoEngine:
 
     def snapshot(self) -> dict[str, Tensor]:
         arrays = {
-            "state": self._state, "sensors": self._last_sensors, "targets": self._targets, "delay": self._delay,
-            "failed": self._failed, "tile": self._tile,
-        }  # fmt: skip
+            "state": self._state,
+            "sensors": self._last_sensors,
+            "targets": self._targets,
+            "delay": self._delay,
+            "failed": self._failed,
+            "tile": self._tile,
+        }
         asked = {f"parameters.{k}": v.clone() for k, v in self._parameters.tensors().items()}
         return {k: torch.from_numpy(v.copy()) for k, v in arrays.items()} | asked
 
@@ -241,7 +269,14 @@ class MujocoEngine:
         self._pool.close()
 
     def _apply(
-        self, model: mujoco.MjModel, friction: float, payload: float, com: np.ndarray, strength: float, kp: float, kd: float
+        self,
+        model: mujoco.MjModel,
+        friction: float,
+        payload: float,
+        com: np.ndarray,
+        strength: float,
+        kp: float,
+        kd: float,
     ) -> None:
         trunk, spec = self._scene.trunk, self.robot
         model.geom_friction[:, 0] = friction
@@ -280,9 +315,15 @@ def _rotation(q: Tensor) -> Tensor:
     w, x, y, z = q.unbind(1)
     return torch.stack(
         [
-            1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
-            2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
-            2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+            1 - 2 * (y * y + z * z),
+            2 * (x * y - w * z),
+            2 * (x * z + w * y),
+            2 * (x * y + w * z),
+            1 - 2 * (x * x + z * z),
+            2 * (y * z - w * x),
+            2 * (x * z - w * y),
+            2 * (y * z + w * x),
+            1 - 2 * (x * x + y * y),
         ],
         dim=1,
-    ).view(-1, 3, 3)  # fmt: skip
+    ).view(-1, 3, 3)

@@ -1,4 +1,5 @@
-"""The one protocol behind which every simulator stands: engines know robots and physics, nothing of rewards or tasks."""
+"""The one protocol behind which every simulator stands: engines know robots and physics, nothing of rewards
+or tasks."""
 
 from __future__ import annotations
 
@@ -42,8 +43,9 @@ class Rows:
 class RobotState(Rows):
     """What a robot is doing at the end of a control step. World frame z is up; quaternions are w, x, y, z.
 
-    Base and joint quantities are those after the last physics step. Foot quantities, torque and trunk contact are those
-    that acted during the last physics step (native MuJoCo evaluates its sensors at its start: one dt_s old).
+    Base and joint quantities are those after the last physics step. Foot quantities, torque and trunk contact
+    are those that acted during the last physics step (native MuJoCo evaluates its sensors at its start: one
+    dt_s old).
     """
 
     position: Tensor  # [N, 3] world, of the trunk body's origin
@@ -58,7 +60,8 @@ class RobotState(Rows):
     foot_velocity: Tensor  # [N, F, 3] world
     foot_force: Tensor  # [N, F, 3] ground reaction in the world frame, N
     trunk_contact: Tensor  # [N] bool, trunk touches the ground
-    failed: Tensor  # [N] bool, state was non-finite, exploding, or reset by the simulator: nothing else in this row counts
+    failed: Tensor
+    """[N] bool, the state was non-finite, exploding or reset by the simulator: nothing else in the row counts."""
 
 
 @dataclass
@@ -76,7 +79,9 @@ class Parameters(Rows):
     @classmethod
     def nominal(cls, n: int, device: torch.device | str = "cpu") -> Parameters:
         one, zero = torch.ones(n, device=device), torch.zeros(n, device=device)
-        return cls(one * 0.8, zero, torch.zeros(n, 3, device=device), one, one.clone(), one.clone(), zero.clone())
+        return cls(
+            one * 0.8, zero, torch.zeros(n, 3, device=device), one, one.clone(), one.clone(), zero.clone()
+        )
 
 
 @dataclass
@@ -103,7 +108,8 @@ class Engine(Protocol):
     """Wall-clock spent in physics so far."""
 
     def reset(self, mask: Tensor, start: Start, parameters: Parameters) -> None:
-        """Puts the environments in `mask` [N] bool into `start` with `parameters`; rows outside the mask are not read.
+        """Puts the environments in `mask` [N] bool into `start` with `parameters`; rows outside the mask are
+        not read.
 
         The delay line is filled with the starting joint positions' default-pose target.
         """
@@ -116,8 +122,8 @@ class Engine(Protocol):
         """
 
     def state(self, rows: Tensor | None = None) -> RobotState:
-        """The current state, of the environments numbered in `rows` or of all; environments that were just reset show
-        their starting state with zero torque."""
+        """The current state, of the environments numbered in `rows` or of all; environments that were just
+        reset show their starting state with zero torque."""
 
     def push(self, mask: Tensor, velocity: Tensor) -> None:
         """Adds `velocity` [N, 2] (world xy, m/s) to the base of the environments in `mask`."""
@@ -126,7 +132,8 @@ class Engine(Protocol):
         """Moves the environments in `mask` by `offset` [N, 2] in world xy, all else unchanged."""
 
     def failures(self) -> dict[str, Tensor]:
-        """For the environments that failed in the last step, in their order: what they failed from, for replay."""
+        """For the environments that failed in the last step, in their order: what they failed from, for
+        replay."""
 
     def parameters(self) -> Parameters:
         """Physical parameters read back from the models that are simulated."""

@@ -1,4 +1,5 @@
-"""One MJCF for every engine: the robot, the ground, position actuators and the sensors that RobotState needs."""
+"""One MJCF for every engine: the robot, the ground, position actuators and the sensors that RobotState
+needs."""
 
 from __future__ import annotations
 
@@ -38,7 +39,11 @@ def build_scene(robot: RobotSpec, plant: Plant, atlas: Atlas | None = None) -> S
     option.solver = mujoco.mjtSolver.mjSOL_NEWTON
     option.cone = getattr(mujoco.mjtCone, f"mjCONE_{plant.cone.upper()}")
     option.impratio = plant.impratio
-    option.iterations, option.ls_iterations, option.tolerance = plant.iterations, plant.ls_iterations, plant.tolerance
+    option.iterations, option.ls_iterations, option.tolerance = (
+        plant.iterations,
+        plant.ls_iterations,
+        plant.tolerance,
+    )
     # One robot is one island: finding that out every step costs about 8% (measured) and changes nothing.
     option.disableflags = int(option.disableflags) | int(mujoco.mjtDisableBit.mjDSBL_ISLAND)
     if not plant.joint_dry_friction:
@@ -71,9 +76,11 @@ def build_scene(robot: RobotSpec, plant: Plant, atlas: Atlas | None = None) -> S
 def _add_ground(spec: mujoco.MjSpec, atlas: Atlas | None) -> np.ndarray:
     """Adds a plane, or a heightfield of the size of one tile; returns the data of every tile of the atlas.
 
-    Each environment's model holds only its own tile (40 kB), written at reset, instead of a copy of the whole atlas.
+    Each environment's model holds only its own tile (40 kB), written at reset, instead of a copy of the whole
+    atlas.
     """
-    # The robot's geoms have contype 1 and conaffinity 0, the ground the opposite: the robot never collides with itself.
+    # The robot's geoms have contype 1 and conaffinity 0, the ground the opposite: the robot never collides
+    # with itself.
     if atlas is None:
         spec.worldbody.add_geom(
             name=FLOOR, type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], contype=0, conaffinity=1, condim=3
@@ -87,9 +94,14 @@ def _add_ground(spec: mujoco.MjSpec, atlas: Atlas | None) -> np.ndarray:
     side, half = 2 * reach + 1, reach * RESOLUTION_M
     spec.add_hfield(name=FLOOR, nrow=side, ncol=side, size=[half, half, span, 1.0], userdata=data[0])
     spec.worldbody.add_geom(
-        name=FLOOR, type=mujoco.mjtGeom.mjGEOM_HFIELD, hfieldname=FLOOR, pos=[0, 0, low],
-        contype=0, conaffinity=1, condim=3,
-    )  # fmt: skip
+        name=FLOOR,
+        type=mujoco.mjtGeom.mjGEOM_HFIELD,
+        hfieldname=FLOOR,
+        pos=[0, 0, low],
+        contype=0,
+        conaffinity=1,
+        condim=3,
+    )
     return data
 
 
@@ -98,11 +110,17 @@ def _add_actuator(spec: mujoco.MjSpec, joint: str, kp: float, kd: float, limit: 
     gain, bias = np.zeros(10), np.zeros(10)
     gain[0], bias[1], bias[2] = kp, -kp, -kd
     spec.add_actuator(
-        name=f"servo_{joint}", target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT,
-        gaintype=mujoco.mjtGain.mjGAIN_FIXED, gainprm=gain,
-        biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=bias,
-        forcelimited=True, forcerange=[-limit, limit], ctrllimited=False,
-    )  # fmt: skip
+        name=f"servo_{joint}",
+        target=joint,
+        trntype=mujoco.mjtTrn.mjTRN_JOINT,
+        gaintype=mujoco.mjtGain.mjGAIN_FIXED,
+        gainprm=gain,
+        biastype=mujoco.mjtBias.mjBIAS_AFFINE,
+        biasprm=bias,
+        forcelimited=True,
+        forcerange=[-limit, limit],
+        ctrllimited=False,
+    )
 
 
 def _add_sensors(spec: mujoco.MjSpec, robot: RobotSpec) -> None:
@@ -111,15 +129,29 @@ def _add_sensors(spec: mujoco.MjSpec, robot: RobotSpec) -> None:
         spec.add_sensor(name=f"pos_{foot}", type=sensor.mjSENS_FRAMEPOS, objtype=geom, objname=foot)
     for foot in robot.feet:
         spec.add_sensor(name=f"vel_{foot}", type=sensor.mjSENS_FRAMELINVEL, objtype=geom, objname=foot)
-    force, found = (1 << int(f) for f in (mujoco.mjtConDataField.mjCONDATA_FORCE, mujoco.mjtConDataField.mjCONDATA_FOUND))
+    force, found = (
+        1 << int(f) for f in (mujoco.mjtConDataField.mjCONDATA_FORCE, mujoco.mjtConDataField.mjCONDATA_FOUND)
+    )
     net = 3  # reduce="netforce": the sum over contacts, in the world frame, acting on the second geom
     for foot in robot.feet:
-        spec.add_sensor(name=f"force_{foot}", type=sensor.mjSENS_CONTACT, objtype=geom, objname=foot, intprm=[force, net, 1])
+        spec.add_sensor(
+            name=f"force_{foot}",
+            type=sensor.mjSENS_CONTACT,
+            objtype=geom,
+            objname=foot,
+            intprm=[force, net, 1],
+        )
     for joint in robot.joints:
         spec.add_sensor(
-            name=f"torque_{joint}", type=sensor.mjSENS_JOINTACTFRC, objtype=mujoco.mjtObj.mjOBJ_JOINT, objname=joint
+            name=f"torque_{joint}",
+            type=sensor.mjSENS_JOINTACTFRC,
+            objtype=mujoco.mjtObj.mjOBJ_JOINT,
+            objname=joint,
         )
     spec.add_sensor(
-        name="trunk_contact", type=sensor.mjSENS_CONTACT, objtype=mujoco.mjtObj.mjOBJ_BODY, objname=robot.trunk,
+        name="trunk_contact",
+        type=sensor.mjSENS_CONTACT,
+        objtype=mujoco.mjtObj.mjOBJ_BODY,
+        objname=robot.trunk,
         intprm=[found, 0, 1],
-    )  # fmt: skip
+    )

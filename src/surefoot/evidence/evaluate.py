@@ -1,4 +1,5 @@
-"""The panel evaluator: all scenarios of a half in one batch, deterministic actions, metrics per episode from one pass."""
+"""The panel evaluator: all scenarios of a half in one batch, deterministic actions, metrics per episode from
+one pass."""
 
 from __future__ import annotations
 
@@ -34,9 +35,19 @@ class PanelResult:
 
 
 class PanelEvaluator:
-    """A panel (or a half of it) laid out as environments on the evaluation plant; `run` may be called many times."""
+    """A panel (or a half of it) laid out as environments on the evaluation plant; `run` may be called many
+    times."""
 
-    def __init__(self, task: Task, panel: Panel, half: Half, control_hz: float, *, engine: str = "mujoco", plant: Plant | None = None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        panel: Panel,
+        half: Half,
+        control_hz: float,
+        *,
+        engine: str = "mujoco",
+        plant: Plant | None = None,
+    ) -> None:
         self.task, self.panel, self.half = task, panel, half
         self.scenarios = panel.select(half)
         if not self.scenarios:
@@ -45,7 +56,13 @@ class PanelEvaluator:
         atlas = None if all(t.cls == "flat" for t in ids) and not task.tiles else Atlas.build(ids)
         sampler = PanelSampler(panel, self.scenarios, task.contract, task.robot, control_hz, atlas)
         self.env = VecEnv(
-            task, sampler, plant or evaluation_plant(control_hz), engine=engine, atlas=atlas, auto_reset=False, stagger=False
+            task,
+            sampler,
+            plant or evaluation_plant(control_hz),
+            engine=engine,
+            atlas=atlas,
+            auto_reset=False,
+            stagger=False,
         )
         self._start = self.env.snapshot()
 
@@ -56,7 +73,9 @@ class PanelEvaluator:
         physics, task = env.engine.seconds, env.seconds
         tally = _Tally(env)
         state = torch.zeros(env.num_envs, 0, device=env.device)
-        chosen = np.unique(np.linspace(0, env.num_envs - 1, traces).astype(int)) if traces else np.zeros(0, int)
+        chosen = (
+            np.unique(np.linspace(0, env.num_envs - 1, traces).astype(int)) if traces else np.zeros(0, int)
+        )
         frames: list[dict[str, np.ndarray]] = []
         for _ in range(env.sampler.episode_steps):
             action, state = policy(env.obs, state)
@@ -65,7 +84,10 @@ class PanelEvaluator:
             if len(chosen):
                 frames.append(_frame(step, chosen))
         rows = self._identify() | tally.rows()
-        kept = {int(i): {k: np.stack([f[k][j] for f in frames])[: rows["steps"][i]] for k in frames[0]} for j, i in enumerate(chosen)}
+        kept = {
+            int(i): {k: np.stack([f[k][j] for f in frames])[: rows["steps"][i]] for k in frames[0]}
+            for j, i in enumerate(chosen)
+        }
         return PanelResult(rows, kept, env.engine.seconds - physics + env.seconds - task)
 
     def _identify(self) -> dict[str, np.ndarray]:
@@ -96,7 +118,21 @@ class _Tally:
         self.env = env
         self.alive = torch.ones(n, dtype=torch.bool, device=dev)
         self.reason = torch.zeros(n, dtype=torch.int64, device=dev)
-        names = ("steps", "settled", "velocity", "yaw", "work", "distance", "saturated", "trunk", "slip", "vx", "vy", "wz", "return")
+        names = (
+            "steps",
+            "settled",
+            "velocity",
+            "yaw",
+            "work",
+            "distance",
+            "saturated",
+            "trunk",
+            "slip",
+            "vx",
+            "vy",
+            "wz",
+            "return",
+        )
         self.sum = {k: torch.zeros(n, dtype=torch.float64, device=dev) for k in names}
         self.peak_tilt = torch.zeros(n, device=dev)
         self.limit = env.const.torque_limit * env.parameters.strength[:, None]
@@ -112,13 +148,20 @@ class _Tally:
         power = (robot.torque * robot.joint_velocity).abs().sum(1)
         speed = robot.linear_velocity[:, :2].norm(dim=1)
         add = {
-            "steps": live, "settled": settled, "velocity": settled * error, "yaw": settled * yaw,
-            "work": live * power * dt, "distance": live * speed * dt,
-            "saturated": live * (robot.torque.abs() > 0.99 * self.limit).any(1), "trunk": live * robot.trunk_contact,
+            "steps": live,
+            "settled": settled,
+            "velocity": settled * error,
+            "yaw": settled * yaw,
+            "work": live * power * dt,
+            "distance": live * speed * dt,
+            "saturated": live * (robot.torque.abs() > 0.99 * self.limit).any(1),
+            "trunk": live * robot.trunk_contact,
             "slip": live * (robot.foot_velocity[..., :2].norm(dim=2) * v.task.contact).sum(1) * dt,
-            "vx": settled * robot.linear_velocity[:, 0], "vy": settled * robot.linear_velocity[:, 1],
-            "wz": settled * robot.angular_velocity[:, 2], "return": live * step.reward,
-        }  # fmt: skip
+            "vx": settled * robot.linear_velocity[:, 0],
+            "vy": settled * robot.linear_velocity[:, 1],
+            "wz": settled * robot.angular_velocity[:, 2],
+            "return": live * step.reward,
+        }
         for k, x in add.items():
             self.sum[k] += x
         tilt = torch.acos((-robot.gravity[:, 2]).clamp(-1, 1))
@@ -137,21 +180,39 @@ class _Tally:
             cot = s["work"] / (self.env.const.mass_kg * GRAVITY * s["distance"])
             achieved = {f"achieved_{k}": s[k] / s["settled"] for k in ("vx", "vy", "wz")}
         good = (velocity < success.velocity_error_mps) & (yaw < success.yaw_error_radps)
-        # A robot that hardly moves has no cost of transport; a faller before the settling time no velocity error: NaN.
+        # A robot that hardly moves has no cost of transport; a faller before the settling time no velocity
+        # error: NaN.
         cot[s["distance"] < 0.5] = np.nan
         return {
-            "success": ~fall & good, "fall": fall, "reason": reasons, "steps": s["steps"].astype(np.int64),
-            "lived_s": s["steps"] * dt, "velocity_error_mps": velocity, "yaw_error_radps": yaw, "cost_of_transport": cot,
-            "work_j": s["work"], "distance_m": s["distance"], "torque_saturation": s["saturated"] / s["steps"],
-            "trunk_contact": s["trunk"] / s["steps"], "foot_slip_m": s["slip"],
-            "peak_tilt_rad": self.peak_tilt.cpu().numpy(), "return": s["return"], **achieved,
-        }  # fmt: skip
+            "success": ~fall & good,
+            "fall": fall,
+            "reason": reasons,
+            "steps": s["steps"].astype(np.int64),
+            "lived_s": s["steps"] * dt,
+            "velocity_error_mps": velocity,
+            "yaw_error_radps": yaw,
+            "cost_of_transport": cot,
+            "work_j": s["work"],
+            "distance_m": s["distance"],
+            "torque_saturation": s["saturated"] / s["steps"],
+            "trunk_contact": s["trunk"] / s["steps"],
+            "foot_slip_m": s["slip"],
+            "peak_tilt_rad": self.peak_tilt.cpu().numpy(),
+            "return": s["return"],
+            **achieved,
+        }
 
 
 def _frame(step: Step, rows: np.ndarray) -> dict[str, np.ndarray]:
     r, t = step.view.robot, step.view.task
     fields = {
-        "position": r.position, "quaternion": r.quaternion, "joint_position": r.joint_position, "torque": r.torque,
-        "foot_position": r.foot_position, "foot_force": r.foot_force, "command": t.command, "action": t.action,
-    }  # fmt: skip
+        "position": r.position,
+        "quaternion": r.quaternion,
+        "joint_position": r.joint_position,
+        "torque": r.torque,
+        "foot_position": r.foot_position,
+        "foot_force": r.foot_force,
+        "command": t.command,
+        "action": t.action,
+    }
     return {k: v[rows].cpu().numpy().copy() for k, v in fields.items()}

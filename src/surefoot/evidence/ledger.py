@@ -90,7 +90,9 @@ TIMING = ("seconds.", "train_seconds", "wall_seconds", "steps_per_second", "memo
 
 
 def without_timing(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in row.items() if not k.startswith(TIMING) and not k.startswith("evaluation.seconds")}
+    return {
+        k: v for k, v in row.items() if not k.startswith(TIMING) and not k.startswith("evaluation.seconds")
+    }
 
 
 def peak_rss_bytes() -> int | None:

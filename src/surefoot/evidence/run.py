@@ -1,4 +1,5 @@
-"""A run on disk: run.json, ledger.jsonl, episodes/, checkpoints/, panels/. Readable after a crash at any moment."""
+"""A run on disk: run.json, ledger.jsonl, episodes/, checkpoints/, panels/. Readable after a crash at any
+moment."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class RunRecord(Frozen):
     accounting: Accounting
     seeds: SeedPlan
     seed_set: dict[str, str]
-    """Family -> 64-bit key of its first environment's first episode; with `seeds` it names every draw of the run."""
+    """Family -> 64-bit key of its first environment's first episode; with `seeds` it names every draw of the
+    run."""
     panel: str
     panel_digest: str
     panel_seeds: SeedPlan
@@ -89,7 +91,9 @@ class RunFolder:
     def create(cls, path: str | Path, record: RunRecord, need_bytes: int) -> RunFolder:
         folder = Path(path)
         if folder.exists():
-            raise SurefootError(f"{folder} already exists; choose another --out, or continue it with --resume {folder}.")
+            raise SurefootError(
+                f"{folder} already exists; choose another --out, or continue it with --resume {folder}."
+            )
         check_folder(folder.parent, need_bytes)
         new_folder(folder)
         for sub in ("checkpoints", "episodes", "panels"):
@@ -102,9 +106,14 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         folder = Path(path)
         if not folder.is_dir():
-            raise SurefootError(f"There is no run folder {folder}; give the path that `surefoot train` printed.")
+            raise SurefootError(
+                f"There is no run folder {folder}; give the path that `surefoot train` printed."
+            )
         if not (folder / "run.json").is_file():
-            raise SurefootError(f"{folder} is not a run folder: it has no run.json; give the path that `surefoot train` printed.")
+            raise SurefootError(
+                f"{folder} is not a run folder: it has no run.json; "
+                "give the path that `surefoot train` printed."
+            )
         return cls(folder, read_json(folder / "run.json", RunRecord))
 
     def rewind(self, update: int) -> None:
@@ -134,7 +143,12 @@ class RunFolder:
         if not self._columns:
             return
         columns = {k: np.concatenate([c[k] for c in self._columns]) for k in self._columns[0]}
-        write_table(self.path / "episodes" / f"{update:08d}.parquet", columns, EPISODES_VERSION, {"run": self.record.id})
+        write_table(
+            self.path / "episodes" / f"{update:08d}.parquet",
+            columns,
+            EPISODES_VERSION,
+            {"run": self.record.id},
+        )
         self._columns = []
 
     def save_checkpoint(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], *, best: bool) -> None:
@@ -156,7 +170,12 @@ class RunFolder:
         (folder / "traces").mkdir(exist_ok=True)
         for episode, frames in result.traces.items():
             save_npz(folder / "traces" / f"{episode:05d}.npz", schema_version=STATES_VERSION, **frames)
-        write_table(folder / "episodes.parquet", result.rows, PANEL_ROWS_VERSION, {"construct_id": summary.construct_id})
+        write_table(
+            folder / "episodes.parquet",
+            result.rows,
+            PANEL_ROWS_VERSION,
+            {"construct_id": summary.construct_id},
+        )
         write_json(folder / "summary.json", summary)
         return folder
 
@@ -166,7 +185,8 @@ class RunFolder:
         return self.path / "checkpoints" / f"{name}.safetensors"
 
     def load_checkpoint(self, name: str) -> checkpoint.Checkpoint:
-        """A checkpoint of this run ('best', 'latest') or a file; refused when it belongs to another contract."""
+        """A checkpoint of this run ('best', 'latest') or a file; refused when it belongs to another
+        contract."""
         path = self.checkpoint_path(name) if name in ("best", "latest") else Path(name)
         found = checkpoint.load(path)
         theirs = found.meta.get("contract_digest")

@@ -12,7 +12,8 @@ from surefoot.evidence.statistics import effective_n, mean_interval, rate
 
 
 class PanelSummary(Frozen):
-    """What a panel pass says. Errors are means over episodes of time-means over the steps lived after settling."""
+    """What a panel pass says. Errors are means over episodes of time-means over the steps lived after
+    settling."""
 
     schema_version: int = 1
     panel: str
@@ -44,9 +45,19 @@ class PanelSummary(Frozen):
 
 
 def summarise(
-    rows: dict[str, np.ndarray], contract: TaskContract, *, panel: str, panel_digest: str, half: str, construct_id: str,
-    training_id: str, checkpoint: str, engine: str, seconds: float, simulated_steps: int,
-) -> PanelSummary:  # fmt: skip
+    rows: dict[str, np.ndarray],
+    contract: TaskContract,
+    *,
+    panel: str,
+    panel_digest: str,
+    half: str,
+    construct_id: str,
+    training_id: str,
+    checkpoint: str,
+    engine: str,
+    seconds: float,
+    simulated_steps: int,
+) -> PanelSummary:
     """The summary of per-episode rows; everything in it can be recomputed from them."""
     family = rows["family"]
     success, fall = rate(rows["success"], family), rate(rows["fall"], family)
@@ -56,7 +67,9 @@ def summarise(
         return mean_interval(rows[name][known], family[known]).value if known.any() else None
 
     unsafe = float(np.average(rows[contract.safety.name], weights=rows["steps"]))
-    terrain = {str(c): float(rows["success"][rows["terrain"] == c].mean()) for c in np.unique(rows["terrain"])}
+    terrain = {
+        str(c): float(rows["success"][rows["terrain"] == c].mean()) for c in np.unique(rows["terrain"])
+    }
     return PanelSummary(
         panel=panel,
         panel_digest=panel_digest,

@@ -19,9 +19,12 @@ def mlp(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
 
 
 class ActorCritic(nn.Module):
-    """A Gaussian policy on the observation and a value function on the privileged one, both normalised already."""
+    """A Gaussian policy on the observation and a value function on the privileged one, both normalised
+    already."""
 
-    def __init__(self, observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float) -> None:
+    def __init__(
+        self, observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float
+    ) -> None:
         super().__init__()
         self.actor = mlp(observation, hidden, action)
         self.critic = mlp(critic, hidden, 1)

@@ -14,9 +14,16 @@ EPSILON = 1e-3
 
 
 class Normalizer:
-    """y = (x - mean) / (std + EPSILON). With a reflection the statistics are those of the data and its mirror image."""
+    """y = (x - mean) / (std + EPSILON). With a reflection the statistics are those of the data and its mirror
+    image."""
 
-    def __init__(self, size: int, window: float, reflection: Reflection | None = None, device: str | torch.device = "cpu") -> None:
+    def __init__(
+        self,
+        size: int,
+        window: float,
+        reflection: Reflection | None = None,
+        device: str | torch.device = "cpu",
+    ) -> None:
         self.mean = torch.zeros(size, device=device)
         self.var = torch.ones(size, device=device)
         self.count = torch.full((), 1e-4, dtype=torch.float64, device=device)

@@ -22,7 +22,8 @@ class PpoMetrics:
     """What one update says about itself. Means over its minibatches unless said otherwise."""
 
     first_ratio_error: float
-    """Largest |ratio - 1| on the first minibatch, before any step: not rounding means collection and learning disagree."""
+    """Largest |ratio - 1| on the first minibatch, before any step: more than rounding means that collection
+    and learning disagree about the policy."""
     kl: float
     kl_last_epoch: float
     clip_fraction: float
@@ -42,7 +43,14 @@ class Ppo:
 
     name = "ppo"
 
-    def __init__(self, contract: TaskContract, recipe: Recipe, symmetry: Symmetry | None, seeds: SeedPlan, device: torch.device) -> None:
+    def __init__(
+        self,
+        contract: TaskContract,
+        recipe: Recipe,
+        symmetry: Symmetry | None,
+        seeds: SeedPlan,
+        device: torch.device,
+    ) -> None:
         self.recipe, self.device = recipe, device
         self.symmetry = symmetry if recipe.mirror else None
         obs, critic, act = contract.observation_size, contract.critic_size, contract.action.size
@@ -53,7 +61,9 @@ class Ppo:
         self.obs_normalizer = Normalizer(obs, recipe.normaliser_window, s.observation if s else None, device)
         self.critic_normalizer = Normalizer(critic, recipe.normaliser_window, s.critic if s else None, device)
         self.parameters = flatten(self.networks)
-        self.optimizer = torch.optim.Adam([self.parameters], lr=recipe.learning_rate, eps=recipe.adam_eps, fused=True)
+        self.optimizer = torch.optim.Adam(
+            [self.parameters], lr=recipe.learning_rate, eps=recipe.adam_eps, fused=True
+        )
         self.learning_rate = recipe.learning_rate
         self.updates = 0
 
@@ -76,7 +86,8 @@ class Ppo:
     # ---- learning
 
     def update(self, block: RolloutBlock) -> PpoMetrics:
-        """All epochs and minibatches on one block, then the normalisers take its observations into account."""
+        """All epochs and minibatches on one block, then the normalisers take its observations into
+        account."""
         r, nets = self.recipe, self.networks
         old_std = nets.log_std.detach().exp()
         advantage = block.flat("advantage")
@@ -87,7 +98,9 @@ class Ppo:
             mean = nets.actor(batch["obs"])
             ratio = torch.exp(nets.log_prob(mean, batch["action"]) - batch["log_prob"])
             value = nets.critic(batch["critic"])[:, 0]
-            surrogate = torch.min(ratio * batch["advantage"], ratio.clamp(1 - r.clip, 1 + r.clip) * batch["advantage"])
+            surrogate = torch.min(
+                ratio * batch["advantage"], ratio.clamp(1 - r.clip, 1 + r.clip) * batch["advantage"]
+            )
             policy_loss = -surrogate.mean()
             value_loss = self._value_loss(value, batch)
             entropy = nets.log_std.sum() + 0.5 * len(nets.log_std) * math.log(2 * math.pi * math.e)
@@ -97,7 +110,9 @@ class Ppo:
                 if steps == 0:
                     error = (ratio - 1).abs() * batch["plain"]
                     first_error = float(error.max())
-                clipped = (((ratio - 1).abs() > r.clip) * batch["plain"]).sum() / batch["plain"].sum().clamp_min(1)
+                clipped = (((ratio - 1).abs() > r.clip) * batch["plain"]).sum() / batch[
+                    "plain"
+                ].sum().clamp_min(1)
             self._adapt(float(kl))
             gradient = self.parameters.grad
             assert gradient is not None
@@ -111,7 +126,9 @@ class Ppo:
                 skipped += 1
             with torch.no_grad():
                 nets.log_std.clamp_(math.log(r.min_std), math.log(r.max_std))
-                sums += torch.stack([kl, clipped, value_loss, policy_loss, entropy, norm, nets.log_std.exp().mean()])
+                sums += torch.stack(
+                    [kl, clipped, value_loss, policy_loss, entropy, norm, nets.log_std.exp().mean()]
+                )
             if epoch == r.epochs - 1:
                 last_kl += float(kl) / r.minibatches
             steps += 1
@@ -123,18 +140,31 @@ class Ppo:
         target = block.flat("returns")
         explained = 1 - (target - block.flat("value")).var() / target.var().clamp_min(1e-12)
         return PpoMetrics(
-            first_error, kl_mean, last_kl, clip, value_mean, policy_mean, entropy_mean, std, self.learning_rate, grad, skipped,
+            first_error,
+            kl_mean,
+            last_kl,
+            clip,
+            value_mean,
+            policy_mean,
+            entropy_mean,
+            std,
+            self.learning_rate,
+            grad,
+            skipped,
             float(explained),
-        )  # fmt: skip
+        )
 
     def _minibatches(self, block: RolloutBlock, advantage: Tensor) -> Iterator[tuple[int, dict[str, Tensor]]]:
         """Shuffled minibatches of every epoch; in each epoch a random half of the samples is mirrored."""
         r, s = self.recipe, self.symmetry
         size = len(advantage)
         raw = {k: block.flat(k) for k in ("obs", "critic", "action", "mean")}
-        fixed = {k: block.flat(k)[:, None] for k in ("log_prob", "value", "returns")} | {"advantage": advantage[:, None]}
+        fixed = {k: block.flat(k)[:, None] for k in ("log_prob", "value", "returns")} | {
+            "advantage": advantage[:, None]
+        }
         plain = [self._prepare(k, x) for k, x in raw.items()] + list(fixed.values())
-        # All columns of a sample side by side, mirrored samples below plain ones: a minibatch is one gather of rows.
+        # All columns of a sample side by side, mirrored samples below plain ones: a minibatch is one gather
+        # of rows.
         rows = torch.cat([*plain, torch.ones(size, 1, device=self.device)], 1)
         if s is not None:
             reflect = {"obs": s.observation, "critic": s.critic, "action": s.action, "mean": s.action}
@@ -164,10 +194,14 @@ class Ppo:
         return error.mean()
 
     def _kl(self, mean: Tensor, batch: Mapping[str, Tensor], old_std: Tensor) -> Tensor:
-        """Mean KL(old || new) over the samples that are not mirrored: the policy is not symmetric yet, so mirrored ones
-        would show a divergence that no learning rate can lower."""
+        """Mean KL(old || new) over the samples that are not mirrored: the policy is not symmetric yet, so
+        mirrored ones would show a divergence that no learning rate can lower."""
         std = self.networks.log_std.exp()
-        kl = torch.log(std / old_std) + (old_std.square() + (batch["mean"] - mean).square()) / (2 * std.square()) - 0.5
+        kl = (
+            torch.log(std / old_std)
+            + (old_std.square() + (batch["mean"] - mean).square()) / (2 * std.square())
+            - 0.5
+        )
         plain = batch["plain"]
         return (kl.sum(1) * plain).sum() / plain.sum().clamp_min(1)
 
@@ -186,8 +220,13 @@ class Ppo:
 
     def tensors(self) -> dict[str, Tensor]:
         out = {f"networks.{k}": v.detach().clone() for k, v in self.networks.state_dict().items()}
-        out |= {f"adam.{k}": v.detach().clone() for k, v in self.optimizer.state.get(self.parameters, {}).items()}
-        for name, n in (("obs_normalizer", self.obs_normalizer), ("critic_normalizer", self.critic_normalizer)):
+        out |= {
+            f"adam.{k}": v.detach().clone() for k, v in self.optimizer.state.get(self.parameters, {}).items()
+        }
+        for name, n in (
+            ("obs_normalizer", self.obs_normalizer),
+            ("critic_normalizer", self.critic_normalizer),
+        ):
             out |= {f"{name}.{k}": v.clone() for k, v in n.tensors().items()}
         scalars = torch.tensor([self.learning_rate, float(self.updates)], dtype=torch.float64)
         return out | {"scalars": scalars}

@@ -36,7 +36,9 @@ class Symmetry:
     action: Reflection
 
 
-def symmetry(contract: TaskContract, robot: RobotSpec, scan: tuple[tuple[float, float], ...], device: torch.device) -> Symmetry | None:
+def symmetry(
+    contract: TaskContract, robot: RobotSpec, scan: tuple[tuple[float, float], ...], device: torch.device
+) -> Symmetry | None:
     """The task's reflection, or None for a robot whose left and right could not be told."""
     if robot.joint_mirror is None or robot.joint_mirror_sign is None or robot.foot_mirror is None:
         return None

@@ -6,13 +6,19 @@ from torch import Tensor
 
 
 def gae(
-    reward: Tensor, value: Tensor, next_value: Tensor, terminated: Tensor, truncated: Tensor, gamma: float, lam: float
+    reward: Tensor,
+    value: Tensor,
+    next_value: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    gamma: float,
+    lam: float,
 ) -> Tensor:
     """Advantages [T, N].
 
-    `next_value[t]` is the value of the observation that truly followed step t: where an episode was truncated, the final
-    observation's, not that of the next episode's start. Termination cuts the bootstrap, truncation keeps it, and neither
-    lets advantages of the next episode flow back.
+    `next_value[t]` is the value of the observation that truly followed step t: where an episode was
+    truncated, the final observation's, not that of the next episode's start. Termination cuts the bootstrap,
+    truncation keeps it, and neither lets advantages of the next episode flow back.
     """
     alive = (~terminated).to(value.dtype)
     delta = reward + gamma * next_value * alive - value

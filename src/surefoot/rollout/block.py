@@ -30,16 +30,35 @@ class RolloutBlock:
 
     @classmethod
     def empty(
-        cls, horizon: int, envs: int, obs: int, critic: int, action: int, terms: int, device: str | torch.device = "cpu"
+        cls,
+        horizon: int,
+        envs: int,
+        obs: int,
+        critic: int,
+        action: int,
+        terms: int,
+        device: str | torch.device = "cpu",
     ) -> RolloutBlock:
         def tensor(*width: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(horizon, envs, *width, dtype=dtype, device=device)
 
         return cls(
-            tensor(obs), tensor(critic), tensor(action), tensor(action), tensor(), tensor(), tensor(terms),
-            tensor(dtype=torch.bool), tensor(dtype=torch.bool), tensor(dtype=torch.uint8), tensor(dtype=torch.int64),
-            tensor(), tensor(), tensor(), tensor(),
-        )  # fmt: skip
+            tensor(obs),
+            tensor(critic),
+            tensor(action),
+            tensor(action),
+            tensor(),
+            tensor(),
+            tensor(terms),
+            tensor(dtype=torch.bool),
+            tensor(dtype=torch.bool),
+            tensor(dtype=torch.uint8),
+            tensor(dtype=torch.int64),
+            tensor(),
+            tensor(),
+            tensor(),
+            tensor(),
+        )
 
     @property
     def bytes(self) -> int:

@@ -37,7 +37,11 @@ def collect(env: VecEnv, learner: Collector, block: RolloutBlock, gamma: float, 
         inference += time.perf_counter() - begun
         step = env.step(action)
         block.reward[t], block.terms[t] = step.reward, step.terms
-        block.terminated[t], block.truncated[t], block.reason[t] = step.terminated, step.truncated, step.reason
+        block.terminated[t], block.truncated[t], block.reason[t] = (
+            step.terminated,
+            step.truncated,
+            step.reason,
+        )
         block.stratum[t] = step.stratum
         if bool(step.truncated.any()):
             rows = step.truncated.nonzero()[:, 0]

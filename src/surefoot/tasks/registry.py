@@ -1,4 +1,5 @@
-"""Tasks by name: the built-in ones, entry points of other packages (group surefoot.tasks), and package.module:name."""
+"""Tasks by name: the built-in ones, entry points of other packages (group surefoot.tasks), and
+package.module:name."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ from surefoot.contract import SurefootError, unknown
 from surefoot.tasks.task import Task
 from surefoot.tasks.velocity import trot_flat, walk_flat, walk_rough
 
-BUILT_IN: dict[str, Callable[[], Task]] = {"walk-flat": walk_flat, "trot-flat": trot_flat, "walk-rough": walk_rough}
+BUILT_IN: dict[str, Callable[[], Task]] = {
+    "walk-flat": walk_flat,
+    "trot-flat": trot_flat,
+    "walk-rough": walk_rough,
+}
 
 
 def task_names() -> list[str]:
@@ -18,7 +23,8 @@ def task_names() -> list[str]:
 
 
 def task(name: str) -> Task:
-    """The task called `name`, or made by the function `package.module:name` of a package that is importable."""
+    """The task called `name`, or made by the function `package.module:name` of a package that is
+    importable."""
     if name in BUILT_IN:
         return BUILT_IN[name]()
     if ":" in name:
@@ -31,14 +37,23 @@ def task(name: str) -> Task:
 
 def _made_by(name: str, module: str, attribute: str) -> Task:
     if not module or module.startswith(".") or not attribute:
-        raise SurefootError(f"Task '{name}' does not name a module and a task in it; write package.module:name.")
+        raise SurefootError(
+            f"Task '{name}' does not name a module and a task in it; write package.module:name."
+        )
     try:
         made = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
-        raise SurefootError(f"Task '{name}': module '{error.name}' is not installed; pip install its package.") from error
+        raise SurefootError(
+            f"Task '{name}': module '{error.name}' is not installed; pip install its package."
+        ) from error
     except AttributeError as error:
-        raise SurefootError(f"Task '{name}': module '{module}' has no '{attribute}'; check the part after the colon.") from error
+        raise SurefootError(
+            f"Task '{name}': module '{module}' has no '{attribute}'; check the part after the colon."
+        ) from error
     result = made() if callable(made) else made
     if not isinstance(result, Task):
-        raise SurefootError(f"Task '{name}' gave a {type(result).__name__}; it must be a surefoot Task or a function returning one.")
+        raise SurefootError(
+            f"Task '{name}' gave a {type(result).__name__}; "
+            "it must be a surefoot Task or a function returning one."
+        )
     return result

@@ -1,6 +1,8 @@
-"""What a task is made of: a contract, and one pure function per observation term, reward term and termination.
+"""What a task is made of: a contract, and one pure function per observation term, reward term and
+termination.
 
-Functions take a `View` and return a tensor with one row per environment, in a compilable subset: fixed shapes, masks, no
+Functions take a `View` and return a tensor with one row per environment, in a compilable subset: fixed
+shapes, masks, no
 `.item()`, no `nonzero`, no branching on data. The contract names them and holds their parameters and weights.
 """
 
@@ -8,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,7 +43,8 @@ class Ground(Rows):
 
     base: Tensor  # [N] trunk origin above the ground below it
     feet: Tensor  # [N, F] foot centres above the ground below them
-    scan: Tensor  # [N, K] ground relative to the trunk's height at a grid of points around it; K = 0 on flat tasks
+    scan: Tensor
+    """[N, K] ground relative to the trunk's height at a grid of points around it; K = 0 on flat tasks"""
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,13 @@ class View:
         return (self.task.command.abs().amax(1) > self.const.dead_zone).to(torch.float32)
 
     def take(self, rows: Tensor) -> View:
-        return View(self.robot.take(rows), self.task.take(rows), self.params.take(rows), self.ground.take(rows), self.const)
+        return View(
+            self.robot.take(rows),
+            self.task.take(rows),
+            self.params.take(rows),
+            self.ground.take(rows),
+            self.const,
+        )
 
 
 Term = Callable[..., Tensor]
@@ -98,7 +108,8 @@ class Task:
     scan: tuple[tuple[float, float], ...] = ()
     """Points (x, y) in the heading frame at which the critic sees the ground."""
     until: float = 0.95
-    """`train` stops when two consecutive evaluations on the selection half reach this success, unless told otherwise."""
+    """`train` stops when two consecutive evaluations on the selection half reach this success, unless told
+    otherwise."""
     minutes: float = 6.0
     """`train` stops after this many minutes of training at the latest, unless told otherwise."""
 
@@ -106,7 +117,18 @@ class Task:
         c = self.contract
         missing = [n for n in c.term_names if n not in self.terms]
         if missing:
-            raise SurefootError(f"Task '{c.name}' names {', '.join(missing)} without a function; add it to its terms.")
+            raise SurefootError(
+                f"Task '{c.name}' names {', '.join(missing)} without a function; add it to its terms."
+            )
+        params = [(t.name, t.params) for t in c.rewards] + [(t.name, t.params) for t in c.terminations]
+        for name, values in params:
+            try:
+                inspect.signature(self.terms[name]).bind(None, **values)
+            except TypeError as error:
+                raise SurefootError(
+                    f"Task '{c.name}': the parameters of '{name}' do not fit its function ({error}); "
+                    "mend either."
+                ) from error
 
     def constants(self, device: torch.device, dt: float) -> Constants:
         def tensor(x: tuple[float, ...]) -> Tensor:
@@ -114,26 +136,53 @@ class Task:
 
         r, prior = self.robot, self.contract.prior
         return Constants(
-            tensor(r.default_pose), tensor(r.joint_low), tensor(r.joint_high), tensor(r.torque_limit_nm), r.stand_height_m,
-            r.mass_kg, dt, self.contract.command.dead_zone,
-            prior.clock_hz if prior else 0.0, tensor(prior.offsets if prior else (0.0,) * len(r.feet)),
-        )  # fmt: skip
+            tensor(r.default_pose),
+            tensor(r.joint_low),
+            tensor(r.joint_high),
+            tensor(r.torque_limit_nm),
+            r.stand_height_m,
+            r.mass_kg,
+            dt,
+            self.contract.command.dead_zone,
+            prior.clock_hz if prior else 0.0,
+            tensor(prior.offsets if prior else (0.0,) * len(r.feet)),
+        )
 
 
 def source_digest(terms: Mapping[str, Term]) -> str:
-    """SHA-256 over the source of the functions, in the order of their names."""
+    """SHA-256 over the source of the functions, in the order of their names, and of what they use of their
+    own package: functions and plain constants they refer to, and so on. Source reached in other ways
+    (methods, files) is not covered.
+    """
     sha = hashlib.sha256()
     for name in sorted(terms):
-        try:
-            sha.update(f"{name}\n{inspect.getsource(terms[name])}\n".encode())
-        except (OSError, TypeError) as error:
-            raise SurefootError(f"The source of term '{name}' cannot be read; define it with def in a file.") from error
+        for part in _sources(terms[name], set()):
+            sha.update(f"{name}\n{part}\n".encode())
     return sha.hexdigest()
+
+
+def _sources(function: Any, seen: set[str]) -> Iterator[str]:
+    seen.add(function.__name__)
+    try:
+        yield inspect.getsource(function)
+    except (OSError, TypeError) as error:
+        raise SurefootError(
+            f"The source of term '{function.__name__}' cannot be read; define it with def in a file."
+        ) from error
+    package = function.__module__.split(".")[0]
+    for name in function.__code__.co_names:
+        value = function.__globals__.get(name)
+        if inspect.isfunction(value) and value.__module__.split(".")[0] == package and name not in seen:
+            yield from _sources(value, seen)
+        elif isinstance(value, bool | int | float | str | tuple):
+            yield f"{name} = {value!r}"
 
 
 def advance(task: TaskState, robot: RobotState, const: Constants, action: Tensor) -> TaskState:
     """The task's memory after a control step in which `action` was applied and `robot` resulted."""
-    contact = robot.foot_force[..., 2] > 1.0  # N: above MuJoCo's contact noise, far below any load-bearing step
+    contact = (
+        robot.foot_force[..., 2] > 1.0
+    )  # N: above MuJoCo's contact noise, far below any load-bearing step
     landed = task.air_time * (contact & ~task.contact)
     return TaskState(
         age=task.age + 1,

@@ -1,4 +1,5 @@
-"""Observation terms, reward terms and terminations of velocity tracking. Rewards return magnitudes; weights carry the sign."""
+"""Observation terms, reward terms and terminations of velocity tracking. Rewards return magnitudes; weights
+carry the sign."""
 
 from __future__ import annotations
 
@@ -158,14 +159,16 @@ def joint_limits(v: View, margin: float) -> Tensor:
 
 
 def air(v: View, threshold: float, most: float) -> Tensor:
-    """Per touchdown: how much longer than `threshold` seconds the foot was in the air; negative for shuffling."""
+    """Per touchdown: how much longer than `threshold` seconds the foot was in the air; negative for
+    shuffling."""
     landed = v.task.landed
     gain = (landed.clamp_max(most) - threshold) * (landed > 0)
     return gain.sum(1) * v.moving / v.const.dt
 
 
 def gait(v: View) -> Tensor:
-    """Share of feet whose contact matches the gait clock (on the ground in the second half of their period)."""
+    """Share of feet whose contact matches the gait clock (on the ground in the second half of their
+    period)."""
     swing = torch.sin(2 * math.pi * (v.task.phase[:, None] + v.const.offsets)) > 0
     wanted = ~swing | (v.moving[:, None] == 0)
     return (v.task.contact == wanted).to(torch.float32).mean(1)

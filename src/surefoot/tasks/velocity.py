@@ -1,8 +1,12 @@
-"""Velocity tracking: follow a commanded (vx, vy, wz). Three tasks, each a table of terms with their weights beside them.
+"""Velocity tracking: follow a commanded (vx, vy, wz). Three tasks, each a table of terms with their weights
+beside them.
 
-`walk-flat`: neither clock nor feed-forward, 45 numbers of proprioception: the construct that other stacks train.
-`trot-flat`: the same, with a gait clock and a scripted lift declared as a prior; learns faster because it is told more.
-`walk-rough`: `walk-flat` over a terrain atlas with a curriculum over levels; the critic sees the ground, the policy does not.
+`walk-flat`: neither clock nor feed-forward, 45 numbers of proprioception: the construct that other stacks
+train.
+`trot-flat`: the same, with a gait clock and a scripted lift declared as a prior; learns faster because it is
+told more.
+`walk-rough`: `walk-flat` over a terrain atlas with a curriculum over levels; the critic sees the ground, the
+policy does not.
 """
 
 from __future__ import annotations
@@ -38,11 +42,15 @@ TILE_KEYS = 2
 def observation(joints: int, clock: bool) -> tuple[ObservationTerm, ...]:
     """Deployable proprioception; noise figures from docs/results.md (uniform half-widths)."""
     table = (
-        ObservationTerm(name="angular_velocity", size=3, unit="rad/s", noise=0.2, scale=0.25, mirror="pseudovector"),
+        ObservationTerm(
+            name="angular_velocity", size=3, unit="rad/s", noise=0.2, scale=0.25, mirror="pseudovector"
+        ),
         ObservationTerm(name="gravity", size=3, unit="1", noise=0.05, mirror="vector"),
         ObservationTerm(name="command", size=3, unit="m/s, m/s, rad/s", scale=2.0, mirror="command"),
         ObservationTerm(name="joint_position", size=joints, unit="rad", noise=0.02, mirror="joints"),
-        ObservationTerm(name="joint_velocity", size=joints, unit="rad/s", noise=1.5, scale=0.05, mirror="joints"),
+        ObservationTerm(
+            name="joint_velocity", size=joints, unit="rad/s", noise=1.5, scale=0.05, mirror="joints"
+        ),
         ObservationTerm(name="last_action", size=joints, unit="1", mirror="joints"),
     )
     return (*table, ObservationTerm(name="clock", size=2, unit="1", mirror="clock")) if clock else table
@@ -66,7 +74,8 @@ def privileged(feet: int, scan: int) -> tuple[ObservationTerm, ...]:
 
 
 def factors(rough: bool) -> tuple[Factor, ...]:
-    """Training randomisation, all of it on by default. A family shares its floor; a robot keeps its body for life."""
+    """Training randomisation, all of it on by default. A family shares its floor; a robot keeps its body for
+    life."""
     table = (
         Factor(name="friction", unit="1", level="family", train=(0.4, 1.2), held_out=(0.4, 1.1), bins=3),
         Factor(name="payload", unit="kg", level="env", train=(-1.0, 1.0), held_out=(-1.0, 1.0), bins=3),
@@ -79,19 +88,26 @@ def factors(rough: bool) -> tuple[Factor, ...]:
         Factor(name="pose", unit="rad", level="episode", train=(-0.1, 0.1), held_out=(-0.05, 0.05)),
         Factor(name="velocity", unit="m/s, rad/s", level="episode", train=(-0.3, 0.3), held_out=(0.0, 0.0)),
         Factor(
-            name="command", unit="1", level="episode", categories=("stand", "axis", "forward", "backward"),
+            name="command",
+            unit="1",
+            level="episode",
+            categories=("stand", "axis", "forward", "backward"),
             shares=(1, 1, 4, 4),
         ),
         Factor(name="vx", unit="m/s", level="episode", train=(-1.0, 1.0), held_out=(-1.0, 1.0)),
         Factor(name="vy", unit="m/s", level="episode", train=(-0.5, 0.5), held_out=(-0.5, 0.5)),
         Factor(name="wz", unit="rad/s", level="episode", train=(-1.0, 1.0), held_out=(-1.0, 1.0)),
-    )  # fmt: skip
+    )
     if not rough:
         return table
     terrain = Factor(
-        name="terrain", unit="1", level="episode", categories=TRAINED, shares=(1,) * len(TRAINED),
+        name="terrain",
+        unit="1",
+        level="episode",
+        categories=TRAINED,
+        shares=(1,) * len(TRAINED),
         held_out_categories=HELD_OUT,
-    )  # fmt: skip
+    )
     return (*table, terrain)
 
 
@@ -100,7 +116,9 @@ WALK_REWARDS = (
     RewardTerm(name="track_yaw", weight=0.75, params={"width": 0.25}, doc="exp(-yaw rate error^2 / width)"),
     RewardTerm(name="linear_error", weight=-1.0, doc="|v error|: pulls where the exponential is flat"),
     RewardTerm(name="yaw_error", weight=-0.4),
-    RewardTerm(name="air", weight=0.5, params={"threshold": 0.1, "most": 0.35}, doc="swing time at touchdown"),
+    RewardTerm(
+        name="air", weight=0.5, params={"threshold": 0.1, "most": 0.35}, doc="swing time at touchdown"
+    ),
     RewardTerm(name="vertical_velocity", weight=-1.0),
     RewardTerm(name="roll_pitch_rate", weight=-0.02),
     RewardTerm(name="tilt", weight=-1.0),
@@ -113,7 +131,9 @@ WALK_REWARDS = (
 )
 
 
-def reweighted(table: Sequence[RewardTerm], drop: Sequence[str] = (), **weights: float) -> tuple[RewardTerm, ...]:
+def reweighted(
+    table: Sequence[RewardTerm], drop: Sequence[str] = (), **weights: float
+) -> tuple[RewardTerm, ...]:
     """The table with some weights changed and some terms left out."""
     kept = [t for t in table if t.name not in drop]
     return tuple(t.model_copy(update={"weight": weights.get(t.name, t.weight)}) for t in kept)
@@ -132,7 +152,11 @@ SCAN = tuple((x / 10, y / 10) for x in range(-6, 9, 2) for y in range(-4, 5, 2))
 
 def functions(module: ModuleType) -> dict[str, Term]:
     """The public functions of a module, by name."""
-    return {k: f for k, f in vars(module).items() if callable(f) and getattr(f, "__module__", "") == module.__name__ and k[0] != "_"}
+    return {
+        k: f
+        for k, f in vars(module).items()
+        if callable(f) and getattr(f, "__module__", "") == module.__name__ and k[0] != "_"
+    }
 
 
 def velocity_task(
@@ -148,7 +172,8 @@ def velocity_task(
     until: float = 0.95,
     minutes: float = 6.0,
 ) -> Task:
-    """Builds a velocity task; `terms` adds functions of your own (or replaces ours) for the rewards you name."""
+    """Builds a velocity task; `terms` adds functions of your own (or replaces ours) for the rewards you
+    name."""
     recipe = recipe or Recipe()
     scan = SCAN if rough else ()
     joints, feet = len(robot.joints), len(robot.feet)
@@ -164,7 +189,9 @@ def velocity_task(
     ends = (
         Termination(name="tilted", params={"gravity_z": -0.6}, doc="trunk tilted by more than 53 degrees"),
         Termination(name="trunk_contact", doc="the trunk touches the ground"),
-        Termination(name="sunk", params={"height_m": round(0.52 * robot.stand_height_m, 3)}, doc="trunk too low"),
+        Termination(
+            name="sunk", params={"height_m": round(0.52 * robot.stand_height_m, 3)}, doc="trunk too low"
+        ),
     )
     contract = TaskContract(
         name=name,
@@ -192,7 +219,11 @@ def velocity_task(
     plant = FAST_PLANT.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )
-    tiles = tuple(TileId(c, lv, k) for c in TRAINED for lv in range(LEVELS) for k in range(TILE_KEYS)) if rough else ()
+    tiles = (
+        tuple(TileId(c, lv, k) for c in TRAINED for lv in range(LEVELS) for k in range(TILE_KEYS))
+        if rough
+        else ()
+    )
     return Task(contract, robot, recipe, plant, bound, tiles, scan, until, minutes)
 
 
@@ -203,10 +234,18 @@ def walk_flat() -> Task:
 def trot_flat() -> Task:
     recipe = Recipe()
     return velocity_task(
-        "trot-flat", robot=robot("go1"), panel="walk-flat-v1", rewards=TROT_REWARDS, recipe=recipe, prior=TROT, minutes=4.0
+        "trot-flat",
+        robot=robot("go1"),
+        panel="walk-flat-v1",
+        rewards=TROT_REWARDS,
+        recipe=recipe,
+        prior=TROT,
+        minutes=4.0,
     )
 
 
 def walk_rough() -> Task:
     rewards = reweighted(WALK_REWARDS, vertical_velocity=-0.5, tilt=-0.5)
-    return velocity_task("walk-rough", robot=robot("go1"), panel="walk-rough-v1", rewards=rewards, rough=True, minutes=20.0)
+    return velocity_task(
+        "walk-rough", robot=robot("go1"), panel="walk-rough-v1", rewards=rewards, rough=True, minutes=20.0
+    )

@@ -30,7 +30,11 @@ class Nothing:
 def scalars(row: Mapping[str, Any]) -> dict[str, float]:
     """The row's numbers, grouped for dashboards: 'reward.slip' -> 'reward/slip', 'kl' -> 'learner/kl'."""
     skip = ("schema_version", "update")
-    numbers = {k: float(v) for k, v in row.items() if isinstance(v, int | float) and not isinstance(v, bool) and k not in skip}
+    numbers = {
+        k: float(v)
+        for k, v in row.items()
+        if isinstance(v, int | float) and not isinstance(v, bool) and k not in skip
+    }
     return {k.replace(".", "/", 1) if "." in k else f"learner/{k}": v for k, v in numbers.items()}
 
 

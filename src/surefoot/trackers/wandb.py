@@ -1,4 +1,5 @@
-"""Weights & Biases, an optional extra. With WANDB_MODE=offline nothing leaves the machine: files go to <run>/wandb."""
+"""Weights & Biases, an optional extra. With WANDB_MODE=offline nothing leaves the machine: files go to
+<run>/wandb."""
 
 from __future__ import annotations
 

@@ -1,0 +1,51 @@
+"""Makes the golden run of the current schemas: a small run that every later Surefoot must still read.
+
+    PYTHONPATH=src python tests/make_golden.py tests/golden/v1
+
+A golden run is made once per released set of schemas, under a new name, and never again after its release:
+that is the point of it. Until then, delete the folder and make it anew whenever the schemas change.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from surefoot.commands import load_policy, start_run
+from surefoot.evidence import RunFolder
+
+SIZES = {
+    "envs": 8, "families": 4, "horizon": 24, "minibatches": 2, "epochs": 2, "hidden": (16, 16),
+    "eval_families": 2, "evaluate_every": 3,
+}  # fmt: skip
+
+
+def expected_actions(folder: Path) -> list[float]:
+    """Of the run's policy for one fixed observation."""
+    _, policy = load_policy(RunFolder.open(folder), "best")
+    size = sum(t.size for t in policy.card.observation)
+    action, _ = policy(torch.linspace(-1, 1, size)[None], torch.zeros(1, 0))
+    return [float(x) for x in action[0]]
+
+
+def make(folder: Path) -> None:
+    start_run(Console(), "walk-flat", SIZES, 1, "mujoco", "cpu", 6, None, None, str(folder), "none", True)
+    # One of everything is enough to be read: the whole stays small.
+    (folder / "checkpoints" / "latest.safetensors").unlink()
+    for panel in (folder / "panels").glob("*/selection-*"):
+        shutil.rmtree(panel)
+    for trace in sorted((folder / "panels").glob("*/*/traces/*.npz"))[1:]:
+        trace.unlink()
+    run = RunFolder.open(folder)
+    run.write_record(versions=run.record.versions | {"platform": "Linux"})  # whose kernel it was is nobody's business
+    expected = {"schema_version": 1, "actions": expected_actions(folder)}
+    (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]))
