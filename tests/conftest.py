@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 # Before torch: waiting threads sleep. The machine runs other tests beside these.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import pytest
 

@@ -42,7 +42,7 @@ def make(folder: Path) -> None:
     for trace in sorted((folder / "panels").glob("*/*/traces/*.npz"))[1:]:
         trace.unlink()
     run = RunFolder.open(folder)
-    run.write_record(versions=run.record.versions | {"platform": "Linux"})  # whose kernel it was is nobody's business
+    run.write_record(versions=run.record.versions | {"platform": "Linux"})  # not whose kernel it was
     expected = {"schema_version": 1, "actions": expected_actions(folder)}
     (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
 

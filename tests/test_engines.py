@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from surefoot.contract import FAST_PLANT, Plant, SurefootError
-from surefoot.engines import MujocoEngine, Parameters, make_engine
+from surefoot.engines import MujocoEngine, Parameters, RobotState, make_engine
 from surefoot.engines.conformance import (
     ALOFT_M,
     CHECKS,
@@ -71,7 +72,7 @@ class Forgetful(MujocoEngine):
 class Spreading(MujocoEngine):
     """Breaks one promise: a failure takes the next environment along."""
 
-    def step(self, targets: torch.Tensor):
+    def step(self, targets: torch.Tensor) -> RobotState:
         bad = ~torch.isfinite(targets).all(1)
         targets = targets.clone()
         targets[bad.roll(1)] = math.nan
@@ -222,7 +223,7 @@ def test_foot_velocity_is_the_change_of_foot_position() -> None:
     begin(engine, standing(engine, ALOFT_M))
     states = run(engine, 60, targets=default_targets(engine) + torch.linspace(-0.3, 0.3, 12))
     fastest = 0.0
-    for a, b in zip(states[:-1], states[1:], strict=True):
+    for a, b in pairwise(states):
         change = (b.foot_position - a.foot_position) / plant.dt_s
         assert torch.allclose(change, b.foot_velocity, atol=0.02 + 4e-6 / plant.dt_s)  # float32 at 50 m: 4 um
         fastest = max(fastest, float(b.foot_velocity[..., :2].abs().max()))

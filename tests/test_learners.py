@@ -464,6 +464,29 @@ def test_a_learner_comes_back_exactly(rolled: tuple[RolloutBlock, dict[str, Tens
     assert any(not torch.equal(one[k], saved[k]) for k in one), "saved tensors are copies"
 
 
+def test_the_optimiser_owns_the_very_weights_that_act(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
+    """They are views of one flat parameter, through loading, learning and skipped steps."""
+    ppo, block = restored(rolled)
+    for _ in range(2):
+        before = ppo.parameters.detach().clone()
+        ppo.update(block)
+        own = torch.cat([p.detach().reshape(-1) for p in ppo.networks.parameters()])
+        assert torch.equal(own, ppo.parameters.detach())
+        assert not torch.equal(own, before)
+        assert ppo.parameters.grad is not None
+        grads = torch.cat([p.grad.reshape(-1) for p in ppo.networks.parameters() if p.grad is not None])
+        assert torch.equal(grads, ppo.parameters.grad)
+        block.log_prob[0, 0] = float("nan")
+
+
+def test_clip_fraction_counts_samples_that_are_not_mirrored() -> None:
+    ppo = learner(target_kl=None, learning_rate=1e-12, normalise=False)
+    with torch.no_grad():
+        ppo.networks.actor[-1].weight.mul_(10)
+    block = bandit(ppo, torch.ones(WIDTHS[2]))
+    assert ppo.update(block).clip_fraction == 0, "nothing has been learned that could be clipped"
+
+
 def test_a_policy_bundle_acts_as_the_learner_does(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
     ppo, block = restored(rolled)
     obs = block.flat("obs")

@@ -118,10 +118,10 @@ def test_every_value_is_inside_its_declared_training_range() -> None:
         d = draw(s, episode)
         p, pose = d.parameters, d.start.joint_position - torch.tensor(WALK.robot.default_pose)
         seen = {
-            "friction": p.friction, "payload": p.payload_kg, "com": p.com_m, "strength": p.strength, "gains": p.kp_scale,
-            "delay": p.delay_s, "noise": d.script.noise_scale, "push": d.script.push_velocity.norm(dim=-1), "pose": pose,
-            "velocity": d.start.linear_velocity, "vx": d.script.commands[..., 0], "vy": d.script.commands[..., 1],
-            "wz": d.script.commands[..., 2],
+            "friction": p.friction, "payload": p.payload_kg, "com": p.com_m, "strength": p.strength,
+            "gains": p.kp_scale, "delay": p.delay_s, "noise": d.script.noise_scale, "pose": pose,
+            "push": d.script.push_velocity.norm(dim=-1), "velocity": d.start.linear_velocity,
+            "vx": d.script.commands[..., 0], "vy": d.script.commands[..., 1], "wz": d.script.commands[..., 2],
         }  # fmt: skip
         for name, value in seen.items():
             low, high = c.factor(name).train

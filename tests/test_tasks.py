@@ -103,36 +103,45 @@ def changed(view: View, **fields: Any) -> View:
 
 # ---- reward terms and terminations
 
-POSE = [0.1, 0.2, -0.3] + [0.0] * 9  # offsets from the default pose in the first leg
-SLIDING = [[0.3, 0.4, 5.0]] * 4
-MOVING = {"command": [0.5, 0.0, 0.0]}
 DEFAULT = torch.tensor(WALK.robot.default_pose)
+BENT = {"joint_position": DEFAULT + torch.tensor([0.1, 0.2, -0.3] + [0.0] * 9)}  # the first leg
+MOVING = {"command": [0.5, 0.0, 0.0]}
+OFF = {"command": [0.5, -0.2, 9.0], "linear_velocity": [0.2, 0.2, 7.0]}  # by (0.3, 0.4)
+TURNING = {"command": [9.0, 9.0, -0.5], "angular_velocity": [7.0, 7.0, 0.2]}
+SLIDING = {"foot_velocity": [[0.3, 0.4, 5.0]] * 4, "contact": [True, False, True, False]}
+WIDTH, MARGIN, AIR = {"width": 0.25}, {"margin": 0.05}, {"threshold": 0.1, "most": 0.35}
+
+
+def hip_at(angle: float) -> dict[str, Any]:
+    """The first hip, which turns by 0.863 rad either way."""
+    return {"joint_position": torch.tensor([angle, *WALK.robot.default_pose[1:]])}
+
 
 REWARDS: list[tuple[str, dict[str, float], dict[str, Any], float]] = [
     # name, parameters, what differs from resting, value by hand
-    ("track_linear", {"width": 0.25}, {}, 1.0),
-    ("track_linear", {"width": 0.25}, {"command": [0.5, -0.2, 9.0], "linear_velocity": [0.2, 0.2, 7.0]}, math.exp(-1.0)),
-    ("track_yaw", {"width": 0.25}, {"command": [9.0, 9.0, 0.5], "angular_velocity": [7.0, 7.0, 0.0]}, math.exp(-1.0)),
-    ("linear_error", {}, {"command": [0.5, -0.2, 9.0], "linear_velocity": [0.2, 0.2, 7.0]}, 0.5),
-    ("yaw_error", {}, {"command": [9.0, 9.0, -0.5], "angular_velocity": [7.0, 7.0, 0.2]}, 0.7),
+    ("track_linear", WIDTH, {}, 1.0),
+    ("track_linear", WIDTH, OFF, math.exp(-1.0)),
+    ("track_yaw", WIDTH, TURNING, math.exp(-0.49 / 0.25)),
+    ("linear_error", {}, OFF, 0.5),
+    ("yaw_error", {}, TURNING, 0.7),
     ("vertical_velocity", {}, {"linear_velocity": [9.0, 9.0, -0.3]}, 0.09),
     ("roll_pitch_rate", {}, {"angular_velocity": [0.3, -0.4, 9.0]}, 0.25),
     ("tilt", {}, {"gravity": [0.6, 0.0, -0.8]}, 0.36),
     ("torque", {}, {"torque": [3.0, -4.0] + [0.0] * 10}, 25.0),
     ("action_rate", {}, {"action": 0.5, "previous_action": 0.25}, 12 * 0.0625),
-    ("pose", {"hip": 1.0, "thigh": 0.3, "calf": 0.1}, {"joint_position": DEFAULT + torch.tensor(POSE)}, 0.01 + 0.3 * 0.04 + 0.1 * 0.09),
-    ("stand_still", {}, {"joint_position": DEFAULT + torch.tensor(POSE)}, 0.6),
-    ("stand_still", {}, {"joint_position": DEFAULT + torch.tensor(POSE), **MOVING}, 0.0),
-    ("slip", {}, {"foot_velocity": SLIDING, "contact": [True, False, True, False]}, 2 * 0.25),
-    ("joint_limits", {"margin": 0.05}, {}, 0.0),
-    ("joint_limits", {"margin": 0.05}, {"joint_position": torch.tensor([0.9, *WALK.robot.default_pose[1:]])}, 0.9 - 0.813),
-    ("joint_limits", {"margin": 0.05}, {"joint_position": torch.tensor([-0.9, *WALK.robot.default_pose[1:]])}, 0.9 - 0.813),
-    # Two feet land after 0.3 s and 0.5 s (counted as 0.35 at most), 0.1 s expected; per step of 0.02 s.
-    ("air", {"threshold": 0.1, "most": 0.35}, {"landed": [0.3, 0.5, 0.0, 0.0], **MOVING}, (0.2 + 0.25) / 0.02),
-    ("air", {"threshold": 0.1, "most": 0.35}, {"landed": [0.04, 0.0, 0.0, 0.0], **MOVING}, -0.06 / 0.02),
-    ("air", {"threshold": 0.1, "most": 0.35}, {"landed": [0.3, 0.5, 0.0, 0.0]}, 0.0),
+    ("pose", {"hip": 1.0, "thigh": 0.3, "calf": 0.1}, BENT, 0.01 + 0.3 * 0.04 + 0.1 * 0.09),
+    ("stand_still", {}, BENT, 0.6),
+    ("stand_still", {}, BENT | MOVING, 0.0),
+    ("slip", {}, SLIDING, 2 * 0.25),
+    ("joint_limits", MARGIN, {}, 0.0),
+    ("joint_limits", MARGIN, hip_at(0.9), 0.9 - 0.813),
+    ("joint_limits", MARGIN, hip_at(-0.9), 0.9 - 0.813),
+    # Two feet land after 0.3 s and 0.5 s (0.35 s at most counts), 0.1 s is expected; per step of 0.02 s.
+    ("air", AIR, {"landed": [0.3, 0.5, 0.0, 0.0]} | MOVING, (0.2 + 0.25) / 0.02),
+    ("air", AIR, {"landed": [0.04, 0.0, 0.0, 0.0]} | MOVING, -0.06 / 0.02),
+    ("air", AIR, {"landed": [0.3, 0.5, 0.0, 0.0]}, 0.0),
     ("fall", {}, {"trunk_contact": True}, 0.0),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "params", "fields", "value"), REWARDS)
@@ -493,6 +502,22 @@ def test_the_contract_changes_with_the_source_of_a_term(tmp_path: Path) -> None:
     assert with_tilt(one).terms["tilt"] is one
 
 
+HELPED = """
+WIDTH = {}
+
+def _inner(x):
+    return x{}
+
+def tilt(v):
+    return _inner(v.robot.gravity[:, 0]) * WIDTH
+"""
+
+
+def test_the_contract_changes_with_a_helper_or_constant_of_a_term(tmp_path: Path) -> None:
+    made = [module(tmp_path, HELPED.format(*x)).tilt for x in ((1.0, ""), (1.0, " + 1"), (2.0, ""))]
+    assert len({with_tilt(term).contract.source_digest for term in made}) == 3
+
+
 def test_source_digest_depends_on_names_and_not_on_their_order() -> None:
     pair = {"a": terms.tilt, "b": terms.torque}
     assert source_digest(pair) == source_digest(dict(reversed(pair.items())))
@@ -500,7 +525,7 @@ def test_source_digest_depends_on_names_and_not_on_their_order() -> None:
 
 
 def test_a_term_without_readable_source_is_refused() -> None:
-    with pytest.raises(SurefootError, match="term 'tilt'.*def in a file"):
+    with pytest.raises(SurefootError, match="cannot be read; define it with def in a file"):
         with_tilt(len)
 
 

@@ -53,6 +53,14 @@ class Scenarios:
     start: Start
     parameters: Parameters
 
+    def take(self, rows: Tensor) -> Scenarios:
+        return Scenarios(self.script.take(rows), self.start.take(rows), self.parameters.take(rows))
+
+    def put(self, rows: Tensor, other: Scenarios) -> None:
+        self.script.put(rows, other.script)
+        self.start.put(rows, other.start)
+        self.parameters.put(rows, other.parameters)
+
 
 class Sampler(Protocol):
     """Gives environments their episodes."""
@@ -94,6 +102,9 @@ class TrainSampler:
         env = np.arange(seeds.envs)
         self._family, self._member = seeds.family_of(env), seeds.member_of(env)
         self._fixed = self._draw_fixed(env)
+        self._ahead: Scenarios | None = None
+        self._ready = torch.full((self.count,), -1, dtype=torch.int64, device=device)  # episode drawn ahead
+        self._wanted = torch.zeros_like(self._ready)  # episode that comes next
         self._tiles: dict[tuple[str, int], list[int]] = {}
         for k, t in enumerate(atlas.tiles if atlas else ()):
             self._tiles.setdefault((t.cls, t.level), []).append(k)
@@ -128,6 +139,27 @@ class TrainSampler:
         return self._range(name, (cell + u) / factor.bins)
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
+        """Scenarios are drawn ahead for every environment that has used its last one, all in one go: a draw
+        costs about the same for one as for a hundred. On terrain the level is only known at the reset, so not
+        there."""
+        if self._atlas is not None:
+            return self._draw(rows, episode, level)
+        if not bool((self._ready[rows] == episode).all()):
+            self._wanted[rows] = episode
+            stale = (self._ready != self._wanted).nonzero()[:, 0]
+            drawn = self._draw(stale, self._wanted[stale], torch.zeros_like(stale))
+            if self._ahead is None:  # the first time everybody's is stale
+                self._ahead = drawn
+            else:
+                self._ahead.put(stale, drawn)
+            self._ready[stale] = self._wanted[stale]
+        assert self._ahead is not None
+        self._wanted[rows] = episode + 1
+        out = self._ahead.take(rows)
+        out.script.level[:] = level
+        return out
+
+    def _draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         robot, segments, pushes = self.robot, self.segments, self.pushes
         env, ep = rows.cpu().numpy(), episode.cpu().numpy()
         family, member = torch.from_numpy(self._family[env]), torch.from_numpy(self._member[env])
@@ -287,8 +319,7 @@ class PanelSampler:
         self._all = Scenarios(script, start, parameters)
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
-        s = self._all
-        return Scenarios(s.script.take(rows), s.start.take(rows), s.parameters.take(rows))
+        return self._all.take(rows)
 
 
 def _start(

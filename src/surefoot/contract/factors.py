@@ -10,6 +10,7 @@ random.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -53,7 +54,7 @@ class Factor(Frozen):
     def cells(self) -> int:
         return len(self.categories) or self.bins
 
-    @property
+    @cached_property
     def deck(self) -> tuple[int, ...]:
         """The bins in the order in which they are dealt, each as often as its share, spread evenly."""
         if not self.categories:
@@ -81,11 +82,11 @@ class Strata(Frozen):
 
     factors: tuple[Factor, ...]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.factors)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         return tuple(f.cells for f in self.factors)
 

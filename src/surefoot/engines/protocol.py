@@ -61,7 +61,7 @@ class RobotState(Rows):
     foot_force: Tensor  # [N, F, 3] ground reaction in the world frame, N
     trunk_contact: Tensor  # [N] bool, trunk touches the ground
     failed: Tensor
-    """[N] bool, the state was non-finite, exploding or reset by the simulator: nothing else in the row counts."""
+    """[N] bool, the state was non-finite, exploding or reset by the simulator: the row is void."""
 
 
 @dataclass
