@@ -41,8 +41,8 @@ from rich.console import Console
 
 from plain_env import PlainWalk
 from surefoot.artifacts import atomic_write
-from surefoot.commands import _prepare_torch
 from surefoot.contract import Plant
+from surefoot.cores import prepare_torch
 from surefoot.engines import MujocoEngine
 from surefoot.engines.scene import build_scene
 from surefoot.env import VecEnv
@@ -207,7 +207,7 @@ def measure(sizes: Sizes, console: Console) -> Results:
     peak = peak_memory(sizes)
     # Then the processes, before torch and MuJoCo have started threads: a fork copies only the calling one.
     plain = [gymnasium_case(plant, k, sizes) for plant in PLANTS for k in sizes.processes]
-    _prepare_torch()
+    prepare_torch()
     about["torch_threads"] = torch.get_num_threads()
     rigs = [
         (name, Rig(p, n, sizes.warm_up)) for name, p in PLANTS.items() for n in (*sizes.batches, *sizes.envs)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# Before torch: waiting threads sleep. The machine runs other tests beside these.
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# Before torch: one thread per operation, as the command line sets it. The machine runs other tests beside
+# these.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 

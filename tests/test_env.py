@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -184,30 +185,29 @@ def test_staggered_environments_do_not_end_together() -> None:
 
 
 def test_ended_episodes_are_recorded_with_the_steps_actually_lived() -> None:
+    """Also those that began at an age of their own, and the ones after them."""
     env = make(shortened(WALK, 10), stagger=True)
-    born, total = env.state.age.clone(), torch.zeros(6, len(env.contract.rewards))
-    ended = {}
-    for k in range(10):
+    lived, total = torch.zeros(6, dtype=torch.int64), torch.zeros(6, len(env.contract.rewards))
+    expected = {}
+    for k in range(25):
         step = env.step(actions(env, k))
-        for i in range(6):
-            if i not in ended:
-                total[i] += step.terms[i]
-                if step.terminated[i] or step.truncated[i]:
-                    ended[i] = k + 1
-    first = {}
-    for record in env.take_ended():
-        for j in range(len(record["family"])):
-            if record["episode"][j] == 0:
-                first[int(record["family"][j]) * 2 + int(record["member"][j])] = {
-                    k: v[j] for k, v in record.items()
-                }
-    assert set(first) == set(range(6))
-    for i, record in first.items():
-        assert record["steps"] == ended[i] == 10 - int(born[i])
-        assert env.reasons[record["reason"]] == "timeout"
-        assert record["friction"] == pytest.approx(float(env.parameters.friction[i]))
-        for r, name in enumerate(env.reward_names):
-            assert record[f"return.{name}"] == pytest.approx(float(total[i, r]), abs=1e-5)
+        lived, total = lived + 1, total + step.terms
+        for i in (step.terminated | step.truncated).nonzero()[:, 0].tolist():
+            expected[i // 2, i % 2, int(env.episode[i]) - 1] = int(lived[i]), total[i].clone()
+            lived[i], total[i] = 0, 0.0
+    ended = env.take_ended()
+    rows = {name: np.concatenate([e[name] for e in ended]) for name in ended[0]}
+    keys = list(zip(*(rows[name].tolist() for name in ("family", "member", "episode")), strict=True))
+    assert sorted(keys) == sorted(expected)
+    assert len(keys) > 12
+    for j, key in enumerate(keys):
+        steps, returns = expected[key]
+        assert rows["steps"][j] == steps
+        assert env.reasons[rows["reason"][j]] == "timeout"
+        assert rows["friction"][j] == pytest.approx(float(env.parameters.friction[2 * key[0] + key[1]]))
+        recorded = [rows[f"return.{name}"][j] for name in env.reward_names]
+        assert recorded == pytest.approx(returns.tolist(), abs=1e-5)
+        assert rows["return"][j] == pytest.approx(sum(recorded), abs=1e-5)
     assert env.take_ended() == []
 
 
@@ -464,6 +464,15 @@ def test_a_nonfinite_state_is_an_event_of_one_row() -> None:
         assert (step.reason == 0).all()
 
 
+def test_a_failure_is_kept_once_where_nothing_is_reset() -> None:
+    env = make(auto_reset=False)
+    bad = torch.zeros(6, 12)
+    bad[2] = torch.nan
+    for _ in range(4):
+        assert env.step(bad).terminated.tolist() == [False, False, True, False, False, False]
+    assert [f["family"].tolist() for f in env.failures] == [[1]]
+
+
 def test_a_fall_event_counts_for_failures_too() -> None:
     env = make(TROT)
     bad = torch.zeros(6, 12)
@@ -509,7 +518,8 @@ def test_snapshot_and_restore_are_exact(of: Task) -> None:
     fresh = make(of, stagger=True)
     for again in (env, env, fresh):
         again.restore(saved)
-        assert torch.equal(again.obs, copies["obs"])
+        for name in ("obs", "critic", "exploration"):
+            assert torch.equal(getattr(again, name), copies[name]), name
         for k, step in zip(range(7, 25), future, strict=True):
             assert_same(again.step(actions(again, k, size=2.0)), step, f"step {k}")
         assert (again.reset_counts == counts).all()
@@ -545,6 +555,27 @@ def test_no_robot_falls_through_the_ground() -> None:
         # Calves and trunks may rest on an edge beside a foot, so feet are only bounded from below.
         assert float(ground.feet.min()) > -0.05, f"step {k}"
         assert float(ground.scan.abs().max()) < 3.0, f"step {k}"
+
+
+def test_the_critics_scan_is_the_ground_around_the_robot_in_its_heading() -> None:
+    env = make(ROUGH, envs=16, families=4)
+    env.level[:] = 8
+    env.reset_rows(torch.ones(16, dtype=torch.bool))
+    env.engine.translate(torch.ones(16, dtype=torch.bool), torch.tensor([1.6, -0.9]).repeat(16, 1))
+    view = env.step(torch.zeros(16, 12)).view
+    for i in range(16):
+        w, _, _, z = view.robot.quaternion[i].tolist()
+        yaw = 2 * math.atan2(z, w)  # still upright
+        assert math.hypot(*view.robot.quaternion[i, 1:3].tolist()) < 0.1
+        turn = np.array([[math.cos(yaw), -math.sin(yaw)], [math.sin(yaw), math.cos(yaw)]])
+        x, y, height = view.robot.position[i].tolist()
+        points = np.array(ROUGH.scan) @ turn.T + (x, y)
+        expected = atlas().height(points) - height + ROUGH.robot.stand_height_m
+        # A tilt of 0.1 rad turns the heading by 0.005 at most: 5 mm at 1 m, on a riser of 63 degrees 1 cm.
+        assert np.abs(view.ground.scan[i].numpy() - expected).max() < 0.02
+        below = float(atlas().height(np.array([x, y])))
+        assert float(view.ground.base[i]) == pytest.approx(height - below, abs=1e-3)
+    assert float(view.ground.scan.std()) > 0.05, "uneven ground"
 
 
 def test_a_robot_that_leaves_its_tile_goes_on_across_the_same_ground() -> None:

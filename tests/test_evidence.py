@@ -374,8 +374,8 @@ def row_of(block: RolloutBlock, **more: Any) -> dict[str, Any]:
     metrics = PpoMetrics(*[0.0] * 10, 0, 0.0)
     fields: dict[str, Any] = {
         "update": 3, "reward_names": ("a", "b"), "reasons": ("alive", "timeout", "tilted"),
-        "action_clip": 6.0, "families": 2, "strata": 3, "resets": np.array([1, 0, 2]), "ended": [], "train_seconds": 5.0,
-        "wall_seconds": 6.0, "control_hz": 50.0, "epochs": 2, "gradient_steps": 4,
+        "action_clip": 6.0, "families": 2, "strata": 3, "resets": np.array([1, 0, 2]), "ended": [],
+        "train_seconds": 5.0, "wall_seconds": 6.0, "control_hz": 50.0, "epochs": 2, "gradient_steps": 4,
         "seconds": {"physics": 1.0, "task": 0.5, "inference": 0.3, "learning": 0.2, "evaluation": 4.0},
     }  # fmt: skip
     return ledger_row(block, metrics, **(fields | more))

@@ -130,13 +130,14 @@ class Watched:
 
 
 HORIZON, ENVS = 40, 16
+WALK = tiny.walk()
 
 
 @pytest.fixture(scope="module")
 def collected() -> Iterator[tuple[RolloutBlock, Watched, Recorder]]:
     """Two blocks long, so that the one looked at starts in the middle of things."""
     torch.set_num_threads(1)
-    task = tiny.walk()
+    task = WALK
     seeds = SeedPlan(root=4, families=4, envs=ENVS)
     sampler = TrainSampler(task.contract, task.robot, seeds, 50.0, None, torch.device("cpu"))
     env = VecEnv(task, sampler, task.plant)
@@ -207,6 +208,29 @@ def test_the_block_holds_what_the_policy_saw_and_the_environment_said(
             assert torch.equal(block.mean[t + 1], mean)
             assert torch.equal(block.log_prob[t + 1], log_prob)
     assert torch.equal(block.returns, block.advantage + block.value)
+
+
+def test_a_restored_environment_ends_its_episodes_alike(
+    collected: tuple[RolloutBlock, Watched, Recorder],
+) -> None:
+    """Lengths and returns of episodes that were under way come back too."""
+    env = collected[1].env
+    twin = VecEnv(env.task, env.sampler, env.task.plant)
+    twin.restore(env.snapshot())
+    start = env.snapshot()
+    ended = []
+    for one in (env, twin):
+        one.take_ended()
+        one.state.age = torch.full_like(one.state.age, env.sampler.episode_steps - 1)
+        one.step(torch.zeros(ENVS, WALK.contract.action.size))
+        (columns,) = one.take_ended()
+        ended.append(columns)
+    twin.close()
+    env.restore(start)
+    assert len(ended[0]["steps"]) == ENVS
+    for name, column in ended[0].items():
+        np.testing.assert_array_equal(column, ended[1][name], err_msg=name)
+    assert (env.episode > 0).any(), "without a reset there is little to bring back"
 
 
 def test_a_block_names_its_bytes() -> None:

@@ -170,7 +170,7 @@ class Processes:
 
     def __init__(self, log: Path) -> None:
         path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
-        environment = os.environ | {"PYTHONPATH": path, "OMP_WAIT_POLICY": "PASSIVE"}
+        environment = os.environ | {"PYTHONPATH": path}
         self.log = log
         self.parent = subprocess.Popen(
             [sys.executable, "-c", ZYGOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -270,6 +270,17 @@ def test_a_run_killed_before_its_first_row_resumes(tiny_run: Path, tmp_path: Pat
     assert not run.ledger.path.exists()
     assert resume(run.path, "--updates", "1") == 0
     assert ledger(run.path) == ledger(tiny_run)[:1]
+
+
+def test_rewinding_drops_what_came_after_the_checkpoint(tmp_path: Path) -> None:
+    run = begun(tmp_path / "run")
+    for update in (1, 2, 3, 4):
+        run.ledger.append({"update": update})
+        run.add_episodes([{"steps": np.array([update])}], update)
+        run.flush_episodes(update)
+    run.rewind(2)
+    assert [r["update"] for r in run.ledger.rows()] == [1, 2]
+    assert read_table(run.path / "episodes")["update"].tolist() == [1, 2]
 
 
 class Killed(BaseException):

@@ -48,9 +48,12 @@ def tensors(s: Scenarios) -> dict[str, torch.Tensor]:
 
 def test_a_scenario_is_a_function_of_its_key_alone() -> None:
     whole = tensors(draw(sampler(), episode=3))
-    part = tensors(draw(sampler(), episode=3, rows=[17, 4]))
-    for name, value in part.items():
-        assert torch.equal(value, whole[name][[17, 4]]), name
+    used = sampler()
+    draw(used, episode=3)
+    draw(used, episode=8, rows=[4, 5])
+    for s in (sampler(), used):  # whatever was drawn before, and for whom
+        for name, value in tensors(draw(s, episode=3, rows=[17, 4])).items():
+            assert torch.equal(value, whole[name][[17, 4]]), name
 
 
 def test_another_root_or_episode_is_another_scenario() -> None:

@@ -126,7 +126,7 @@ REWARDS: list[tuple[str, dict[str, float], dict[str, Any], float]] = [
     ("yaw_error", {}, TURNING, 0.7),
     ("vertical_velocity", {}, {"linear_velocity": [9.0, 9.0, -0.3]}, 0.09),
     ("roll_pitch_rate", {}, {"angular_velocity": [0.3, -0.4, 9.0]}, 0.25),
-    ("tilt", {}, {"gravity": [0.6, 0.0, -0.8]}, 0.36),
+    ("tilt", {}, {"gravity": [0.36, -0.48, -0.8]}, 0.36),
     ("torque", {}, {"torque": [3.0, -4.0] + [0.0] * 10}, 25.0),
     ("action_rate", {}, {"action": 0.5, "previous_action": 0.25}, 12 * 0.0625),
     ("pose", {"hip": 1.0, "thigh": 0.3, "calf": 0.1}, BENT, 0.01 + 0.3 * 0.04 + 0.1 * 0.09),

@@ -8,11 +8,6 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-# Before torch is imported: how long OpenMP threads spin before they sleep. Physics threads and torch's take
-# turns on the same cores. Spinning as long as by default makes updates 10% faster on an idle machine and 5
-# times slower on one that does anything else; not spinning at all makes them 50% slower (measured).
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-
 import tyro
 from rich.console import Console
 from rich.markup import escape

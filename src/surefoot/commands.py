@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from surefoot.contract import Half, SurefootError, as_half, construct_id, load_panel
+from surefoot.cores import prepare_torch
 from surefoot.display import Display
 from surefoot.engines import check_engine
 from surefoot.evidence import PanelEvaluator, PanelSummary, RunFolder
@@ -48,7 +47,7 @@ def start_run(
         print_plan(console, plan)
     if updates is None and minutes is None and until is None:
         limits = Limits(None, plan.task.minutes, plan.task.until)
-    _prepare_torch()
+    prepare_torch()
     run = new_run(plan, out)
     return _train(console, plan, run, limits, tracker, resume=False)
 
@@ -67,7 +66,7 @@ def resume_run(
     plan = plan_of(run)
     if updates is None and minutes is None and until is None:
         limits = Limits(None, plan.task.minutes, plan.task.until)
-    _prepare_torch()
+    prepare_torch()
     return _train(console, plan, run, limits, tracker, resume=True)
 
 
@@ -84,12 +83,6 @@ def plan_of(run: RunFolder) -> Plan:
             f"{plan.task.contract.digest[:12]}); use the Surefoot version in its run.json, or train anew."
         )
     return plan
-
-
-def _prepare_torch() -> None:
-    torch.set_flush_denormal(True)  # denormal activations slow a CPU update several times
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    torch.set_num_threads(cores)
 
 
 def _train(
@@ -198,7 +191,7 @@ def evaluate_run(
         plan = dataclasses.replace(
             plan, panel=chosen, construct_id=construct_id(plan.task.contract, chosen, plan.evaluation)
         )
-    _prepare_torch()
+    prepare_torch()
     found, bundle = load_policy(run, checkpoint_name)
     where = f"{half}-{Path(checkpoint_name).stem}-{found.digest[:8]}"
     summary = _evaluate(plan, run, found, bundle, chosen_half, engine, where)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 import time
 from collections.abc import Mapping
 
@@ -21,6 +20,7 @@ from mujoco import rollout
 from torch import Tensor
 
 from surefoot.contract import Plant
+from surefoot.cores import cores
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
 from surefoot.robots import RobotSpec
@@ -62,9 +62,7 @@ class MujocoEngine:
         self._base_inertia = model.body_inertia[scene.trunk].copy()
         self._base_com = model.body_ipos[scene.trunk].copy()
         self._models = [copy.copy(model) for _ in range(num_envs)]
-        threads = threads or (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        )
+        threads = threads or cores()
         self._pool = rollout.Rollout(nthread=threads)
         self._datas = [mujoco.MjData(model) for _ in range(threads)]
         self._scratch = mujoco.MjData(model)

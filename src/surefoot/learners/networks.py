@@ -42,17 +42,12 @@ class ActorCritic(nn.Module):
 
 
 def flatten(module: nn.Module) -> nn.Parameter:
-    """Moves a module's parameters and gradients into one flat parameter, of which they become views.
-
-    Clipping and the optimiser then work on one tensor instead of one per layer.
-    """
+    """Moves a module's parameters into one flat parameter, of which they become views."""
     parameters = list(module.parameters())
     flat = nn.Parameter(torch.cat([p.detach().reshape(-1) for p in parameters]))
-    flat.grad = torch.zeros_like(flat)
     at = 0
     for p in parameters:
-        here = slice(at, at + p.numel())
-        p.data, p.grad = flat.data[here].view_as(p), flat.grad[here].view_as(p)
+        p.data = flat.data[at : at + p.numel()].view_as(p)
         at += p.numel()
     return flat
 
