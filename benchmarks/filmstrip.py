@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 
 from surefoot.artifacts import JsonLines, load_npz, read_table
+from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines.scene import build_scene
 from surefoot.evidence import RunFolder
 from surefoot.robots import robot
@@ -29,11 +30,10 @@ def frames(
 ) -> list[np.ndarray]:
     """Images of the trace at `steps`, seen from the robot's side."""
     spec = robot(name).mjspec()
-    sky = spec.add_texture(
+    spec.add_texture(
         name="sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
         rgb1=[0.92, 0.95, 0.98], rgb2=[0.75, 0.82, 0.9], width=256, height=256,
     )  # fmt: skip
-    del sky
     spec.add_texture(
         name="grid", type=mujoco.mjtTexture.mjTEXTURE_2D, builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
         rgb1=[0.82, 0.84, 0.86], rgb2=[0.72, 0.75, 0.78], width=256, height=256,
@@ -49,7 +49,7 @@ def frames(
             )
     model = spec.compile()
     data = mujoco.MjData(model)
-    scene = build_scene(robot(name), _plant())
+    scene = build_scene(robot(name), EVALUATION_PLANT)
     renderer = mujoco.Renderer(model, size[1], size[0])
     camera = mujoco.MjvCamera()
     out = []
@@ -66,12 +66,6 @@ def frames(
         out.append(renderer.render().copy())
     renderer.close()
     return out
-
-
-def _plant():
-    from surefoot.contract import EVALUATION_PLANT
-
-    return EVALUATION_PLANT
 
 
 def main() -> None:
@@ -94,15 +88,16 @@ def main() -> None:
     start = min(300, len(trace["position"]) - 6 * options.every - 1)
     steps = [start + k * options.every for k in range(6)]
     images = frames(trace, run.record.contract.robot, steps, (420, 330))
-    figure = plt.figure(figsize=(13, 4.1), dpi=110)
-    grid = figure.add_gridspec(2, 6, height_ratios=[1.15, 1], hspace=0.35, wspace=0.03)
+    figure = plt.figure(figsize=(13, 4.4), dpi=110)
+    top = figure.add_gridspec(1, 6, top=0.97, bottom=0.56, wspace=0.03)
+    bottom = figure.add_gridspec(1, 2, top=0.5, bottom=0.1, wspace=0.16)
     for k, image in enumerate(images):
-        axis = figure.add_subplot(grid[0, k])
+        axis = figure.add_subplot(top[0, k])
         axis.imshow(image)
         axis.set_axis_off()
         axis.set_title(f"{steps[k] * 0.02:.2f} s", fontsize=9, color="#555")
-    _curve(figure.add_subplot(grid[1, 0:3]), run)
-    _tracking(figure.add_subplot(grid[1, 3:6]), rows)
+    _curve(figure.add_subplot(bottom[0, 0]), run)
+    _tracking(figure.add_subplot(bottom[0, 1]), rows)
     figure.savefig(options.out, bbox_inches="tight")
     print(options.out)
 

@@ -247,7 +247,7 @@ def test_kl_is_that_of_the_two_gaussians(rolled: tuple[RolloutBlock, dict[str, T
             ppo.networks.actor(ppo.obs_normalizer(block.flat("obs"))), ppo.networks.log_std.exp()
         )
         expected = float(torch.distributions.kl_divergence(old, new).sum(1).mean())
-        batch = next(batch for _, batch in ppo._minibatches(block, block.flat("advantage")))
+        batch = ppo._columns(ppo._pack(block, block.flat("advantage")))
         got = float(ppo._kl(ppo.networks.actor(batch["obs"]), batch["mean"], old.stddev[0]).mean())
     assert expected > 1e-3
     assert got == pytest.approx(expected, rel=1e-4)
@@ -308,7 +308,9 @@ def test_every_sample_is_used_once_per_epoch_and_half_of_them_mirrored() -> None
     block.flat("value").copy_(label)
     epochs: dict[int, list[float]] = {}
     plain = 0.0
-    for epoch, batch in ppo._minibatches(block, block.flat("advantage")):
+    packed = ppo._pack(block, block.flat("advantage"))
+    for epoch, picked in ppo._minibatches(256):
+        batch = ppo._columns(packed[picked])
         epochs.setdefault(epoch, []).extend(batch["value"].tolist())
         plain += float(batch["plain"].sum())
         rows = batch["value"].long()
@@ -370,15 +372,19 @@ def test_without_mirror_no_sample_is_reflected() -> None:
 
 def test_shards_add_up_to_the_whole_minibatch(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
     ppo, block = restored(rolled, epochs=1, minibatches=1)
-    batch = next(batch for _, batch in ppo._minibatches(block, block.flat("advantage")))
+    rows = ppo._pack(block, block.flat("advantage"))
+    _, picked = next(ppo._minibatches(len(block.flat("advantage"))))
+    batch = ppo._columns(rows[picked])
     std = ppo.networks.log_std.detach().exp()
-    whole, found = ppo._shard(batch, std, len(batch["advantage"]), batch["plain"].sum())
+    whole, found = ppo._shard(batch, std, len(picked), batch["plain"].sum())
     for shards in (2, 3, 5):
         ppo.shards, ppo._workers = shards, ThreadPoolExecutor(shards)
-        gradient, again = ppo._gradient(batch, std)
+        gradient, again = ppo._gradient(rows, picked, std)
         assert torch.allclose(gradient, whole, atol=1e-6)
         assert torch.allclose(again, found, atol=1e-6)
-        assert torch.equal(gradient, ppo._gradient(batch, std)[0]), "the same bits, whichever thread is first"
+        assert torch.equal(gradient, ppo._gradient(rows, picked, std)[0]), (
+            "the same bits, whichever thread is first"
+        )
 
 
 # ---- normaliser

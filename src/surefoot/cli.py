@@ -154,8 +154,8 @@ class EvaluateCommand:
     """Which half: confirmation, selection (the one that training looked at) or all."""
     engine: str = "mujoco"
     """Simulator to evaluate on."""
-    checkpoint: str = "best"
-    """best, latest, or a checkpoint file of this run."""
+    checkpoint: str = "confirmed"
+    """confirmed (what the run's result is stated on), best, latest, or a checkpoint file of this run."""
     json: bool = False
     """Print the summary as one JSON object."""
 

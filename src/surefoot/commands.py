@@ -113,7 +113,7 @@ def _train(
             soft_wrap=True,
         )
         return EXIT[trainer.stopped.name]
-    summary = _confirm(console, plan, run)
+    summary = _confirm(plan, run, trainer.chosen)
     run.write_record(confirmation=summary)
     print_summary(console, plan, run, summary)
     return 0
@@ -134,14 +134,10 @@ def surefoot_command() -> str:
     return "surefoot"
 
 
-def _confirm(console: Console, plan: Plan, run: RunFolder) -> PanelSummary:
-    """The best checkpoint by the selection half, on the confirmation half; exported as the run's policy."""
-    best = "best" if run.record.figures.get("best_selection_success") is not None else "latest"
-    if best == "latest":
-        console.print(
-            "No evaluation took place before the end; the latest checkpoint is confirmed.", highlight=False
-        )
-    found, bundle = load_policy(run, best)
+def _confirm(plan: Plan, run: RunFolder, chosen: str) -> PanelSummary:
+    """The chosen checkpoint on the confirmation half; exported as the run's policy."""
+    run.confirm(chosen)
+    found, bundle = load_policy(run, "confirmed")
     checkpoint.save(run.path / "policy.safetensors", bundle.tensors, {"policy": bundle.meta()})
     return _evaluate(plan, run, found, bundle, "confirmation", "mujoco", "confirmation")
 

@@ -254,10 +254,7 @@ class TrainSampler:
         if self._atlas is None:
             return np.zeros(len(env), np.int64)
         classes = np.asarray(self.contract.factor("terrain").categories)[self._cell("terrain", env, episode)]
-        found = (
-            self._tiles.get((c, int(lv))) or self._tiles.get((c, 0), [0])
-            for c, lv in zip(classes, level, strict=True)
-        )
+        found = (self._tiles[c, int(lv)] for c, lv in zip(classes, level, strict=True))
         return np.array([k[int(x * len(k))] for k, x in zip(found, u, strict=True)])
 
 

@@ -92,6 +92,8 @@ class Trainer:
         )
         self.selection = PanelEvaluator(plan.task, plan.panel, "selection", recipe.control_hz)
         self.stopped: signal.Signals | None = None
+        self.chosen = "latest"
+        """The checkpoint that the run's result is stated on."""
         if resume:
             self._resume()
         else:
@@ -126,6 +128,8 @@ class Trainer:
                 tracker.log(row)
                 display.show(row, p.successes)
         self._checkpoint(best=False)
+        if not self.stopped:
+            self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
     def _finished(self, limits: Limits) -> bool:
@@ -198,6 +202,21 @@ class Trainer:
         p.best, p.best_update = summary.success, p.update
         return True
 
+    def _choose(self) -> str:
+        """The better of the best and the latest checkpoint on the selection half.
+
+        A latest policy that the schedule left out is scored here. Its score stays out of the run's progress,
+        so that a run stopped here and resumed later goes on as if it had not been stopped.
+        """
+        p = self.progress
+        if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
+            return "best"
+        result = self.selection.run(self.policy())
+        summary = panel_summary(self.plan, self.selection, result, checkpoint=f"update-{p.update}")
+        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
+        p.evaluation_seconds += result.seconds
+        return "latest" if summary.success >= p.best else "best"
+
     def figures(self) -> dict[str, float | int | None]:
         p, samples = self.progress, self.plan.accounting.samples_per_update * self.progress.update
         return {
@@ -208,6 +227,7 @@ class Trainer:
             "steps_per_second": samples / p.train_seconds if p.train_seconds else None,
             "best_selection_success": p.best if p.best >= 0 else None,
             "best_update": p.best_update,
+            "chosen_update": p.best_update if self.chosen == "best" else p.update,
         }
 
     # ---- checkpoints

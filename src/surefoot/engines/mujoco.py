@@ -63,6 +63,9 @@ class MujocoEngine:
         self._base_com = model.body_ipos[scene.trunk].copy()
         self._models = [copy.copy(model) for _ in range(num_envs)]
         threads = threads or cores()
+        # Failures reach the caller through RobotState.failed; MuJoCo would also log them into the current
+        # folder.
+        mujoco.set_mju_user_warning(_reported_elsewhere)
         self._pool = rollout.Rollout(nthread=threads)
         self._datas = [mujoco.MjData(model) for _ in range(threads)]
         self._scratch = mujoco.MjData(model)
@@ -301,6 +304,10 @@ class MujocoEngine:
         feet, joints = self._scene.feet, len(self.robot.joints)
         sensors[9 * feet : 9 * feet + joints] = 0.0  # no torque has acted yet
         return sensors
+
+
+def _reported_elsewhere(message: str) -> None:
+    return None
 
 
 def _columns(index: np.ndarray) -> slice | np.ndarray:

@@ -17,6 +17,7 @@ from torch import Tensor
 import surefoot
 from surefoot.artifacts import (
     JsonLines,
+    atomic_write,
     check_folder,
     clean_temporaries,
     new_folder,
@@ -122,6 +123,7 @@ class RunFolder:
         for sub in ("checkpoints", "episodes"):
             clean_temporaries(self.path / sub)
         self.ledger.keep(lambda row: int(row["update"]) <= update)
+        self.checkpoint_path("confirmed").unlink(missing_ok=True)
         for part in sorted((self.path / "episodes").glob("*.parquet")):
             if int(part.stem) > update:
                 part.unlink()
@@ -159,6 +161,10 @@ class RunFolder:
         for name in ("best", "latest") if best else ("latest",):
             checkpoint.save(self.checkpoint_path(name), tensors, meta)
 
+    def confirm(self, name: str) -> None:
+        """Keeps checkpoint `name` as the one that the run's result is stated on."""
+        atomic_write(self.checkpoint_path("confirmed"), self.checkpoint_path(name).read_bytes())
+
     def save_failures(self, failures: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
         for k, rows in enumerate(failures):
             (self.path / "failures").mkdir(exist_ok=True)
@@ -185,9 +191,9 @@ class RunFolder:
         return self.path / "checkpoints" / f"{name}.safetensors"
 
     def load_checkpoint(self, name: str) -> checkpoint.Checkpoint:
-        """A checkpoint of this run ('best', 'latest') or a file; refused when it belongs to another
-        contract."""
-        path = self.checkpoint_path(name) if name in ("best", "latest") else Path(name)
+        """A checkpoint of this run ('confirmed', 'best', 'latest') or a file; refused when it belongs to
+        another contract."""
+        path = self.checkpoint_path(name) if name in ("confirmed", "best", "latest") else Path(name)
         found = checkpoint.load(path)
         theirs = found.meta.get("contract_digest")
         if theirs != self.record.contract_digest:

@@ -13,7 +13,7 @@ LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 def mlp(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for width in hidden:
-        layers += [nn.Linear(inputs, width), nn.ELU()]
+        layers += [nn.Linear(inputs, width), nn.ELU(inplace=True)]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -18,6 +17,9 @@ from surefoot.learners.networks import LOG_ROOT_2PI, ActorCritic, flatten, init_
 from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Symmetry
 from surefoot.rollout import RolloutBlock
+
+COLUMNS = ("obs", "critic", "action", "mean", "log_prob", "value", "returns", "advantage", "plain")
+"""Of a packed sample; `plain` is 1 for a sample as it was collected and 0 for its mirror image."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +105,9 @@ class Ppo:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
         sums = torch.zeros(6, device=self.device)
         first_error, skipped, last_kl, steps = 0.0, 0, 0.0, 0
-        for epoch, batch in self._minibatches(block, advantage):
-            gradient, found = self._gradient(batch, old_std)
+        rows = self._pack(block, advantage)
+        for epoch, picked in self._minibatches(len(advantage)):
+            gradient, found = self._gradient(rows, picked, old_std)
             kl = float(found[0])
             first_error = float(found[4]) if steps == 0 else first_error
             self._adapt(kl)
@@ -142,21 +145,21 @@ class Ppo:
             explained_variance=float(explained),
         )
 
-    def _gradient(self, batch: Mapping[str, Tensor], old_std: Tensor) -> tuple[Tensor, Tensor]:
-        """The flat gradient of a minibatch and what `_shard` found, over shards that run side by side.
+    def _gradient(self, rows: Tensor, picked: Tensor, old_std: Tensor) -> tuple[Tensor, Tensor]:
+        """The flat gradient of the minibatch `picked` from `rows`, and what `_shard` found, over shards side
+        by side.
 
         A thread per core, each with its own rows: they meet once per minibatch. OpenMP inside the operations
         meets some sixty times, and each time waits for whichever core the machine has just taken away: ten
         times slower updates on a busy machine (measured), no faster ones on an idle one.
         """
-        size = len(batch["advantage"])
-        plain = batch["plain"].sum().clamp_min(1)
-        cuts = [size * k // self.shards for k in range(self.shards + 1)]
-        parts = [{k: x[i:j] for k, x in batch.items()} for i, j in pairwise(cuts)]
-        if self._workers is None:
-            results = [self._shard(part, old_std, size, plain) for part in parts]
-        else:
-            results = list(self._workers.map(lambda part: self._shard(part, old_std, size, plain), parts))
+        size, parts = len(picked), picked.tensor_split(self.shards)
+        plain = (picked < len(rows) / 2 if self.symmetry else picked >= 0).sum().clamp_min(1)
+
+        def shard(part: Tensor) -> tuple[Tensor, Tensor]:
+            return self._shard(self._columns(rows[part]), old_std, size, plain)
+
+        results = list(self._workers.map(shard, parts)) if self._workers else [shard(p) for p in parts]
         # Summed in the order of the shards, so the result does not depend on which thread was first.
         gradient = torch.stack([g for g, _ in results]).sum(0)
         found = torch.stack([f for _, f in results])
@@ -183,32 +186,37 @@ class Ppo:
             found = torch.stack([kl, clipped, value_loss, policy_loss, off.max()])
             return torch.cat([g.reshape(-1) for g in grads]), found
 
-    def _minibatches(self, block: RolloutBlock, advantage: Tensor) -> Iterator[tuple[int, dict[str, Tensor]]]:
-        """Shuffled minibatches of every epoch; in each epoch a random half of the samples is mirrored."""
-        r, s = self.recipe, self.symmetry
-        size = len(advantage)
+    def _pack(self, block: RolloutBlock, advantage: Tensor) -> Tensor:
+        """All columns of a sample side by side, mirrored samples below plain ones: a minibatch is a gather of
+        rows."""
         raw = {k: block.flat(k) for k in ("obs", "critic", "action", "mean")}
-        fixed = {k: block.flat(k)[:, None] for k in ("log_prob", "value", "returns")} | {
-            "advantage": advantage[:, None]
-        }
-        plain = [self._prepare(k, x) for k, x in raw.items()] + list(fixed.values())
-        # All columns of a sample side by side, mirrored samples below plain ones: a minibatch is one gather
-        # of rows.
-        rows = torch.cat([*plain, torch.ones(size, 1, device=self.device)], 1)
-        if s is not None:
-            reflect = {"obs": s.observation, "critic": s.critic, "action": s.action, "mean": s.action}
-            mirrored = [self._prepare(k, reflect[k](x)) for k, x in raw.items()] + list(fixed.values())
-            rows = torch.cat([rows, torch.cat([*mirrored, torch.zeros(size, 1, device=self.device)], 1)])
-        names = [*raw, *fixed, "plain"]
-        widths = [x.shape[1] for x in (*raw.values(), *fixed.values())] + [1]
+        fixed = [block.flat(k)[:, None] for k in ("log_prob", "value", "returns")] + [advantage[:, None]]
+        flag = torch.ones_like(fixed[0])
+        plain = [self._prepare(k, x) for k, x in raw.items()]
+        self._widths = [x.shape[1] for x in (*plain, *fixed, flag)]
+        rows = torch.cat([*plain, *fixed, flag], 1)
+        if self.symmetry is None:
+            return rows
+        s = self.symmetry
+        reflect = {"obs": s.observation, "critic": s.critic, "action": s.action, "mean": s.action}
+        mirrored = [self._prepare(k, reflect[k](x)) for k, x in raw.items()]
+        return torch.cat([rows, torch.cat([*mirrored, *fixed, flag * 0], 1)])
+
+    def _columns(self, rows: Tensor) -> dict[str, Tensor]:
+        """The named columns of packed rows: vectors as [B, D], numbers as [B]."""
+        parts = torch.split(rows, self._widths, 1)
+        return {k: x if k in COLUMNS[:4] else x[:, 0] for k, x in zip(COLUMNS, parts, strict=True)}
+
+    def _minibatches(self, size: int) -> Iterator[tuple[int, Tensor]]:
+        """Shuffled row numbers of every epoch's minibatches; in each epoch a random half of the samples is
+        mirrored."""
         shuffle = torch.Generator().manual_seed(self._seed(Channel.SHUFFLE, self.updates))
-        for epoch in range(r.epochs):
+        for epoch in range(self.recipe.epochs):
             order = torch.randperm(size, generator=shuffle)
-            if s is not None:
+            if self.symmetry is not None:
                 order += size * (torch.rand(size, generator=shuffle) < 0.5)
-            for picked in order.to(self.device).chunk(r.minibatches):
-                batch = dict(zip(names, torch.split(rows[picked], widths, 1), strict=True))
-                yield epoch, {k: x[:, 0] if k not in raw else x for k, x in batch.items()}
+            for picked in order.to(self.device).chunk(self.recipe.minibatches):
+                yield epoch, picked
 
     def _prepare(self, name: str, x: Tensor) -> Tensor:
         normalizer = {"obs": self.obs_normalizer, "critic": self.critic_normalizer}.get(name)
