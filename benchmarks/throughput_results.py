@@ -31,7 +31,7 @@ class Sizes:
     judged: int = 512
     """The N that the targets are judged at: the default recipe's."""
     processes: tuple[int, ...] = (2, 8, 32)
-    rounds: int = 5
+    rounds: int = 3
     samples: int = 24 * 512
     """Control steps per measurement, at least; always whole updates."""
     most_steps: int = 600

@@ -36,7 +36,8 @@ def expected_actions(folder: Path) -> list[float]:
 def make(folder: Path) -> None:
     start_run(Console(), "walk-flat", SIZES, 1, "mujoco", "cpu", 6, None, None, str(folder), "none", True)
     # One of everything is enough to be read: the whole stays small.
-    (folder / "checkpoints" / "latest.safetensors").unlink()
+    for name in ("latest", "confirmed"):
+        (folder / "checkpoints" / f"{name}.safetensors").unlink()
     for panel in (folder / "panels").glob("*/selection-*"):
         shutil.rmtree(panel)
     for trace in sorted((folder / "panels").glob("*/*/traces/*.npz"))[1:]:

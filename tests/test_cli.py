@@ -284,6 +284,15 @@ def test_a_file_that_is_not_a_checkpoint_is_refused(refused: Refused, tiny_run: 
     refused("evaluate", tiny_run, "--checkpoint", tiny_run / "policy.safetensors")
 
 
+def test_a_run_that_did_not_finish_says_which_checkpoints_it_has(
+    refused: Refused, tiny_run: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    (run / "checkpoints" / "confirmed.safetensors").unlink()
+    assert "use --checkpoint best or latest" in refused("evaluate", run)
+
+
 def test_a_corrupt_ledger_is_refused_and_not_cut(refused: Refused, tiny_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
@@ -359,7 +368,7 @@ def test_evaluate_json_has_what_comparing_needs(
     assert 0 <= summary["success_low"] <= summary["success"] <= summary["success_high"] <= 1
     assert summary["construct_id"] == RunFolder.open(run).record.construct_id
     assert summary["half"] == "all"
-    kept = json.loads(next((run / "panels" / "tiny-v1").glob("all-best-*/summary.json")).read_text())
+    kept = json.loads(next((run / "panels" / "tiny-v1").glob("all-confirmed-*/summary.json")).read_text())
     assert kept == summary
 
 

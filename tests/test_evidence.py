@@ -351,9 +351,9 @@ def test_a_saved_panel_can_be_summarised_again(tiny_run: Path) -> None:
         assert load_npz(next((folder / "traces").iterdir()))["position"].shape[1] == 3
 
 
-def test_the_confirmation_is_that_of_the_best_checkpoint(tiny_run: Path) -> None:
+def test_the_confirmation_is_that_of_the_confirmed_checkpoint(tiny_run: Path) -> None:
     run = RunFolder.open(tiny_run)
-    plan, (found, bundle) = plan_of(run), load_policy(run, "best")
+    plan, (found, bundle) = plan_of(run), load_policy(run, "confirmed")
     confirmation = run.record.confirmation
     assert confirmation is not None
     assert confirmation.checkpoint == found.digest

@@ -385,6 +385,8 @@ def test_shards_add_up_to_the_whole_minibatch(rolled: tuple[RolloutBlock, dict[s
         assert torch.equal(gradient, ppo._gradient(rows, picked, std)[0]), (
             "the same bits, whichever thread is first"
         )
+    ppo.shards, ppo._workers = 10 * len(picked), None
+    assert torch.allclose(ppo._gradient(rows, picked, std)[0], whole, atol=1e-6), "more cores than samples"
 
 
 # ---- normaliser

@@ -194,6 +194,11 @@ class RunFolder:
         """A checkpoint of this run ('confirmed', 'best', 'latest') or a file; refused when it belongs to
         another contract."""
         path = self.checkpoint_path(name) if name in ("confirmed", "best", "latest") else Path(name)
+        if name == "confirmed" and not path.exists():
+            raise SurefootError(
+                f"{self.path} has no confirmed checkpoint because it did not run to its end; "
+                f"use --checkpoint best or latest, or let it finish with --resume {self.path}."
+            )
         found = checkpoint.load(path)
         theirs = found.meta.get("contract_digest")
         if theirs != self.record.contract_digest:

@@ -153,7 +153,8 @@ class Ppo:
         meets some sixty times, and each time waits for whichever core the machine has just taken away: ten
         times slower updates on a busy machine (measured), no faster ones on an idle one.
         """
-        size, parts = len(picked), picked.tensor_split(self.shards)
+        size = len(picked)
+        parts = picked.tensor_split(min(self.shards, size))  # on many cores a minibatch may be the smaller
         plain = (picked < len(rows) / 2 if self.symmetry else picked >= 0).sum().clamp_min(1)
 
         def shard(part: Tensor) -> tuple[Tensor, Tensor]:
