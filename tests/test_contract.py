@@ -364,6 +364,7 @@ JUDGED = {
     "settling time": (altered(C, success=C.success.model_copy(update={"settle_s": 1.0})), P, E),
     "safety": (altered(C, safety=C.safety.model_copy(update={"limit": 0.5})), P, E),
     "panel": (C, P.with_families(32), E),
+    "one scenario": (C, P.model_copy(update={"scenarios": (*P.scenarios[1:], P.scenarios[0])}), E),
     "other panel": (altered(C, panel="walk-rough-v1"), PANELS["walk-rough-v1"], E),
     "plant": (C, P, E.model_copy(update={"impratio": 1.0})),
     "control rate": (C, P, evaluation_plant(100)),

@@ -28,6 +28,7 @@ from surefoot.artifacts import (
 )
 from surefoot.contract import Accounting, Disjointness, Plant, Recipe, SeedPlan, SurefootError, TaskContract
 from surefoot.contract.model import Frozen
+from surefoot.cores import cores
 from surefoot.evidence.evaluate import PanelResult
 from surefoot.evidence.summary import PanelSummary
 from surefoot.learners import checkpoint
@@ -75,6 +76,8 @@ def versions() -> dict[str, str]:
     """Of everything that a figure may depend on."""
     names = ("torch", "mujoco", "numpy", "gymnasium", "pydantic")
     own = {"surefoot": surefoot.__version__} | {n: version(n) for n in names}
+    # The learner adds up shards, one per core: runs repeat to the bit on as many cores.
+    own |= {"cores": str(cores())}
     return own | {"python": platform.python_version(), "platform": platform.platform()}
 
 
