@@ -15,8 +15,6 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.contract import SurefootError
 
-INTERRUPTED = {"SIGINT": 130, "SIGTERM": 143}
-
 
 @dataclass(frozen=True)
 class RecipeOptions:
@@ -254,7 +252,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (
         KeyboardInterrupt
     ):  # outside the training loop, which handles it itself: nothing is lost, files are whole
-        code = INTERRUPTED["SIGINT"]
+        code = 130
     except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
         code = 0
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115

@@ -22,8 +22,6 @@ from surefoot.tables import print_plan, print_summary
 from surefoot.trackers import check_tracker, make_tracker
 from surefoot.train import Limits, Trainer, new_run, panel_summary
 
-EXIT = {"SIGINT": 130, "SIGTERM": 143}
-
 
 def start_run(
     console: Console,
@@ -112,7 +110,7 @@ def _train(
             markup=False,
             soft_wrap=True,
         )
-        return EXIT[trainer.stopped.name]
+        return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
     summary = _confirm(plan, run, trainer.chosen)
     run.write_record(confirmation=summary)
     print_summary(console, plan, run, summary)

@@ -40,7 +40,7 @@ TILE_KEYS = 2
 
 
 def observation(joints: int, clock: bool) -> tuple[ObservationTerm, ...]:
-    """Deployable proprioception; noise figures from docs/results.md (uniform half-widths)."""
+    """Deployable proprioception. Noise half-widths are chosen, in the range that other stacks train with."""
     table = (
         ObservationTerm(
             name="angular_velocity", size=3, unit="rad/s", noise=0.2, scale=0.25, mirror="pseudovector"
