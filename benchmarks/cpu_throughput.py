@@ -4,11 +4,15 @@
     python benchmarks/cpu_throughput.py --quick    seconds: shows that all of it runs, figures mean nothing
 
 Layers, with N robots of walk-flat, on the evaluation plant (0.005 s x 4) and the training plant (0.01 s x 2):
-  rollout    `mujoco.rollout` alone, a call per control step on the engine's own models, walking-like targets
-  engine     MujocoEngine.step with the same targets: adds delays, failure checks, the state as tensors
+  rollout    `mujoco.rollout` alone, a call per control step: the very states, targets and models of `env`
+  engine     MujocoEngine.step on the same targets: adds delays, failure checks, the state as tensors
   env        VecEnv.step with random actions: adds observations, rewards, ends, resets, keyed randomness
+  learning rollout   as rollout, with the states and targets that `training` went through
   training   collection and PPO updates, default recipe: all that `surefoot train` does between evaluations
   gymnasium  the same robot in AsyncVectorEnv, one plain environment per process (plain_env.py)
+
+A share of the raw rate says something about the layer above it only if the physics is the same, and a robot that
+tumbles costs MuJoCo more than one that stands. So the raw rates replay what the layers went through.
 
 Machines are noisy. All cases are built and warmed up first, then measured in turn, the whole round several
 times and every second one backwards; figures are medians over rounds, ratios medians of a round's ratios.
@@ -28,6 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -43,7 +48,7 @@ from plain_env import PlainWalk
 from surefoot.artifacts import atomic_write
 from surefoot.contract import Plant
 from surefoot.cores import prepare_torch
-from surefoot.engines import MujocoEngine
+from surefoot.engines import MujocoEngine, RobotState
 from surefoot.engines.scene import build_scene
 from surefoot.env import VecEnv
 from surefoot.learners import Ppo, symmetry
@@ -51,7 +56,6 @@ from surefoot.plan import make_plan
 from surefoot.robots import robot
 from surefoot.rollout import RolloutBlock, collect
 from surefoot.scenarios import TrainSampler
-from surefoot.tasks import TROT
 from throughput_results import LAYERS, PLANTS, QUICK, Case, Results, Sizes, plot, print_results
 
 
@@ -72,9 +76,7 @@ class Rig:
             recipe.horizon, envs, contract.observation_size, contract.critic_size, contract.action.size,
             len(contract.rewards), cpu,
         )  # fmt: skip
-        # 5 s are whole periods of the trot, so that the sequence can be repeated.
-        steps = round(5 * recipe.control_hz)
-        self.targets = walking_targets(plan.task.robot.default_pose, envs, steps, 1 / recipe.control_hz)
+        self.tapes: dict[Callable[[int], None], list[tuple[np.ndarray, np.ndarray, torch.Tensor]]] = {}
         self.step_env(warm_up)
         self.start = self.env.snapshot()  # where every measurement begins
 
@@ -83,20 +85,37 @@ class Rig:
         self.env.take_ended()
         self.env.failures = []
 
-    def rollout(self, steps: int) -> None:
-        e, dec = self.engine, self.engine.plant.decimation
-        state = e._state.copy()
-        for t in range(steps):
-            target = self.targets[t % len(self.targets)].double().numpy()
-            e._pool.rollout(
-                e._models, e._datas, state, np.repeat(target[:, None], dec, axis=1), nstep=dec,
-                control_spec=e._control_spec, skip_checks=True, state=e._out, sensordata=e._sensors,
-            )  # fmt: skip
-            state = e._out[:, -1].copy()
+    def record(self, run: Callable[[int], None], steps: int) -> None:
+        """Keeps the states and targets that physics saw while `run` was running, for `replay`."""
+        e, step = self.engine, self.engine.step
+
+        def watched(targets: torch.Tensor) -> RobotState:
+            state = step(targets)
+            tape.append((e._before.copy(), e._control.copy(), targets.clone()))
+            return state
+
+        tape = self.tapes[run] = []
+        self.prepare()
+        e.step = watched  # type: ignore[method-assign]
+        run(steps)
+        e.step = step  # type: ignore[method-assign]
+
+    def replay(self, run: Callable[[int], None]) -> Callable[[int], None]:
+        e = self.engine
+
+        def rollout(steps: int) -> None:
+            for state, control, _ in self.tapes[run][:steps]:
+                e._pool.rollout(
+                    e._models, e._datas, state, control, nstep=e.plant.decimation,
+                    control_spec=e._control_spec, skip_checks=True, state=e._out, sensordata=e._sensors,
+                )  # fmt: skip
+
+        return rollout
 
     def step_engine(self, steps: int) -> None:
-        for t in range(steps):
-            self.engine.step(self.targets[t % len(self.targets)])
+        for state, _, targets in self.tapes[self.step_env][:steps]:
+            self.engine._state[:] = state
+            self.engine.step(targets)
 
     def step_env(self, steps: int) -> None:
         for _ in range(steps):
@@ -111,20 +130,15 @@ class Rig:
     def cases(self, plant: str, sizes: Sizes) -> list[Case]:
         n, horizon = self.env.num_envs, self.recipe.horizon
         steps = horizon * max(1, min(sizes.samples // (n * horizon), sizes.most_steps // horizon))
-        runs = dict(zip(LAYERS, (self.rollout, self.step_engine, self.step_env, self.train), strict=True))
         if n not in sizes.envs:
-            return [Case(plant, "env", n, steps, runs["env"], self.prepare)]
+            return [Case(plant, "env", n, steps, self.step_env, self.prepare)]
         self.train(horizon)
-        return [Case(plant, k, n, steps, run, self.prepare) for k, run in runs.items()]
-
-
-def walking_targets(pose: tuple[float, ...], envs: int, steps: int, dt: float) -> torch.Tensor:
-    """[steps, envs, joints]: a trot on the spot as in trot-flat's prior, each robot in its own phase."""
-    time_s = torch.arange(steps)[:, None, None] * dt
-    phase = torch.linspace(0, 1, envs)[None, :, None] + torch.tensor(TROT.offsets) + TROT.clock_hz * time_s
-    lift = TROT.lift_rad * torch.sin(2 * math.pi * phase).clamp_min(0)  # [steps, envs, legs]
-    offsets = torch.stack([torch.zeros_like(lift), lift, -2 * lift], dim=3).flatten(2)
-    return (torch.tensor(pose) + offsets).to(torch.float32)
+        self.record(self.step_env, steps)
+        self.record(self.train, steps)
+        runs = (
+            self.replay(self.step_env), self.step_engine, self.step_env, self.replay(self.train), self.train
+        )  # fmt: skip
+        return [Case(plant, k, n, steps, run, self.prepare) for k, run in zip(LAYERS, runs, strict=True)]
 
 
 def gymnasium_case(plant: str, processes: int, sizes: Sizes) -> tuple[Case, AsyncVectorEnv]:
