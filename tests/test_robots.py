@@ -38,7 +38,7 @@ def test_masses_are_the_published_totals() -> None:
     assert SPECS["go1"].mass_kg == pytest.approx(12.0, rel=0.01)
     assert SPECS["anymal"].mass_kg == pytest.approx(52.135, abs=1e-3)
     assert SPECS["anymal"].mass_kg == pytest.approx(50.0, rel=0.05)
-    # Chassis, twelve coxa brackets, and bracket and servo in each femur and tibia; all links of Menagerie's OP3.
+    # Chassis, two brackets in each coxa, bracket and servo in each femur and tibia; all links of the OP3.
     assert SPECS["hexapod"].mass_kg == pytest.approx(0.976 + 12 * 0.0244 + 12 * (0.0244 + 0.0546), abs=1e-4)
     assert SPECS["biped"].mass_kg == pytest.approx(1.95857 + 2 * 0.59445, abs=1e-4)
 

@@ -33,13 +33,13 @@ CROUCH = (0.0, 0.0, -0.42, 0.9, 0.48, 0.0)
 SOURCES = (
     "MuJoCo Menagerie robotis_op3: masses, inertias, lengths, foot, kp, damping, armature, dry friction, "
     "torque limit; ROBOTIS-OP3-Common: joint ranges; derived: head and hanging arms added to the torso; "
-    "chosen: default pose, how damping is shared between servo and joint, box and capsules of torso and legs; "
+    "chosen: default pose, how servo and joint share the damping, shapes of torso and legs; "
     "made left-right symmetric."
 )
 
 
 def biped() -> RobotSpec:
-    """The OP3-class robot. Joints are named r_hip_yaw, ..., r_ank_roll, l_hip_yaw, ...; feet r_foot, l_foot."""
+    """The OP3-class robot. Joints are named r_hip_yaw, ..., l_ank_roll; foot geoms r_foot, l_foot."""
     return RobotSpec.describe(
         name="biped",
         mjcf=_mjcf(),
