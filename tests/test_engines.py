@@ -26,7 +26,7 @@ from surefoot.engines.conformance import (
     standing,
 )
 from surefoot.engines.scene import build_scene
-from surefoot.robots import RobotSpec, anymal, go1
+from surefoot.robots import RobotSpec, anymal, biped, go1, hexapod
 from surefoot.terrain import Atlas, TileId
 
 GO1, ANYMAL = go1(), anymal()
@@ -40,6 +40,8 @@ GROUNDS: dict[str, tuple[RobotSpec, Plant, Atlas | None]] = {
     "plane": (GO1, FAST_PLANT, None),
     "atlas": (GO1, CONVERGED, FLAT),
     "anymal": (ANYMAL, CONVERGED, None),
+    "hexapod": (hexapod(), CONVERGED, None),
+    "biped": (biped(), CONVERGED, None),
 }
 
 

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 SPECS = {name: make() for name, make in ROBOTS.items()}
 MODELS = {name: spec.compile() for name, spec in SPECS.items()}
 
-both = pytest.mark.parametrize("name", sorted(SPECS))
+every = pytest.mark.parametrize("name", sorted(SPECS))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -38,6 +38,9 @@ def test_masses_are_the_published_totals() -> None:
     assert SPECS["go1"].mass_kg == pytest.approx(12.0, rel=0.01)
     assert SPECS["anymal"].mass_kg == pytest.approx(52.135, abs=1e-3)
     assert SPECS["anymal"].mass_kg == pytest.approx(50.0, rel=0.05)
+    # Chassis, two brackets in each coxa, bracket and servo in each femur and tibia; all links of the OP3.
+    assert SPECS["hexapod"].mass_kg == pytest.approx(0.976 + 12 * 0.0244 + 12 * (0.0244 + 0.0546), abs=1e-4)
+    assert SPECS["biped"].mass_kg == pytest.approx(1.95857 + 2 * 0.59445, abs=1e-4)
 
 
 def test_limits_are_the_published_ones() -> None:
@@ -48,16 +51,23 @@ def test_limits_are_the_published_ones() -> None:
     assert haa["LF_HAA"] == haa["LH_HAA"] == (-0.72, 0.49)
     assert haa["RF_HAA"] == haa["RH_HAA"] == (-0.49, 0.72)
     assert big.torque_limit_nm == (80.0,) * 12
+    insect, person = SPECS["hexapod"], SPECS["biped"]
+    assert (set(insect.joint_low), set(insect.joint_high)) == ({-2.618}, {2.618})
+    assert (set(person.joint_low), set(person.joint_high)) == ({-1.885}, {1.885})
+    assert insect.torque_limit_nm == (1.5,) * 18
+    assert person.torque_limit_nm == (5.0,) * 12
 
 
 def test_stand_height_is_where_the_feet_touch() -> None:
     # Go1 by hand: two links of 0.213 m at 0.9 rad from the vertical, and the foot's radius.
     assert SPECS["go1"].stand_height_m == pytest.approx(2 * 0.213 * np.cos(0.9) + 0.023, abs=1e-6)
+    # Hexapod: the upright tibia less what the femur rises; its foot's sphere ends where the tibia ends.
+    assert SPECS["hexapod"].stand_height_m == pytest.approx(0.133 - 0.065 * np.sin(0.35), abs=1e-6)
     for name, spec in SPECS.items():
         model = MODELS[name]
         data = posed(model, spec.trunk, spec.joints, spec.default_pose)
         lowest = [lowest_point(model, data, model.geom(foot).id) for foot in spec.feet]
-        assert np.allclose(lowest, -spec.stand_height_m, atol=1e-6), "all four feet touch"
+        assert np.allclose(lowest, -spec.stand_height_m, atol=1e-6), "all feet touch"
         others = [g for g in range(model.ngeom) if model.geom(g).name not in spec.feet]
         assert min(lowest_point(model, data, g) for g in others) > max(lowest) + 0.02, "and nothing else does"
 
@@ -79,13 +89,16 @@ def test_lowest_point_agrees_with_contact(kind: str, roll: int) -> None:
     assert lowest_point(model, data, model.geom("g").id) == pytest.approx(deepest, abs=1e-5)
 
 
-@both
-def test_joint_and_foot_order_is_fr_fl_rr_rl(name: str) -> None:
+@every
+def test_legs_are_in_order_from_the_front_right_before_left(name: str) -> None:
     spec, model = SPECS[name], MODELS[name]
     feet = foot_positions(model, spec.trunk, spec.joints, spec.feet, spec.default_pose)
-    assert np.array_equal(np.sign(feet[:, :2]), [[1, -1], [1, 1], [-1, -1], [-1, 1]])
-    for leg, foot in enumerate(spec.feet):  # the three joints of leg i move foot i and no other
-        for joint in range(3 * leg, 3 * leg + 3):
+    assert np.array_equal(np.sign(feet[:, 1]), [-1, 1] * (len(spec.feet) // 2))
+    assert np.allclose(feet[0::2, 0], feet[1::2, 0], atol=1e-9)
+    assert np.all(np.diff(feet[0::2, 0]) < -0.1), "each pair behind the one before"
+    each = len(spec.joints) // len(spec.feet)
+    for leg, foot in enumerate(spec.feet):  # the joints of leg i move foot i and no other
+        for joint in range(each * leg, each * leg + each):
             pose = np.array(spec.default_pose)
             pose[joint] += 0.1
             moved = (
@@ -95,11 +108,11 @@ def test_joint_and_foot_order_is_fr_fl_rr_rl(name: str) -> None:
             assert [f for f, m in zip(spec.feet, moved, strict=True) if m] == [foot]
 
 
-@both
+@every
 def test_the_robot_is_alone_and_touches_only_a_floor(name: str) -> None:
-    model = MODELS[name]
+    model, joints = MODELS[name], len(SPECS[name].joints)
     assert model.nu == model.nsensor == model.nkey == 0
-    assert (model.nq, model.nv) == (19, 18)
+    assert (model.nq, model.nv) == (joints + 7, joints + 6)
     assert not np.any(model.geom_bodyid == 0)
     assert np.all(model.geom_contype == 1)
     assert np.all(model.geom_conaffinity == 0)
@@ -125,7 +138,7 @@ def on_a_plane(spec: RobotSpec) -> mujoco.MjModel:
     return scene.compile()
 
 
-@both
+@every
 def test_robot_stands_still_for_two_seconds(name: str) -> None:
     spec = SPECS[name]
     model = on_a_plane(spec)
@@ -145,7 +158,7 @@ def test_robot_stands_still_for_two_seconds(name: str) -> None:
     assert np.linalg.norm(data.qpos[:2]) < 0.05, "in place"
     feet = {model.geom(foot).id for foot in spec.feet}
     touching = {int(g) for contact in data.contact for g in contact.geom} - {model.geom("floor").id}
-    assert touching == feet, "on its four feet and nothing else"
+    assert touching == feet, "on its feet and nothing else"
     assert np.all(np.abs(data.actuator_force) < 0.75 * np.array(spec.torque_limit_nm)), "with torque to spare"
 
 
@@ -158,29 +171,35 @@ def mirrored(spec: RobotSpec, pose: Array) -> Array:
     return np.array(spec.joint_mirror_sign) * pose[list(spec.joint_mirror)]
 
 
-poses = st.lists(st.floats(-1.5, 1.5), min_size=12, max_size=12).map(np.array)
+def numbers(limit: float) -> st.SearchStrategy[Array]:
+    """Enough for the robot with the most joints and its base; a robot takes the first of them."""
+    most = max(len(spec.joints) for spec in SPECS.values()) + 6
+    return st.lists(st.floats(-limit, limit), min_size=most, max_size=most).map(np.array)
 
 
-@both
+@every
 @settings(max_examples=50, deadline=None)
-@given(pose=poses)
+@given(pose=numbers(1.5))
 def test_mirror_is_an_involution_and_mirrors_the_feet(name: str, pose: Array) -> None:
     spec, model = SPECS[name], MODELS[name]
+    pose = pose[: len(spec.joints)]
     assert spec.foot_mirror is not None
     assert np.array_equal(mirrored(spec, mirrored(spec, pose)), pose)
-    assert [spec.foot_mirror[i] for i in spec.foot_mirror] == list(range(4))
+    assert [spec.foot_mirror[i] for i in spec.foot_mirror] == list(range(len(spec.feet)))
     here = foot_positions(model, spec.trunk, spec.joints, spec.feet, pose)
     there = foot_positions(model, spec.trunk, spec.joints, spec.feet, mirrored(spec, pose))
     assert np.allclose(there, here[list(spec.foot_mirror)] * [1, -1, 1], atol=1e-9)
 
 
-@both
+@every
 @settings(max_examples=25, deadline=None)
-@given(pose=poses, speed=st.lists(st.floats(-3, 3), min_size=18, max_size=18).map(np.array))
+@given(pose=numbers(1.5), speed=numbers(3.0))
 def test_the_mirror_image_of_a_motion_is_a_motion(name: str, pose: Array, speed: Array) -> None:
     """Masses and inertias are mirrored too: a mirrored state accelerates as the original's mirror image."""
     spec, model = SPECS[name], MODELS[name]
-    assert [model.joint(j + 1).name for j in range(12)] == list(spec.joints)  # dof order is policy order
+    joints = len(spec.joints)
+    pose, speed = pose[:joints], speed[: joints + 6]
+    assert [model.joint(j + 1).name for j in range(joints)] == list(spec.joints)  # dof order is policy order
     base = np.array([1, -1, 1, -1, 1, -1])  # linear velocity, then angular velocity, which is a pseudovector
 
     def acceleration(q: Array, v: Array) -> Array:
@@ -196,7 +215,7 @@ def test_the_mirror_image_of_a_motion_is_a_motion(name: str, pose: Array, speed:
     assert np.allclose(reflect(a), b, rtol=1e-6, atol=1e-6 * np.abs(a).max())
 
 
-@both
+@every
 def test_joint_ranges_and_gains_are_mirrored(name: str) -> None:
     spec = SPECS[name]
     assert np.array_equal(mirrored(spec, np.array(spec.default_pose)), spec.default_pose)
@@ -213,6 +232,8 @@ def test_sides_are_swapped_in_names() -> None:
         "rl_calf": "rr_calf",
         "LF_HAA": "RF_HAA",
         "RH_KFE": "LH_KFE",
+        "RM_coxa": "LM_coxa",
+        "l_hip_yaw": "r_hip_yaw",
         "front_left_knee": "front_right_knee",
         "Left-hip": "Right-hip",
         "hip.R": "hip.L",
@@ -512,7 +533,7 @@ def test_digest_is_stable_and_changes_with_any_figure() -> None:
 
 def test_robots_are_found_by_name() -> None:
     assert robot("go1") == SPECS["go1"]
-    assert robot("anymal") == SPECS["anymal"]
+    assert {name: robot(name).name for name in SPECS} == {name: name for name in SPECS}
     with pytest.raises(SurefootError, match="There is no robot 'go2'; did you mean 'go1'"):
         robot("go2")
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from surefoot.contract import Plant, SurefootError, unknown
+from surefoot.engines.auto import choose_engine
 from surefoot.engines.mujoco import MujocoEngine
 from surefoot.engines.protocol import Engine, Parameters, RobotState, Rows, Start
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
+
+if TYPE_CHECKING:
+    from surefoot.engines.mujoco_warp import MujocoWarpEngine
 
 __all__ = [
     "Engine",
@@ -21,10 +25,11 @@ __all__ = [
     "Rows",
     "Start",
     "check_engine",
+    "choose_engine",
     "make_engine",
 ]
 
-BUILT_IN = ("mujoco",)
+BUILT_IN = ("mujoco", "mujoco-warp")
 
 
 def check_engine(name: str) -> None:
@@ -50,6 +55,22 @@ def make_engine(
         make = next(e for e in entry_points(group="surefoot.engines") if e.name == name).load()
         engine: Engine = make(robot, plant, num_envs, atlas=atlas, device=device, **options)
         return engine
+    if name == "mujoco-warp":
+        return _mujoco_warp()(robot, plant, num_envs, atlas=atlas, device=device, **options)
     if torch.device(device).type != "cpu":
         raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")
     return MujocoEngine(robot, plant, num_envs, atlas=atlas, **options)
+
+
+def _mujoco_warp() -> type[MujocoWarpEngine]:
+    """Imported when asked for: it is an optional extra, and loading Warp takes a second."""
+    try:
+        from surefoot.engines.mujoco_warp import MujocoWarpEngine
+    except ModuleNotFoundError as error:
+        if error.name not in ("warp", "mujoco_warp"):
+            raise
+        raise SurefootError(
+            f"Engine 'mujoco-warp' needs the package {error.name}; "
+            "install it with: pip install 'surefoot[warp]'."
+        ) from error
+    return MujocoWarpEngine

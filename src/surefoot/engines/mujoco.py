@@ -178,7 +178,7 @@ class MujocoEngine:
         n = len(state)
         b, v = self._base, self._base_vel
         quaternion = state[:, b + 3 : b + 7]
-        rotation = _rotation(quaternion)  # [N, 3, 3], body to world
+        rotation = rotation_of(quaternion)  # [N, 3, 3], body to world
         foot = sensors[:, scene.foot].view(n, 3, feet, 3)
         joints = len(self.robot.joints)
         if self._atlas is not None:
@@ -315,7 +315,7 @@ def _columns(index: np.ndarray) -> slice | np.ndarray:
     return slice(int(index[0]), int(index[-1]) + 1) if (np.diff(index) == 1).all() else index
 
 
-def _rotation(q: Tensor) -> Tensor:
+def rotation_of(q: Tensor) -> Tensor:
     """Rotation matrices [N, 3, 3] of unit quaternions [N, 4] (w, x, y, z)."""
     w, x, y, z = q.unbind(1)
     return torch.stack(

@@ -24,6 +24,8 @@ _PAIRS = (
     ("BR", "BL"),
     ("RF", "LF"),
     ("RH", "LH"),
+    ("RM", "LM"),
+    ("MR", "ML"),
     ("RIGHT", "LEFT"),
     ("R", "L"),
 )

@@ -8,12 +8,16 @@ from types import MappingProxyType
 
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.robots.anymal import anymal
+from surefoot.robots.biped import biped
 from surefoot.robots.go1 import go1
+from surefoot.robots.hexapod import hexapod
 from surefoot.robots.spec import RobotSpec
 
 ENTRY_POINT_GROUP = "surefoot.robots"
 
-ROBOTS: Mapping[str, Callable[[], RobotSpec]] = MappingProxyType({"go1": go1, "anymal": anymal})
+ROBOTS: Mapping[str, Callable[[], RobotSpec]] = MappingProxyType(
+    {"go1": go1, "anymal": anymal, "hexapod": hexapod, "biped": biped}
+)
 
 
 def robot(name: str) -> RobotSpec:

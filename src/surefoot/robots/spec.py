@@ -28,8 +28,8 @@ class RobotSpec(BaseModel):
     engine: it must set the friction of foot and floor, or give the floor geom the higher priority, because
     MuJoCo takes the larger friction of the two.
 
-    Tuples per joint follow `joints`; built-in robots have hip, thigh, calf of the legs FR, FL, RR, RL. The
-    trunk's x axis points forward, y left, z up.
+    Tuples per joint follow `joints`: leg by leg, each from the trunk outwards; built-in robots have their
+    legs from front to back, right before left. The trunk's x axis points forward, y left, z up.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,7 +44,8 @@ class RobotSpec(BaseModel):
     trunk: str
     joints: tuple[str, ...]
     feet: tuple[str, ...]
-    """Foot geoms (not sites, not bodies), in the order of the legs."""
+    """Foot geoms (not sites, not bodies), one per leg, in the order of the legs. A foot that touches the
+    ground at several points (a box) is one foot: its force is their sum."""
     default_pose: tuple[float, ...]
     kp: tuple[float, ...]
     """N m/rad."""
@@ -133,7 +134,7 @@ class RobotSpec(BaseModel):
         trunk: str | None = None,
         joints: Sequence[str] | None = None,
     ) -> RobotSpec:
-        """A user's own quadruped. See `surefoot.robots.mjcf` for what is stripped and what is kept.
+        """A user's own legged robot. See `surefoot.robots.mjcf` for what is stripped and what is kept.
 
         `trunk` defaults to the one body with a free joint, `joints` to all hinges below it in depth-first
         order, `torque_limit_nm` to the limits of the file's joints and actuators. `feet` must be in the legs'
