@@ -89,6 +89,9 @@ class Limit:
     def curvature(self, acceleration: Expr) -> Expr:
         return where(self.residual(acceleration) < 0.0, self.D, 0.0)
 
+    def zone(self, acceleration: Expr) -> Expr:
+        return where((self.residual(acceleration) < 0.0) & (self.D > 0.0), 1.0, 0.0)
+
 
 def limit(q: Expr, rate: Expr, low: Expr, high: Expr, weight: Expr, s: SpringFigures) -> Limit:
     below, above = q < low, q > high
@@ -118,6 +121,11 @@ class DryFriction:
 
     def curvature(self, acceleration: Expr) -> Expr:
         return where(absolute(self.force(acceleration)) < self.bound, self.D, 0.0)
+
+    def zone(self, acceleration: Expr) -> Expr:
+        """Between the bounds 0, at a bound its sign: crossing from one to the other changes no curvature."""
+        force = self.force(acceleration)
+        return where(force >= self.bound, 1.0, where(force <= -self.bound, -1.0, 0.0))
 
 
 def dry_friction(rate: Expr, bound: Expr, weight: Expr, s: SpringFigures) -> DryFriction:

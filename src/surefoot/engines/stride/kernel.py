@@ -79,7 +79,7 @@ def control_step_source(
         " AT(act, l) = look && !mask.data[e0 + l] ? 0.0f : 1.0f;"
         f" AT(dead, l) = flags.data[{FAILED} * npad + e0 + l] ? 1.0f : 0.0f; }}",
         "if (!ANY(act > 0.5f)) return;",
-        "awake = (act > 0.5f) & (dead < 0.5f) ? K(1.0f) : K(0.0f);",
+        "awake = ((act > 0.5f) & (dead < 0.5f)) ? K(1.0f) : K(0.0f);",
     ]
     # ---- load
     lines += [f"{v} = LOAD(x, {st.first(g) + i});" for g, i, v in _numbered(STATE)]

@@ -34,7 +34,7 @@ from surefoot.engines.stride.program import vectors
 if TYPE_CHECKING:
     from surefoot.engines.stride.step import StepProgram
 
-TOLERANCE = 2.5e-3
+TOLERANCE = 1e-3
 """Of the decrement, relative to mean inertia times degrees of freedom. Ten times less or more changes neither
 the results nor the cost by much: convergence is quadratic."""
 ITERATIONS = 20
@@ -241,14 +241,14 @@ def _rows(p: StepProgram, step: Expr | None) -> list[Expr]:
     changed = lift(0.0)
     for rows in (p.limits(), p.dry_frictions()):
         for i, row in enumerate(rows):
-            curvatures = []
+            zones = []
             for k, s in enumerate(steps):
                 a = qa[i] + s * qp[i]
-                curvatures.append(row.curvature(a))
+                zones.append(row.zone(a))
                 slope[k] = slope[k] + row.gradient(a) * qp[i]
-                bend[k] = bend[k] + curvatures[k] * qp[i] * qp[i]
+                bend[k] = bend[k] + row.curvature(a) * qp[i] * qp[i]
             if step is None:
-                changed = changed + where(absolute(curvatures[0] - curvatures[1]) > 0.0, 1.0, 0.0)
+                changed = changed + absolute(zones[1] - zones[0])
     if step is None:
         return [slope[0], bend[0], slope[1], bend[1], changed]
     return [slope[0], bend[0]]
