@@ -243,6 +243,7 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: bool = Fa
             "#define LOAD(a, row) ((a)[(long long)(row) * npad + e0])",
             "#define STORE(a, row, v) ((a)[(long long)(row) * npad + e0] = (v))",
         ]
+    lines.append(f"#define ROOT(x) {'sqrtf' if cuda else '__builtin_sqrtf'}(x)")
     unroll = '_Pragma("unroll") ' if cuda else ""
     if shape == "lanes":
         lines += [

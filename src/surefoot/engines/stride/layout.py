@@ -18,6 +18,7 @@ from surefoot.engines.stride.algebra import Expr, Mat3, Vec3, unpack
 from surefoot.engines.stride.constraints import SpringFigures
 from surefoot.engines.stride.description import UNLIMITED, Description, Link, Point, Spring
 from surefoot.engines.stride.dynamics import LinkFigures
+from surefoot.engines.stride.heightfield import MAX_RADIUS_M
 from surefoot.engines.stride.program import Group, Program
 
 NO_SPRING = Spring(1.0, 1.0, 0.9, 0.95, 0.001, 0.5, 2)
@@ -93,6 +94,12 @@ def lay_out(d: Description, heightfield: bool) -> Layout:
             raise SurefootError(
                 "Stride needs the feet of all chains on links of the same depth; name other foot geoms."
             )
+    widest = max((p.radius for p in d.points), default=0.0)
+    if heightfield and widest > MAX_RADIUS_M:
+        raise SurefootError(
+            f"Stride looks {MAX_RADIUS_M} m around a sphere on a heightfield and one has radius {widest:g} m; "
+            "use smaller spheres and capsules."
+        )
     links = [[c[i] if i < len(c) else PADDING for c in d.chains] for i in range(d.depth)]
     return Layout(d, heightfield, links, _slots(d, heightfield, per_chain), feet, levels)
 
