@@ -24,7 +24,7 @@ __all__ = [
     "make_engine",
 ]
 
-BUILT_IN = ("mujoco",)
+BUILT_IN = ("mujoco", "stride")
 
 
 def check_engine(name: str) -> None:
@@ -50,6 +50,11 @@ def make_engine(
         make = next(e for e in entry_points(group="surefoot.engines") if e.name == name).load()
         engine: Engine = make(robot, plant, num_envs, atlas=atlas, device=device, **options)
         return engine
+    if name == "stride":
+        # Imported here because Warp takes a second to import, and not every command needs it.
+        from surefoot.engines.stride import StrideEngine
+
+        return StrideEngine(robot, plant, num_envs, atlas=atlas, device=device, **options)
     if torch.device(device).type != "cpu":
         raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")
     return MujocoEngine(robot, plant, num_envs, atlas=atlas, **options)

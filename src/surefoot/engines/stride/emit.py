@@ -190,6 +190,22 @@ auto COS = [&](real x) -> real {
 path."""
 
 
+_LOCK_STEP = """
+static int phases[GROUP]; static int arrived; static float passed[2][GROUP];
+auto LOCK_STEP = [&](float v) -> float {
+    const int phase = phases[lane]++;
+    __atomic_store_n((int*)&passed[phase & 1][lane], *(int*)&v, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) - (phase + 1) * GROUP < 0) {
+        YIELD;
+    }
+    float sum = 0.0f;
+    for (int k = 0; k < GROUP; ++k) sum += passed[phase & 1][k];
+    return sum;
+};
+"""
+"""A barrier at which lanes, each on a thread of the operating system, add up a number."""
+
 _SHUFFLES = {
     False: [
         "#define ANY(m) __any_sync(0xffffffffu, (m))",
@@ -197,6 +213,7 @@ _SHUFFLES = {
         " for (int k = 1; k < GROUP; k *= 2) v += __shfl_xor_sync(0xffffffffu, v, k); return v; };",
     ],
     True: [
+        _LOCK_STEP,
         "#define ANY(m) (LOCK_STEP((m) ? 1.0f : 0.0f) > 0.0f)",
         "auto GROUP_SUM = [&](real v) -> real { return LOCK_STEP(v); };",
     ],
@@ -204,8 +221,8 @@ _SHUFFLES = {
 """How lanes speak with each other: by CUDA's shuffles, or (emulated, on the CPU) through a barrier."""
 
 
-def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: bool = False) -> str:
-    """Types and macros of a shape."""
+def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "") -> str:
+    """Types and macros of a shape. `emulated` is what a lane does while it waits for the others on the CPU."""
     group = 1
     while group < chains:
         group *= 2
@@ -248,12 +265,15 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: bool = Fa
     if shape == "lanes":
         lines += [
             f"enum {{ NC = 1, NK = {chains}, GROUP = {group} }};",
-            "const int e0 = tid / GROUP, lane = tid % GROUP;",
+            # emulated, every lane is a launch of its own
+            "const int e0 = tid & 0xfffff, lane = tid >> 20;"
+            if emulated
+            else "const int e0 = tid / GROUP, lane = tid % GROUP;",
             "#define FOR_CHAIN for (int c = 0, C = lane < NK ? lane : NK - 1; c < 1; ++c)",
             "#define FIRST_LANE (lane == 0)",
             "#define OWN_CHAIN (lane < NK)",
             "#define SYNC_LANES " + ("LOCK_STEP(0.0f);" if emulated else "__syncwarp();"),
-            *_SHUFFLES[emulated],
+            *(line.replace("YIELD", emulated) for line in _SHUFFLES[bool(emulated)]),
             "auto SUM = [&](const real* x) -> real { real v = lane < NK ? x[0] : 0.0f; return GROUP_SUM(v); };",
         ]
     else:

@@ -86,9 +86,7 @@ class StrideEngine:
         width = WIDTH if self.shape == "wide" else 1
         self._history = math.ceil(max_delay_s / (plant.dt_s * plant.decimation)) + 1
         timing = {"decimation": plant.decimation, "history": self._history}
-        step_source = control_step_source(
-            self.layout, self.buffers, policy, shape=self.shape, width=width, cuda=cuda, **timing
-        )
+        step_source = self._step_source(policy, {"width": width, "cuda": cuda} | timing)
         pose = np.asarray(robot.default_pose, np.float32)
         self._step_kernel, self._reset_kernel = _kernels(
             step_source, reset_source(self.layout, self.buffers, policy, pose, **timing)
@@ -101,6 +99,9 @@ class StrideEngine:
         self._nominal_start()
 
     # ---- construction
+
+    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
+        return control_step_source(self.layout, self.buffers, policy, shape=self.shape, **options)
 
     def _allocate(self, atlas: Atlas | None, multiple: int) -> None:
         b, d = self.buffers, self.device

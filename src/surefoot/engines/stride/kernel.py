@@ -47,7 +47,7 @@ def control_step_source(
     shape: str,
     width: int = 1,
     cuda: bool = False,
-    emulated: bool = False,
+    emulated: str = "",
 ) -> str:
     """C++ of a control step. `policy` [depth, K] is each joint's place in the policy's order, or -1."""
     p = build_step(layout)
