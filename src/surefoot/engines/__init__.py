@@ -29,7 +29,7 @@ __all__ = [
     "make_engine",
 ]
 
-BUILT_IN = ("mujoco", "mujoco-warp")
+BUILT_IN = ("stride", "mujoco", "mujoco-warp")
 
 
 def check_engine(name: str) -> None:
@@ -57,6 +57,11 @@ def make_engine(
         return engine
     if name == "mujoco-warp":
         return _mujoco_warp()(robot, plant, num_envs, atlas=atlas, device=device, **options)
+    if name == "stride":
+        # Imported here because Warp takes a second to import, and not every command needs it.
+        from surefoot.engines.stride import StrideEngine
+
+        return StrideEngine(robot, plant, num_envs, atlas=atlas, device=device, **options)
     if torch.device(device).type != "cpu":
         raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")
     return MujocoEngine(robot, plant, num_envs, atlas=atlas, **options)

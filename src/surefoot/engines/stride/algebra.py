@@ -1,0 +1,393 @@
+"""Symbolic scalars that fold and share, and the vectors of mechanics on top of them.
+
+An expression is a node of a directed acyclic graph. Equal expressions are the same node (hash-consing), so
+common subexpressions are shared without being looked for; zeros, ones and constants are folded as nodes are
+made. Physics written in this algebra is evaluated in two ways: by numpy in float64 (`evaluate`), and by a
+compiler to which `surefoot.engines.stride.emit` prints it.
+
+Masks (comparisons) are expressions too; `where(mask, a, b)` selects. Both sides of a `where` are always
+computed, so neither may trap: divide by `maximum(x, tiny)`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+
+class Expr:
+    """A scalar or a mask: an operation on other expressions. Made by the functions below, never directly."""
+
+    __slots__ = ("__weakref__", "args", "op", "value")
+    _made: ClassVar[WeakValueDictionary[tuple[Any, ...], Expr]] = WeakValueDictionary()
+
+    def __new__(cls, op: str, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
+        key = (op, args, value, math.copysign(1.0, value) if op == "const" else None)
+        found = cls._made.get(key)
+        if found is None:
+            found = super().__new__(cls)
+            found.op, found.args, found.value = op, args, value
+            cls._made[key] = found
+        return found
+
+    def __add__(self, other: Any) -> Expr:
+        return add(self, lift(other))
+
+    def __radd__(self, other: Any) -> Expr:
+        return add(lift(other), self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return subtract(self, lift(other))
+
+    def __rsub__(self, other: Any) -> Expr:
+        return subtract(lift(other), self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return multiply(self, lift(other))
+
+    def __rmul__(self, other: Any) -> Expr:
+        return multiply(lift(other), self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return divide(self, lift(other))
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return divide(lift(other), self)
+
+    def __neg__(self) -> Expr:
+        return negate(self)
+
+    def __lt__(self, other: Any) -> Expr:
+        return Expr("lt", (self, lift(other)))
+
+    def __le__(self, other: Any) -> Expr:
+        return Expr("le", (self, lift(other)))
+
+    def __gt__(self, other: Any) -> Expr:
+        return Expr("lt", (lift(other), self))
+
+    def __ge__(self, other: Any) -> Expr:
+        return Expr("le", (lift(other), self))
+
+    def __and__(self, other: Expr) -> Expr:
+        return Expr("and", (self, other))
+
+    def __or__(self, other: Expr) -> Expr:
+        return Expr("or", (self, other))
+
+    def __invert__(self) -> Expr:
+        return Expr("not", (self,))
+
+    def __repr__(self) -> str:
+        return f"{self.op}({self.value if not self.args else ', '.join(map(repr, self.args))})"
+
+
+def lift(x: Any) -> Expr:
+    return x if isinstance(x, Expr) else Expr("const", (), float(x))
+
+
+def symbol(variable: Any) -> Expr:
+    """A leaf that stands for the value of a variable (any hashable) when the expression is evaluated."""
+    return Expr("symbol", (), variable)
+
+
+def _constants(*args: Expr) -> bool:
+    return all(a.op == "const" for a in args)
+
+
+def is_zero(x: Expr) -> bool:
+    return x.op == "const" and x.value == 0.0
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    if _constants(a, b):
+        return lift(a.value + b.value)
+    if is_zero(a):
+        return b
+    if is_zero(b):
+        return a
+    if b.op == "neg":
+        return subtract(a, b.args[0])
+    if a.op == "neg":
+        return subtract(b, a.args[0])
+    return Expr("add", (a, b))
+
+
+def subtract(a: Expr, b: Expr) -> Expr:
+    if _constants(a, b):
+        return lift(a.value - b.value)
+    if is_zero(b):
+        return a
+    if is_zero(a):
+        return negate(b)
+    if a is b:
+        return lift(0.0)
+    if b.op == "neg":
+        return add(a, b.args[0])
+    return Expr("sub", (a, b))
+
+
+def multiply(a: Expr, b: Expr) -> Expr:
+    if _constants(a, b):
+        return lift(a.value * b.value)
+    if b.op == "const":
+        a, b = b, a
+    if a.op == "const":
+        if a.value == 0.0:
+            return a
+        if a.value == 1.0:
+            return b
+        if a.value == -1.0:
+            return negate(b)
+    if a.op == "neg" and b.op == "neg":
+        return multiply(a.args[0], b.args[0])
+    if a.op == "neg":
+        return negate(multiply(a.args[0], b))
+    if b.op == "neg":
+        return negate(multiply(a, b.args[0]))
+    return Expr("mul", (a, b))
+
+
+def divide(a: Expr, b: Expr) -> Expr:
+    if b.op == "const":
+        return multiply(a, lift(1.0 / b.value))
+    return a if is_zero(a) else Expr("div", (a, b))
+
+
+def negate(a: Expr) -> Expr:
+    if a.op == "const":
+        return lift(-a.value)
+    if a.op == "neg":
+        return a.args[0]
+    if a.op == "sub":
+        return Expr("sub", (a.args[1], a.args[0]))
+    return Expr("neg", (a,))
+
+
+def _function(op: str, of: Callable[..., float]) -> Callable[..., Expr]:
+    def make(*args: Any) -> Expr:
+        lifted = tuple(lift(a) for a in args)
+        if _constants(*lifted):
+            return lift(of(*(a.value for a in lifted)))
+        return Expr(op, lifted)
+
+    return make
+
+
+sqrt = _function("sqrt", math.sqrt)
+sin = _function("sin", math.sin)
+cos = _function("cos", math.cos)
+absolute = _function("abs", abs)
+minimum = _function("min", min)
+maximum = _function("max", max)
+power = _function("pow", operator.pow)
+
+
+def where(mask: Expr, a: Any, b: Any) -> Expr:
+    a, b = lift(a), lift(b)
+    return a if a is b else Expr("where", (mask, a, b))
+
+
+def clamp(x: Any, low: Any, high: Any) -> Expr:
+    return minimum(maximum(x, low), high)
+
+
+def total(terms: Iterable[Any]) -> Expr:
+    out = lift(0.0)
+    for term in terms:
+        out = out + term
+    return out
+
+
+def order(roots: Iterable[Expr]) -> list[Expr]:
+    """Every node that the roots need, operands before their operations."""
+    done: dict[Expr, None] = {}
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if node in done:
+            continue
+        if ready or not node.args:
+            done[node] = None
+        else:
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(node.args))
+    return list(done)
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "neg": np.negative,
+    "sqrt": np.sqrt,
+    "sin": np.sin,
+    "cos": np.cos,
+    "abs": np.abs,
+    "min": np.minimum,
+    "max": np.maximum,
+    "pow": np.power,
+    "lt": np.less,
+    "le": np.less_equal,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "not": np.logical_not,
+    "where": np.where,
+}
+
+
+def evaluate(roots: Sequence[Expr], values: Mapping[Any, Any] | Callable[[Any], Any]) -> list[Any]:
+    """The values of expressions in float64; `values` maps each symbol's variable to a number or an array."""
+    look = values if callable(values) else values.__getitem__
+    found: dict[Expr, Any] = {}
+    with np.errstate(all="ignore"):  # the side of a `where` that is not taken may be anything
+        for node in order(roots):
+            if node.op == "const":
+                found[node] = node.value
+            elif node.op == "symbol":
+                found[node] = look(node.value)
+            else:
+                found[node] = _NUMPY[node.op](*(found[a] for a in node.args))
+    return [found[r] for r in roots]
+
+
+# ---- vectors: plain tuples of expressions, so that they can be taken apart and stored by component
+
+
+class Vec3(tuple[Expr, Expr, Expr]):
+    """A vector of three expressions with the arithmetic of vectors."""
+
+    def __new__(cls, x: Any, y: Any, z: Any) -> Vec3:
+        return super().__new__(cls, (lift(x), lift(y), lift(z)))
+
+    def __add__(self, other: Any) -> Vec3:  # type: ignore[override]
+        return Vec3(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def __sub__(self, other: Any) -> Vec3:
+        return Vec3(*(a - b for a, b in zip(self, other, strict=True)))
+
+    def __mul__(self, k: Any) -> Vec3:  # type: ignore[override]
+        return Vec3(*(a * k for a in self))
+
+    __rmul__ = __mul__  # type: ignore[assignment]
+
+    def __neg__(self) -> Vec3:
+        return Vec3(*(-a for a in self))
+
+    def dot(self, other: Sequence[Expr]) -> Expr:
+        return total(a * b for a, b in zip(self, other, strict=True))
+
+    def cross(self, o: Sequence[Expr]) -> Vec3:
+        return Vec3(
+            self[1] * o[2] - self[2] * o[1], self[2] * o[0] - self[0] * o[2], self[0] * o[1] - self[1] * o[0]
+        )
+
+
+ZERO3 = Vec3(0, 0, 0)
+
+
+class Mat3(tuple[Vec3, Vec3, Vec3]):
+    """A 3x3 matrix as three rows."""
+
+    def __new__(cls, rows: Iterable[Sequence[Any]]) -> Mat3:
+        return super().__new__(cls, (Vec3(*r) for r in rows))
+
+    @property
+    def T(self) -> Mat3:
+        return Mat3(zip(*self, strict=True))
+
+    def __add__(self, other: Any) -> Mat3:  # type: ignore[override]
+        return Mat3(a + b for a, b in zip(self, other, strict=True))
+
+    def __sub__(self, other: Any) -> Mat3:
+        return Mat3(a - b for a, b in zip(self, other, strict=True))
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, Mat3):
+            return Mat3([row.dot(column) for column in other.T] for row in self)
+        return Vec3(*(row.dot(other) for row in self))
+
+    def flat(self) -> list[Expr]:
+        return [x for row in self for x in row]
+
+
+def skew(v: Vec3) -> Mat3:
+    """[v]x, the matrix of the cross product from the left."""
+    return Mat3([(0, -v[2], v[1]), (v[2], 0, -v[0]), (-v[1], v[0], 0)])
+
+
+def outer(a: Vec3, b: Vec3) -> Mat3:
+    return Mat3([[x * y for y in b] for x in a])
+
+
+def diagonal(x: Any, y: Any, z: Any) -> Mat3:
+    return Mat3([(x, 0, 0), (0, y, 0), (0, 0, z)])
+
+
+SYMMETRIC = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
+"""Where the six numbers of a symmetric 3x3 matrix stand."""
+
+
+def pack(m: Mat3) -> list[Expr]:
+    """The six numbers of a symmetric matrix."""
+    return [m[i][j] for i, j in SYMMETRIC]
+
+
+def unpack(s: Sequence[Any]) -> Mat3:
+    return Mat3([(s[0], s[3], s[4]), (s[3], s[1], s[5]), (s[4], s[5], s[2])])
+
+
+class Spatial(tuple[Vec3, Vec3]):
+    """Linear and angular part of a motion (or force and moment) at the trunk's origin, in the trunk frame."""
+
+    def __new__(cls, linear: Sequence[Any], angular: Sequence[Any]) -> Spatial:
+        return super().__new__(cls, (Vec3(*linear), Vec3(*angular)))
+
+    @property
+    def linear(self) -> Vec3:
+        return self[0]
+
+    @property
+    def angular(self) -> Vec3:
+        return self[1]
+
+    def __add__(self, other: Any) -> Spatial:  # type: ignore[override]
+        return Spatial(self[0] + other[0], self[1] + other[1])
+
+    def __sub__(self, other: Any) -> Spatial:
+        return Spatial(self[0] - other[0], self[1] - other[1])
+
+    def __mul__(self, k: Any) -> Spatial:  # type: ignore[override]
+        return Spatial(self[0] * k, self[1] * k)
+
+    __rmul__ = __mul__  # type: ignore[assignment]
+
+    def dot(self, other: Spatial) -> Expr:
+        return self[0].dot(other[0]) + self[1].dot(other[1])
+
+    def flat(self) -> list[Expr]:
+        return [*self[0], *self[1]]
+
+    def at(self, point: Vec3) -> Vec3:
+        """Velocity of the body-fixed point."""
+        return self.linear + self.angular.cross(point)
+
+    def cross_motion(self, o: Spatial) -> Spatial:
+        return Spatial(
+            self.angular.cross(o.linear) + self.linear.cross(o.angular), self.angular.cross(o.angular)
+        )
+
+    def cross_force(self, f: Spatial) -> Spatial:
+        return Spatial(
+            self.angular.cross(f.linear), self.angular.cross(f.angular) + self.linear.cross(f.linear)
+        )
+
+
+def spatial(flat: Sequence[Any]) -> Spatial:
+    return Spatial(flat[:3], flat[3:])

@@ -1,0 +1,294 @@
+"""Programs printed as C++, for Warp to compile for the CPU or for CUDA.
+
+One text, three shapes, told apart by a dozen macros:
+
+solo   a thread has one environment and loops over its chains (CPU, CUDA)
+wide   the same with a SIMD register of environments in place of each number (CPU)
+lanes  a thread has one chain; sums over chains are warp shuffles (CUDA)
+
+Expressions are printed as straight-line code in which every shared subexpression is computed once. The text
+goes through Warp as a native function: Warp compiles, caches, launches and owns the interoperation with torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from surefoot.engines.stride.algebra import Expr, order
+from surefoot.engines.stride.program import Block, External, Group, If, Param, Program, Sum, Var, While
+
+SHAPES = ("solo", "wide", "lanes")
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "and": "&", "or": "|"}
+_CALL = {"sqrt": "SQRT", "sin": "SIN", "cos": "COS", "abs": "ABS", "min": "MIN", "max": "MAX"}
+
+
+def number(x: float) -> str:
+    text = f"{np.float32(x):.9g}"
+    return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
+
+
+def leaf(variable: Var | Param) -> str:
+    if isinstance(variable, Param):
+        index = {"chain": "[C]", "slot": "[s][C]"}[variable.domain]
+        return f"K(T_{variable.name}{index})"
+    return variable.name + {"env": "", "chain": "[c]", "slot": "[c][s]"}[variable.domain]
+
+
+class Printer:
+    """Straight-line code for one set of expressions: shared nodes get a name, others stand where they are
+    used."""
+
+    LONGEST = 160
+
+    def __init__(self, roots: Iterable[Expr]) -> None:
+        self.roots = list(roots)
+        self.lines: list[str] = []
+        self.texts: dict[Expr, str] = {}
+        nodes = order(self.roots)
+        uses: dict[Expr, int] = {}
+        for node in nodes:
+            for a in node.args:
+                uses[a] = uses.get(a, 0) + 1
+        for node in nodes:
+            text = self._text(node)
+            shared = uses.get(node, 0) > 1 or len(text) > self.LONGEST
+            if node.args and shared:
+                name = f"t{len(self.lines)}"
+                kind = "maskt" if node.op in ("lt", "le", "and", "or", "not") else "real"
+                self.lines.append(f"const {kind} {name} = {text};")
+                text = name
+            self.texts[node] = text
+
+    def _text(self, node: Expr) -> str:
+        if node.op == "const":
+            return f"K({number(node.value)})"
+        if node.op == "symbol":
+            return leaf(node.value)
+        args = [self.texts[a] for a in node.args]
+        if node.op in _INFIX:
+            return f"({args[0]} {_INFIX[node.op]} {args[1]})"
+        if node.op == "neg":
+            return f"(-{args[0]})"
+        if node.op == "not":
+            return f"({args[0]} == 0)"
+        if node.op == "where":
+            return f"({args[0]} ? {args[1]} : {args[2]})"
+        return f"{_CALL[node.op]}({', '.join(args)})"
+
+    def of(self, root: Expr) -> str:
+        return self.texts[root]
+
+
+def statements(body: list[Any]) -> list[str]:
+    out: list[str] = []
+    for s in body:
+        if isinstance(s, Block):
+            out += _block(s)
+        elif isinstance(s, Sum):
+            out += [f"{target.name} = SUM({source.name});" for target, source in s.outputs.items()]
+        elif isinstance(s, External):
+            out += _external(s)
+        elif isinstance(s, If):
+            p = Printer([s.condition])
+            out += ["{", *p.lines, f"if (ANY({p.of(s.condition)})) {{", *statements(s.body), "}", "}"]
+        elif isinstance(s, While):
+            p = Printer([s.condition])
+            out += [
+                f"for (int turn = 0; turn < {s.limit}; ++turn) {{",
+                *p.lines,
+                f"if (!ANY({p.of(s.condition)})) break;",
+                *statements(s.body),
+                "}",
+            ]
+    return out
+
+
+def _loop(group: Group) -> str:
+    return f"FOR_CHAIN FOR_SLOT({group.start}, {group.stop}, 1)"
+
+
+def _block(b: Block) -> list[str]:
+    guard = [] if b.when is None else [b.when]
+    p = Printer(b.outputs.values())
+    lines = list(p.lines)
+    values = [(target, p.of(value)) for target, value in b.outputs.items()]
+    if b.add:
+        lines += [f"{leaf(target)} += {text};" for target, text in values]
+    else:
+        # What is assigned may be read by another right-hand side: fetch all before the first assignment.
+        assigned = {leaf(t) for t, _ in values}
+        late = [i for i, (t, text) in enumerate(values) if any(name in text for name in assigned - {leaf(t)})]
+        for i in late:
+            lines.append(f"const real o{i} = {values[i][1]};")
+            values[i] = (values[i][0], f"o{i}")
+        lines += [f"{leaf(target)} = {text};" for target, text in values]
+    if guard:
+        g = Printer(guard)
+        lines = [*g.lines, f"if (ANY_HERE({g.of(guard[0])})) {{", *lines, "}"]
+    if b.domain == "env":
+        return ["{", *lines, "}"]
+    head = "FOR_CHAIN" if b.domain == "chain" else _loop(b.group)  # type: ignore[arg-type]
+    return [f"{head} {{", *lines, "}"]
+
+
+def _external(x: External) -> list[str]:
+    p = Printer(x.inputs)
+    k, names = x.group.per_point, [v.name for v in x.outputs]
+    lines = [f"const real in{i} = {p.of(e)};" for i, e in enumerate(x.inputs)]
+    inputs = ", ".join(f"AT(in{i}, l)" for i in range(len(x.inputs)))
+    write = [f"AT({name}[c][s + {j}], l) = found[{j}][{i}];" for j in range(k) for i, name in enumerate(names)]
+    return [
+        f"FOR_CHAIN FOR_SLOT({x.group.start}, {x.group.stop}, {k}) {{",
+        *p.lines,
+        *lines,
+        f"for (int l = 0; l < W; ++l) {{ float found[2][4]; {x.name}({inputs}, e0 + l, {k}, found);",
+        *write,
+        "} }",
+    ]
+
+
+def declarations(program: Program) -> list[str]:
+    out = []
+    for param, table in program.tables.items():
+        values = table if param.domain == "slot" else table[None]
+        rows = ", ".join("{" + ", ".join(number(x) for x in row) + "}" for row in values)
+        if param.domain == "slot":
+            out.append(f"static const float T_{param.name}[{values.shape[0]}][{values.shape[1]}] = {{{rows}}};")
+        else:
+            out.append(f"static const float T_{param.name}[{values.shape[1]}] = {rows};")
+    for v in program.variables.values():
+        size = {"env": "", "chain": "[NC]", "slot": f"[NC][{max(program.slots, 1)}]"}[v.domain]
+        out.append(f"real {v.name}{size} = {{}};")
+    return out
+
+
+_TRIGONOMETRY = """
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define REDUCED \\
+    const real k = RINT(x * 0.63661977f); \\
+    const real r = (x - k * 1.5703125f) - k * 4.83826794e-4f; \\
+    const real z = r * r; \\
+    const real s = r + r * z * (z * (8.3321608736e-3f - z * 1.9515295891e-4f) - 1.6666654611e-1f); \\
+    const real c = z * z * (4.166664568e-2f + z * (z * 2.443315712e-5f - 1.388731625e-3f)) - z * 0.5f + 1.0f; \\
+    const intt n = TO_INT(k);
+auto SIN = [&](real x) -> real {
+    REDUCED
+    const real a = (n & 1) != 0 ? c : s;
+    return (n & 2) != 0 ? -a : a;
+};
+auto COS = [&](real x) -> real {
+    REDUCED
+    const real a = (n & 1) != 0 ? s : c;
+    return ((n + 1) & 2) != 0 ? -a : a;
+};
+"""
+"""Cephes' polynomials after one reduction by quarter turns: exact to float32 up to hundreds of radians, no slow
+path."""
+
+
+_LOCK_STEP = """
+static int phases[GROUP]; static int arrived; static float passed[2][GROUP];
+auto LOCK_STEP = [&](float v) -> float {
+    const int phase = phases[lane]++;
+    __atomic_store_n((int*)&passed[phase & 1][lane], *(int*)&v, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) - (phase + 1) * GROUP < 0) {
+        YIELD;
+    }
+    float sum = 0.0f;
+    for (int k = 0; k < GROUP; ++k) sum += passed[phase & 1][k];
+    return sum;
+};
+"""
+"""A barrier at which lanes, each on a thread of the operating system, add up a number."""
+
+_SHUFFLES = {
+    False: [
+        "#define ANY(m) __any_sync(0xffffffffu, (m))",
+        "auto GROUP_SUM = [&](real v) -> real {"
+        " for (int k = 1; k < GROUP; k *= 2) v += __shfl_xor_sync(0xffffffffu, v, k); return v; };",
+    ],
+    True: [
+        _LOCK_STEP,
+        "#define ANY(m) (LOCK_STEP((m) ? 1.0f : 0.0f) > 0.0f)",
+        "auto GROUP_SUM = [&](real v) -> real { return LOCK_STEP(v); };",
+    ],
+}
+"""How lanes speak with each other: by CUDA's shuffles, or (emulated, on the CPU) through a barrier."""
+
+
+def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "") -> str:
+    """Types and macros of a shape. `emulated` is what a lane does while it waits for the others on the CPU."""
+    group = 1
+    while group < chains:
+        group *= 2
+    lines = []
+    if not cuda:
+        lines.append("#pragma clang fp contract(fast)")
+    if shape == "wide":
+        lines += [
+            f"typedef float real __attribute__((vector_size({4 * width})));",
+            f"typedef int maskt __attribute__((vector_size({4 * width})));",
+            f"typedef float load_t __attribute__((vector_size({4 * width}), aligned(4)));",
+            "typedef maskt intt;",
+            f"enum {{ W = {width} }};",
+            "#define K(x) ((real){} + (x))",
+            "#define SQRT(x) __builtin_elementwise_sqrt(x)",
+            "#define ABS(x) __builtin_elementwise_abs(x)",
+            "#define RINT(x) __builtin_elementwise_rint(x)",
+            "#define TO_INT(x) __builtin_convertvector(x, intt)",
+            "#define ANY(m) (__builtin_reduce_or(m) != 0)",
+            "#define AT(v, l) (v)[l]",
+            "#define LOAD(a, row) (*(const load_t*)((a) + (long long)(row) * npad + e0))",
+            "#define STORE(a, row, v) (*(load_t*)((a) + (long long)(row) * npad + e0) = (v))",
+        ]
+    else:
+        root, rint = ("sqrtf", "rintf") if cuda else ("__builtin_sqrtf", "__builtin_rintf")
+        lines += [
+            "typedef float real; typedef int maskt; typedef int intt;",
+            "enum { W = 1 };",
+            "#define K(x) (x)",
+            f"#define SQRT(x) {root}(x)",
+            f"#define ABS(x) {'fabsf' if cuda else '__builtin_fabsf'}(x)",
+            f"#define RINT(x) {rint}(x)",
+            "#define TO_INT(x) (int)(x)",
+            "#define AT(v, l) (v)",
+            "#define LOAD(a, row) ((a)[(long long)(row) * npad + e0])",
+            "#define STORE(a, row, v) ((a)[(long long)(row) * npad + e0] = (v))",
+        ]
+    lines.append(f"#define ROOT(x) {'sqrtf' if cuda else '__builtin_sqrtf'}(x)")
+    unroll = '_Pragma("unroll") ' if cuda else ""
+    if shape == "lanes":
+        lines += [
+            f"enum {{ NC = 1, NK = {chains}, GROUP = {group} }};",
+            # emulated, every lane is a launch of its own
+            "const int e0 = tid & 0xfffff, lane = tid >> 20;"
+            if emulated
+            else "const int e0 = tid / GROUP, lane = tid % GROUP;",
+            "#define FOR_CHAIN for (int c = 0, C = lane < NK ? lane : NK - 1; c < 1; ++c)",
+            "#define FIRST_LANE (lane == 0)",
+            "#define OWN_CHAIN (lane < NK)",
+            "#define SYNC_LANES " + ("LOCK_STEP(0.0f);" if emulated else "__syncwarp();"),
+            *(line.replace("YIELD", emulated) for line in _SHUFFLES[bool(emulated)]),
+            "auto SUM = [&](const real* x) -> real { real v = lane < NK ? x[0] : 0.0f; return GROUP_SUM(v); };",
+        ]
+    else:
+        lines += [
+            f"enum {{ NC = {chains}, NK = {chains} }};",
+            "const int e0 = tid * W;",
+            f"#define FOR_CHAIN {unroll}for (int c = 0, C = 0; c < NC; ++c, ++C)",
+            "#define FIRST_LANE true",
+            "#define OWN_CHAIN true",
+            "#define SYNC_LANES",
+            "auto SUM = [&](const real* x) -> real { real v = x[0]; for (int c = 1; c < NC; ++c) v += x[c]; return v; };",
+        ]
+        if shape == "solo":
+            lines.append("#define ANY(m) (m)")
+    lines.append(f"#define FOR_SLOT(first, last, by) {unroll}for (int s = first; s < last; s += by)")
+    lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
+    return "\n".join(lines) + _TRIGONOMETRY
+

@@ -1,0 +1,300 @@
+"""Stride behind the engine protocol: torch tensors own the memory, Warp kernels work in it.
+
+On the CPU a control step is one call per thread, each with its share of the environments; results do not
+depend on how many there are. On CUDA it is one launch on torch's current stream, and neither `reset` nor
+`step`, `push` or `translate` waits for the device, so that all of them can be captured in a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+from torch import Tensor
+
+from surefoot.contract import Plant, SurefootError
+from surefoot.cores import cores
+from surefoot.engines.protocol import Parameters, RobotState, Start
+from surefoot.engines.scene import build_scene
+from surefoot.engines.stride.buffers import Buffers, arrange
+from surefoot.engines.stride.description import describe
+from surefoot.engines.stride.emit import SHAPES
+from surefoot.engines.stride.heightfield import tile_heights
+from surefoot.engines.stride.kernel import (
+    DELAY,
+    FAILED,
+    HEAD,
+    TILE,
+    TRUNK_CONTACT,
+    control_step_source,
+    make_control_step,
+)
+from surefoot.engines.stride.layout import Layout, lay_out
+from surefoot.engines.stride.reset import make_reset, reset_source
+from surefoot.robots import RobotSpec
+from surefoot.terrain import Atlas
+
+WIDTH = 16
+"""Environments in a SIMD register. Wider than the machine's registers is fine: the compiler splits them."""
+
+BLOCK = 64
+"""Threads in a CUDA block."""
+
+
+@lru_cache(maxsize=32)
+def _kernels(step: str, reset: str) -> tuple[Any, Any]:
+    """Equal sources are the same kernels; Warp keeps their binaries on disk under a digest of the source."""
+    return make_control_step(step), make_reset(reset)
+
+
+class StrideEngine:
+    """`num_envs` robots on `threads` CPU threads, or on a CUDA device."""
+
+    name = "stride"
+
+    def __init__(
+        self,
+        robot: RobotSpec,
+        plant: Plant,
+        num_envs: int,
+        *,
+        atlas: Atlas | None = None,
+        max_delay_s: float = 0.16,
+        threads: int | None = None,
+        device: str | torch.device = "cpu",
+        shape: str | None = None,
+    ) -> None:
+        self.robot, self.plant, self.num_envs = robot, plant, num_envs
+        self.device = torch.device(device)
+        self.seconds = 0.0
+        cuda = self.device.type == "cuda"
+        self.shape = shape or ("lanes" if cuda else "wide")
+        _check_shape(self.shape, self.device)
+        scene = build_scene(robot, plant, atlas)
+        description = describe(scene.model, scene.trunk, robot.feet)
+        self.layout = lay_out(description, atlas is not None)
+        self.buffers = arrange(self.layout, len(robot.joints), len(robot.feet))
+        self._atlas = atlas
+        policy = _policy_order(self.layout, robot)
+        width = WIDTH if self.shape == "wide" else 1
+        self._history = math.ceil(max_delay_s / (plant.dt_s * plant.decimation)) + 1
+        timing = {"decimation": plant.decimation, "history": self._history}
+        step_source = self._step_source(policy, {"width": width, "cuda": cuda} | timing)
+        pose = np.asarray(robot.default_pose, np.float32)
+        self._step_kernel, self._reset_kernel = _kernels(
+            step_source, reset_source(self.layout, self.buffers, policy, pose, **timing)
+        )
+        lanes = 1 << (self.layout.chains - 1).bit_length() if self.shape == "lanes" else 1
+        self._per_launch = (width, lanes)
+        self._allocate(atlas, math.lcm(width, 32 if cuda else 1))
+        wp.init()
+        self._record(max(1, threads or cores()) if not cuda else 1)
+        self._nominal_start()
+
+    # ---- construction
+
+    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
+        return control_step_source(self.layout, self.buffers, policy, shape=self.shape, **options)
+
+    def _allocate(self, atlas: Atlas | None, multiple: int) -> None:
+        b, d = self.buffers, self.device
+        n = self._padded = -(-self.num_envs // multiple) * multiple
+        size = self.layout.depth * self.layout.chains
+        self._x = torch.zeros(b.state.count, n, device=d)
+        self._p = torch.zeros(b.parameters.count, n, device=d)
+        self._y = torch.zeros(b.outputs.count, n, device=d)
+        self._h = torch.zeros(self._history * size, n, device=d)
+        self._flags = torch.zeros(2, n, dtype=torch.uint8, device=d)
+        self._ints = torch.zeros(3, n, dtype=torch.int32, device=d)
+        self._mask = torch.zeros(n, dtype=torch.uint8, device=d)
+        self._targets = torch.zeros(n, b.joints, device=d)
+        self._staging = torch.zeros(n, b.staging.count, device=d)
+        heights = np.zeros(1, np.float32) if atlas is None else tile_heights(atlas).reshape(-1)
+        origins = np.zeros((1, 2), np.float32) if atlas is None else atlas.origins
+        self._tiles = torch.tensor(heights, device=d)
+        self._origins = torch.tensor(np.ascontiguousarray(origins), device=d)
+
+    def _record(self, threads: int) -> None:
+        """Launches are recorded once: repeating them costs a few microseconds and cannot change an argument."""
+        width, lanes = self._per_launch
+        arrays = [self._x, self._p, self._y, self._h, self._targets, self._flags, self._ints, self._mask, self._tiles]
+        inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
+        kind = str(self.device) if self.device.type == "cuda" else "cpu"
+        if kind == "cuda":
+            kind = "cuda:0"
+
+        def record(kernel: Any, dim: int, inputs: list[Any]) -> Any:
+            return wp.launch(kernel, dim=dim, inputs=inputs, device=kind, block_dim=BLOCK, record_cmd=True)
+
+        total = self._padded // width * lanes
+        edges = np.linspace(0, total, min(threads, total) + 1).astype(int)
+        self._step_launches = [
+            [
+                record(self._step_kernel, int(b - a), [int(a), look, *inputs])
+                for a, b in zip(edges[:-1], edges[1:], strict=True)
+            ]
+            for look in (0, 1)
+        ]
+        arrays = [self._x, self._p, self._h, self._flags, self._ints, self._mask, self._staging, self._origins]
+        inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
+        self._reset_launch = [record(self._reset_kernel, self._padded, inputs)]
+        parallel = self.device.type == "cpu" and len(self._step_launches[0]) > 1
+        self._pool = ThreadPoolExecutor(len(self._step_launches[0]) - 1) if parallel else None
+
+    def _nominal_start(self) -> None:
+        """Padding too gets a sound state, so that every lane computes with numbers."""
+        n, sg = self._padded, self.buffers.staging
+        nominal = Parameters.nominal(n, self.device)
+        for name, value in nominal.tensors().items():
+            self._staging[:, sg[name]] = value.view(n, -1)
+        self._staging[:, sg.first("position") + 2] = 10.0
+        self._staging[:, sg.first("quaternion")] = 1.0
+        pose = torch.tensor(self.robot.default_pose, dtype=torch.float32, device=self.device)
+        self._staging[:, sg["joint_position"]] = pose
+        self._mask[:] = 1
+        self._launch(self._reset_launch)
+        self._launch(self._step_launches[1])
+        self._mask[:] = 0
+
+    def _launch(self, commands: list[Any]) -> None:
+        if self.device.type == "cuda":
+            stream = wp.stream_from_torch(torch.cuda.current_stream(self.device))
+            for command in commands:
+                command.launch(stream=stream)
+            return
+        others = [self._pool.submit(c.launch) for c in commands[1:]] if self._pool else []
+        commands[0].launch()
+        for other in others:
+            other.result()
+
+    # ---- protocol
+
+    def reset(self, mask: Tensor, start: Start, parameters: Parameters) -> None:
+        begun = time.perf_counter()
+        n, p = self.num_envs, parameters
+        columns = [start.position, start.quaternion, start.linear_velocity, start.angular_velocity]
+        columns += [start.joint_position, p.friction[:, None], p.payload_kg[:, None], p.com_m]
+        columns += [x[:, None] for x in (p.strength, p.kp_scale, p.kd_scale, p.delay_s, start.tile.float())]
+        torch.cat(columns, 1, out=self._staging[:n])
+        self._mask[:n] = mask
+        self._launch(self._reset_launch)
+        self._launch(self._step_launches[1])
+        self.seconds += time.perf_counter() - begun
+
+    def step(self, targets: Tensor) -> RobotState:
+        begun = time.perf_counter()
+        self._targets[: self.num_envs] = targets
+        self._launch(self._step_launches[0])
+        self.seconds += time.perf_counter() - begun
+        return self.state()
+
+    def state(self, rows: Tensor | None = None) -> RobotState:
+        """A copy, so that a state outlives the step after it; `view` is the memory itself."""
+        if rows is not None:
+            return self._robot_state(self._y[:, rows], self._flags[:, rows])
+        return self._robot_state(self._y[:, : self.num_envs].clone(), self._flags[:, : self.num_envs].clone())
+
+    def view(self) -> RobotState:
+        """The state as views of the buffers that the kernel writes: always the newest, never copied."""
+        return self._robot_state(self._y[:, : self.num_envs], self._flags[:, : self.num_envs])
+
+    def _robot_state(self, y: Tensor, flags: Tensor) -> RobotState:
+        out = {name: y[self.buffers.outputs[name]].T for name in self.buffers.outputs.at}
+        feet = len(self.robot.feet)
+        for name in ("foot_position", "foot_velocity", "foot_force"):
+            out[name] = y[self.buffers.outputs[name]].view(feet, 3, -1).permute(2, 0, 1)
+        flags = flags.view(torch.bool)
+        return RobotState(**out, trunk_contact=flags[TRUNK_CONTACT], failed=flags[FAILED])
+
+    def push(self, mask: Tensor, velocity: Tensor) -> None:
+        kick = torch.where(mask[:, None], velocity, 0.0).T  # [2, N]
+        n, st, out = self.num_envs, self.buffers.state, self.buffers.outputs
+        first = st.first("vel")
+        self._x[first : first + 2, :n] += kick
+        w, x, y, z = self._y[out["quaternion"], :n]
+        turned = torch.stack(
+            [
+                (1 - 2 * (y * y + z * z)) * kick[0] + 2 * (x * y + w * z) * kick[1],
+                2 * (x * y - w * z) * kick[0] + (1 - 2 * (x * x + z * z)) * kick[1],
+                2 * (x * z + w * y) * kick[0] + 2 * (y * z - w * x) * kick[1],
+            ]
+        )
+        self._y[out["linear_velocity"], :n] += torch.where(mask, turned, 0.0)
+
+    def translate(self, mask: Tensor, offset: Tensor) -> None:
+        move = torch.where(mask[:, None], offset, 0.0).T
+        n, out = self.num_envs, self.buffers.outputs
+        first, feet = self.buffers.state.first("pos"), len(self.robot.feet)
+        self._x[first : first + 2, :n] += move
+        first = out.first("position")
+        self._y[first : first + 2, :n] += move
+        self._y[out["foot_position"]].view(feet, 3, -1)[:, :2, :n] += move
+
+    def failures(self) -> dict[str, Tensor]:
+        failed = self._flags[FAILED, : self.num_envs].bool()
+        return {
+            "state": self._x[:, : self.num_envs].T[failed],
+            "control": self._targets[: self.num_envs][failed],
+        }
+
+    def parameters(self) -> Parameters:
+        n, pr, d = self.num_envs, self.buffers.parameters, self.layout.description
+        p = {name: self._p[pr[name], :n].T for name in pr.at}
+        com = torch.tensor(d.trunk_com, dtype=torch.float32, device=self.device)
+        return Parameters(
+            friction=p["mu"][:, 0].clone(),
+            payload_kg=p["m0"][:, 0] - d.trunk_mass,
+            com_m=p["com"] - com,
+            strength=p["strength"][:, 0].clone(),
+            kp_scale=p["kp"][:, 0].clone(),
+            kd_scale=p["kd"][:, 0].clone(),
+            delay_s=self._ints[DELAY, :n] * self.plant.dt_s,
+        )
+
+    def _memory(self) -> dict[str, Tensor]:
+        return {
+            "state": self._x,
+            "parameters": self._p,
+            "outputs": self._y,
+            "targets": self._h,
+            "flags": self._flags,
+            "integers": self._ints,
+            "issued": self._targets.T,
+        }
+
+    def snapshot(self) -> dict[str, Tensor]:
+        return {k: v[:, : self.num_envs].T.clone() for k, v in self._memory().items()}
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        for name, memory in self._memory().items():
+            memory[:, : self.num_envs] = snapshot[name].T.to(self.device)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+def _check_shape(shape: str, device: torch.device) -> None:
+    if shape not in SHAPES:
+        raise SurefootError(f"Stride has no shape '{shape}'; choose one of {', '.join(SHAPES)}.")
+    if device.type not in ("cpu", "cuda"):
+        raise SurefootError(f"Stride runs on the CPU and on CUDA, not on '{device}'; choose one of those.")
+    if (shape == "wide") != (device.type == "cpu") and shape != "solo":
+        raise SurefootError(f"Stride's shape '{shape}' does not run on '{device}'; leave the shape out.")
+
+
+def _policy_order(layout: Layout, robot: RobotSpec) -> np.ndarray:
+    """[depth, K] place of each joint in the policy's order; -1 for padding and joints without a servo."""
+    place = {name: i for i, name in enumerate(robot.joints)}
+    return np.array([[place.get(link.name, -1) for link in row] for row in layout.links])
+
+
+__all__ = ["HEAD", "TILE", "Buffers", "StrideEngine"]

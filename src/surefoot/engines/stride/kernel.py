@@ -1,0 +1,269 @@
+"""The two kernels of a robot: a control step, and a reset.
+
+A control step loads an environment, runs the physics step `decimation` times, checks what came out and stores
+it. An environment whose numbers are not finite, too fast, or whose targets are not, keeps the state it had, is
+flagged, and rests until it is reset. With `look` the kernel solves one physics step without taking it and
+writes what there is to see: environments that were just reset get their outputs, and their warm start, so.
+"""
+
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from surefoot.engines.stride.algebra import Vec3
+from surefoot.engines.stride.buffers import Buffers
+from surefoot.engines.stride.dynamics import rotation_of
+from surefoot.engines.stride.emit import declarations, number, prelude, statements
+from surefoot.engines.stride.heightfield import GROUND
+from surefoot.engines.stride.layout import Layout
+from surefoot.engines.stride.program import vectors
+from surefoot.engines.stride.step import CHAIN_STATE, PARAMETERS, STATE, build_integration, build_step
+
+MAX_SPEED = 100.0
+"""m/s or rad/s: no legged robot moves a base or a joint this fast, an exploding simulation does."""
+MAX_TARGET = 1e10
+"""rad: mjMAXVAL."""
+MAX_ACCELERATION = 1e10
+MAX_POSITION = 1e6
+HEAD, DELAY, TILE = 0, 1, 2
+FAILED, TRUNK_CONTACT = 0, 1
+
+
+def _numbered(sizes: dict[str, int]) -> list[tuple[str, int, str]]:
+    """(group, index in it, variable): single variables have no number in their name."""
+    return [
+        (name, i, name if size == 1 else f"{name}{i}") for name, size in sizes.items() for i in range(size)
+    ]
+
+
+def control_step_source(
+    layout: Layout,
+    buffers: Buffers,
+    policy: np.ndarray,
+    *,
+    decimation: int,
+    history: int,
+    shape: str,
+    width: int = 1,
+    cuda: bool = False,
+    emulated: str = "",
+) -> str:
+    """C++ of a control step. `policy` [depth, K] is each joint's place in the policy's order, or -1."""
+    p = build_step(layout)
+    look = statements(p.body)
+    integrate = statements(build_integration(p))
+    R = rotation_of(p.env("quat", 4))
+    seen = vectors("ylin", R.T @ Vec3(*p.env("vel", 3))) | vectors("ygrav", -R[2])
+    n_before = len(p.body)
+    p.let("env", seen)
+    epilogue = statements(p.body[n_before:])
+    D, NK = layout.depth, layout.chains
+    st, pr, out = buffers.state, buffers.parameters, buffers.outputs
+    lines = [prelude(shape, NK, width, cuda, emulated)]
+    lines += [
+        f"enum {{ DEPTH = {D}, DECIMATION = {decimation}, HISTORY = {history}, JOINTS = {buffers.joints} }};",
+        "float* const x = X.data; float* const par = P.data; float* const y = Y.data; float* const h = H.data;",
+        "const int npad = X.shape[1];",
+        _table("POLICY", policy),
+    ]
+    lines += declarations(p)
+    if layout.slots:
+        lines += [_table("BODY", _bodies(layout))]
+    if layout.heightfield:
+        lines.append(GROUND)
+    # ---- who takes part
+    lines += [
+        "real act = K(1.0f), dead = K(0.0f);",
+        "for (int l = 0; l < W; ++l) {"
+        " AT(act, l) = look && !mask.data[e0 + l] ? 0.0f : 1.0f;"
+        f" AT(dead, l) = flags.data[{FAILED} * npad + e0 + l] ? 1.0f : 0.0f; }}",
+        "if (!ANY(act > 0.5f)) return;",
+        "awake = ((act > 0.5f) & (dead < 0.5f)) ? K(1.0f) : K(0.0f);",
+    ]
+    # ---- load
+    lines += [f"{v} = LOAD(x, {st.first(g) + i});" for g, i, v in _numbered(STATE)]
+    lines += [f"{v} = LOAD(par, {pr.first(g) + i});" for g, i, v in _numbered(PARAMETERS)]
+    known = p.variables
+    load = [f"{name}{i}[c] = LOAD(x, {st.first(name)} + {i} * NK + C);" for name in CHAIN_STATE for i in range(D)]
+    load += [f"dofw{i}[c] = LOAD(par, {pr.first('dof_weight')} + {i} * NK + C);" for i in range(D) if f"dofw{i}" in known]
+    lines += ["FOR_CHAIN {", *load, "}"]
+    if layout.slots:
+        lines += [
+            f"FOR_CHAIN FOR_SLOT(0, {layout.slot_count}, 1)"
+            f" iw[c][s] = LOAD(par, {pr.first('body_weight')} + BODY[s][C]);"
+        ]
+    lines += _targets()
+    # ---- physics
+    choose = [f"target{i}[c] = chosen > K(0.5f) ? earlier[c][{i}] : later[c][{i}];" for i in range(D)]
+    lines += [
+        "for (int sub = 0; sub < (look ? 1 : DECIMATION); ++sub) {",
+        "const real chosen = K((float)sub) < change ? K(1.0f) : K(0.0f);",
+        "FOR_CHAIN {",
+        *choose,
+        "}",
+        *look,
+        "if (!look) {",
+        *integrate,
+        "}",
+        "}",
+        *epilogue,
+    ]
+    lines += _store(layout, buffers, D)
+    return "\n".join(lines)
+
+
+def _table(name: str, values: np.ndarray) -> str:
+    rows = ", ".join("{" + ", ".join(str(int(v)) for v in row) + "}" for row in values)
+    return f"static const int {name}[{values.shape[0]}][{values.shape[1]}] = {{{rows}}};"
+
+
+def _bodies(layout: Layout) -> np.ndarray:
+    out = np.zeros((layout.slot_count, layout.chains), int)
+    for slots in layout.slots:
+        g = slots.group
+        for s in range(g.start, g.stop):
+            row = slots.points[(s - g.start) // g.per_point]
+            some = next(x for x in row if x is not None)
+            out[s] = [(some if x is None else x).body for x in row]
+    return out
+
+
+def _targets() -> list[str]:
+    """The target in force at physics step k was issued ceil((delay - k) / decimation) control steps ago.
+
+    That takes at most two values in a control step: `earlier` before physics step `change`, then `later`.
+    """
+    return [
+        "real earlier[NC][DEPTH] = {}, later[NC][DEPTH] = {}, issued[NC][DEPTH] = {}, wrong[NC] = {}, change = {};",
+        "for (int l = 0; l < W; ++l) {",
+        "const int e = e0 + l;",
+        f"const int delay = ints.data[{DELAY} * npad + e], head = ints.data[{HEAD} * npad + e];",
+        "const int age = (delay + DECIMATION - 1) / DECIMATION, younger = age > 0 ? age - 1 : 0;",
+        "AT(change, l) = age > 0 ? (float)(delay - (age - 1) * DECIMATION) : 0.0f;",
+        "const int next = look ? head : (head + 1) % HISTORY;",
+        "const int row0 = (next - age + HISTORY) % HISTORY, row1 = (next - younger + HISTORY) % HISTORY;",
+        "FOR_CHAIN for (int i = 0; i < DEPTH; ++i) {",
+        "const int j = POLICY[i][C];",
+        "float now = 0.0f;",
+        "if (j >= 0 && !look) now = targets.data[(long long)e * JOINTS + j];",
+        f"if (!(now < {number(MAX_TARGET)} && now > -{number(MAX_TARGET)})) {{ AT(wrong[c], l) = 1.0f; now = 0.0f; }}",
+        "AT(issued[c][i], l) = now;",
+        "const float a = h[((long long)(row0 * DEPTH + i) * NK + C) * npad + e];",
+        "const float b = h[((long long)(row1 * DEPTH + i) * NK + C) * npad + e];",
+        "AT(earlier[c][i], l) = age == 0 && !look ? now : a;",
+        "AT(later[c][i], l) = younger == 0 && !look ? now : b;",
+        "} }",
+    ]
+
+
+def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
+    st, out = buffers.state, buffers.outputs
+    speed, far, fast = number(MAX_SPEED), number(MAX_POSITION), number(MAX_ACCELERATION)
+    bounds = {"pos": far, "quat": "2.0f", "vel": speed, "ang": speed, "acc": fast, "q": far, "qd": speed, "qa": fast}
+    env = [f"ok = ok & (ABS({v}) < {bounds[g]});" for g, _, v in _numbered(STATE)]
+    chain = [
+        f"fine = fine & (ABS({name}{i}[c]) < {bounds[name]});" for name in CHAIN_STATE for i in range(D)
+    ]
+    lines = [
+        "FOR_CHAIN { maskt fine = wrong[c] < 0.5f;",
+        *chain,
+        "wrong[c] = fine ? K(0.0f) : K(1.0f); }",
+        "const real wrongs = SUM(wrong), touches = SUM(touch);",
+        "maskt ok = wrongs < 0.5f;",
+        *env,
+        "const maskt keep = (awake > 0.5f) & ok;",
+        "#define PUT(a, row, v) { const real new_ = (v); STORE(a, row, (keep ? new_ : LOAD(a, row))); }",
+        "if (FIRST_LANE) {",
+        "if (!look) {",
+        *(f"PUT(x, {st.first(g) + i}, {v});" for g, i, v in _numbered(STATE)),
+        "} else {",
+        *(f"PUT(x, {st.first('acc') + i}, acc{i});" for i in range(6)),
+        "}",
+    ]
+    origin = buffers.parameters.first("origin")
+    lines += [
+        f"PUT(y, {out.first('position')}, pos0 + LOAD(par, {origin}));",
+        f"PUT(y, {out.first('position') + 1}, pos1 + LOAD(par, {origin + 1}));",
+        f"PUT(y, {out.first('position') + 2}, pos2);",
+        *(f"PUT(y, {out.first('quaternion') + i}, quat{i});" for i in range(4)),
+        *(f"PUT(y, {out.first('linear_velocity') + i}, ylin{i});" for i in range(3)),
+        *(f"PUT(y, {out.first('angular_velocity') + i}, ang{i});" for i in range(3)),
+        *(f"PUT(y, {out.first('gravity') + i}, ygrav{i});" for i in range(3)),
+        "for (int l = 0; l < W; ++l) {",
+        "const bool was = AT(dead, l) > 0.5f, fine = AT(keep, l) != 0, in = AT(act, l) > 0.5f;",
+        f"if (in) flags.data[{FAILED} * npad + e0 + l] = was || !fine;",
+        f"if (fine) flags.data[{TRUNK_CONTACT} * npad + e0 + l] = AT(touches, l) > 0.0f;",
+        "} }",
+        "FOR_CHAIN if (OWN_CHAIN) {",
+        "if (!look) {",
+        *(f"PUT(x, {st.first(name)} + {i} * NK + C, {name}{i}[c]);" for name in CHAIN_STATE for i in range(D)),
+        "for (int l = 0; l < W; ++l) if (AT(keep, l) != 0) for (int i = 0; i < DEPTH; ++i) {"
+        f" const int next = (ints.data[{HEAD} * npad + e0 + l] + 1) % HISTORY;"
+        " h[((long long)(next * DEPTH + i) * NK + C) * npad + e0 + l] = AT(issued[c][i], l); }",
+        "} else {",
+        *(f"PUT(x, {st.first('qa')} + {i} * NK + C, qa{i}[c]);" for i in range(D)),
+        "}",
+    ]
+    for i in range(D):
+        jp, jv, jt = (out.first(n) for n in ("joint_position", "joint_velocity", "torque"))
+        lines += [
+            f"if (POLICY[{i}][C] >= 0) {{ const int j = POLICY[{i}][C];",
+            f"PUT(y, {jp} + j, q{i}[c]); PUT(y, {jv} + j, qd{i}[c]);",
+            f"PUT(y, {jt} + j, (look ? K(0.0f) : motor{i}[c])); }}",
+        ]
+    for f, row in enumerate(layout.feet):
+        fp, fv, ff = (out.first(n) for n in ("foot_position", "foot_velocity", "foot_force"))
+        lines += [
+            f"{{ static const int FOOT[] = {{{', '.join(map(str, row))}}}; const int j = 3 * FOOT[C]; if (j >= 0) {{",
+            f"PUT(y, {fp} + j, fpos{f}_0[c] + LOAD(par, {origin}));",
+            f"PUT(y, {fp} + j + 1, fpos{f}_1[c] + LOAD(par, {origin + 1}));",
+            f"PUT(y, {fp} + j + 2, fpos{f}_2[c]);",
+            *(f"PUT(y, {fv} + j + {k}, fvel{f}_{k}[c]);" for k in range(3)),
+            *(f"PUT(y, {ff} + j + {k}, fforce{f}_{k}[c]);" for k in range(3)),
+            "} }",
+        ]
+    lines += [
+        "}",
+        "SYNC_LANES",
+        "if (FIRST_LANE && !look) for (int l = 0; l < W; ++l) if (AT(keep, l) != 0) {"
+        f" int& head = ints.data[{HEAD} * npad + e0 + l]; head = (head + 1) % HISTORY; }}",
+    ]
+    return lines
+
+
+def make_control_step(source: str) -> Any:
+    """A Warp kernel around the source; equal sources share one module on disk."""
+
+    @wp.func_native(source)
+    def body(
+        tid: int,
+        look: int,
+        X: wp.array2d(dtype=wp.float32),
+        P: wp.array2d(dtype=wp.float32),
+        Y: wp.array2d(dtype=wp.float32),
+        H: wp.array2d(dtype=wp.float32),
+        targets: wp.array2d(dtype=wp.float32),
+        flags: wp.array2d(dtype=wp.uint8),
+        ints: wp.array2d(dtype=wp.int32),
+        mask: wp.array(dtype=wp.uint8),
+        tiles: wp.array(dtype=wp.float32),
+    ): ...
+
+    @wp.kernel(enable_backward=False, module="unique")
+    def control_step(
+        first: int,
+        look: int,
+        X: wp.array2d(dtype=wp.float32),
+        P: wp.array2d(dtype=wp.float32),
+        Y: wp.array2d(dtype=wp.float32),
+        H: wp.array2d(dtype=wp.float32),
+        targets: wp.array2d(dtype=wp.float32),
+        flags: wp.array2d(dtype=wp.uint8),
+        ints: wp.array2d(dtype=wp.int32),
+        mask: wp.array(dtype=wp.uint8),
+        tiles: wp.array(dtype=wp.float32),
+    ):
+        body(first + wp.tid(), look, X, P, Y, H, targets, flags, ints, mask, tiles)
+
+    return control_step

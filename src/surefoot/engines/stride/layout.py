@@ -1,0 +1,159 @@
+"""The description as tables: chains padded to one depth, contact points sorted into slots that all chains
+share.
+
+Chains of unequal depth are padded with links without mass, whose joints have armature 1 and nothing that
+drives them: they stay where they are. Points of the trunk are dealt to the chains, because a lane has time
+for them there; a chain that has fewer points of a kind than others gets points that never touch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from surefoot.contract import SurefootError
+from surefoot.engines.stride.algebra import Expr, Mat3, Vec3, unpack
+from surefoot.engines.stride.constraints import SpringFigures
+from surefoot.engines.stride.description import UNLIMITED, Description, Link, Point, Spring
+from surefoot.engines.stride.dynamics import LinkFigures
+from surefoot.engines.stride.heightfield import MAX_RADIUS_M
+from surefoot.engines.stride.program import Group, Program
+
+NO_SPRING = Spring(1.0, 1.0, 0.9, 0.95, 0.001, 0.5, 2)
+PADDING = Link(
+    name="",
+    dof=-1,
+    qpos=-1,
+    rotation=np.eye(3),
+    anchor=np.zeros(3),
+    mass=0.0,
+    com=np.zeros(3),
+    inertia=np.zeros((3, 3)),
+    zero=0.0,
+    armature=1.0,
+    damping=0.0,
+    stiffness=0.0,
+    spring_zero=0.0,
+    frictionloss=0.0,
+    low=-UNLIMITED,
+    high=UNLIMITED,
+    limit=NO_SPRING,
+    friction=NO_SPRING,
+    kp=0.0,
+    kd=0.0,
+    torque_low=-UNLIMITED,
+    torque_high=UNLIMITED,
+)
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A group of slots and its points: points[i][k] is the i-th of chain k, or None."""
+
+    group: Group
+    points: list[list[Point | None]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Chains of one depth, groups of slots, feet by chain."""
+
+    description: Description
+    heightfield: bool
+    links: list[list[Link]]  # [depth][K]
+    slots: list[Slots]
+    feet: list[list[int]]  # [f][K] index in description.feet, or -1
+    foot_levels: list[int]  # of feet[f]
+
+    @property
+    def chains(self) -> int:
+        return len(self.links[0])
+
+    @property
+    def depth(self) -> int:
+        return len(self.links)
+
+    @property
+    def slot_count(self) -> int:
+        return self.slots[-1].group.stop if self.slots else 0
+
+
+def lay_out(d: Description, heightfield: bool) -> Layout:
+    count = len(d.chains)
+    if any(foot.chain < 0 for foot in d.feet):
+        raise SurefootError("Stride needs every foot on a chain and one is on the trunk; name another geom.")
+    per_chain = [[i for i, f in enumerate(d.feet) if f.chain == k] for k in range(count)]
+    feet = [
+        [own[f] if f < len(own) else -1 for own in per_chain] for f in range(max(map(len, per_chain), default=0))
+    ]
+    levels = [max(d.feet[i].level for i in row if i >= 0) for row in feet]
+    for f, row in enumerate(feet):
+        if any(i >= 0 and d.feet[i].level != levels[f] for i in row):
+            raise SurefootError(
+                "Stride needs the feet of all chains on links of the same depth; name other foot geoms."
+            )
+    widest = max((p.radius for p in d.points), default=0.0)
+    if heightfield and widest > MAX_RADIUS_M:
+        raise SurefootError(
+            f"Stride looks {MAX_RADIUS_M} m around a sphere on a heightfield and one has radius {widest:g} m; "
+            "use smaller spheres and capsules."
+        )
+    links = [[c[i] if i < len(c) else PADDING for c in d.chains] for i in range(d.depth)]
+    return Layout(d, heightfield, links, _slots(d, heightfield, per_chain), feet, levels)
+
+
+def _slots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Slots]:
+    kinds: dict[tuple[int, int, bool], list[list[Point]]] = defaultdict(lambda: [[] for _ in d.chains])
+    dealt = 0
+    for p in d.points:
+        chain = p.chain
+        if chain < 0:
+            chain, dealt = dealt % len(d.chains), dealt + 1
+        foot = feet[chain].index(p.foot) if p.foot >= 0 else -1
+        kinds[p.level, foot, p.radius > 0][chain].append(p)
+    out, start = [], 0
+    for (level, foot, round_), by_chain in sorted(kinds.items()):
+        points = max(map(len, by_chain))
+        twice = 2 if heightfield and round_ else 1
+        group = Group(level, foot, start, start + points * twice, twice)
+        start = group.stop
+        out.append(Slots(group, [[c[i] if i < len(c) else None for c in by_chain] for i in range(points)]))
+    return out
+
+
+def link_figures(p: Program, i: int, row: list[Link]) -> LinkFigures:
+    def number(name: str, get: object) -> Expr:
+        return p.param(f"{name}{i}", [get(x) for x in row])  # type: ignore[operator]
+
+    def entries(name: str, size: int) -> list[Expr]:
+        return [
+            p.param(f"{name}{i}_{j}", [np.asarray(getattr(x, name)).reshape(-1)[j] for x in row])
+            for j in range(size)
+        ]
+
+    turn, inertia = entries("rotation", 9), entries("inertia", 9)
+    return LinkFigures(
+        rotation=Mat3([turn[:3], turn[3:6], turn[6:]]),
+        anchor=Vec3(*entries("anchor", 3)),
+        zero=number("zero", lambda x: x.zero),
+        mass=number("mass", lambda x: x.mass),
+        com=Vec3(*entries("com", 3)),
+        inertia=unpack([inertia[k] for k in (0, 4, 8, 1, 2, 5)]),
+        armature=number("armature", lambda x: x.armature),
+    )
+
+
+def spring_figures(p: Program, name: str, springs: list[list[Spring]], group: Group | None = None) -> SpringFigures:
+    """`springs` [1][K], or [S][K] of a group."""
+    powers = {s.power for row in springs for s in row}
+    if len(powers) > 1:
+        raise SurefootError(f"Stride needs one solimp power for all of {name}; make them equal in the MJCF.")
+
+    def values(attribute: str) -> Expr:
+        table = np.array([[getattr(s, attribute) for s in row] for row in springs])
+        return p.param(f"{name}_{attribute}", table if group else table[0], group)
+
+    names = [f.name for f in fields(SpringFigures) if f.name != "power"]
+    return SpringFigures(**{n: values(n) for n in names}, power=powers.pop())

@@ -1,0 +1,236 @@
+"""Programs over expressions: blocks of assignments, sums over chains, branches and loops.
+
+A program runs for many environments at once and never takes a branch for one of them alone: `If` and `While`
+run when any environment wants them to, and what they assign is selected by masks. So one program means the
+same to numpy (all environments as arrays, `run`), to a SIMD register of environments, to a thread that has one
+environment, and to a warp whose lanes have one chain each (printed by `surefoot.engines.stride.emit`).
+
+A variable belongs to the environment, to each chain, or to each contact slot of each chain. Statements on
+chains are written once and hold for every chain; numbers that differ between chains are parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from surefoot.engines.stride.algebra import Expr, evaluate, lift, symbol
+
+Domain = Literal["env", "chain", "slot"]
+
+
+@dataclass(frozen=True)
+class Var:
+    name: str
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class Param:
+    """A number per chain, or per slot and chain, that the kernel reads from a table."""
+
+    name: str
+    domain: Domain
+
+
+@dataclass(frozen=True)
+class Group:
+    """Slots start .. stop - 1: contact points on the same link, of the same foot."""
+
+    level: int
+    foot: int  # position among the chain's feet, or -1
+    start: int
+    stop: int
+    per_point: int = 1
+    """Slots of one point: on a heightfield a sphere may touch twice."""
+
+
+@dataclass
+class Block:
+    """All right-hand sides are evaluated first, then assigned, or added where `add`."""
+
+    domain: Domain
+    outputs: dict[Var, Expr]
+    group: Group | None = None
+    when: Expr | None = None
+    """The block may be skipped where this is false for all; what it assigns must not depend on that."""
+    add: bool = False
+
+
+@dataclass
+class Sum:
+    """Sums of chain variables over the chains, into environment variables."""
+
+    outputs: dict[Var, Var]
+
+
+@dataclass
+class If:
+    condition: Expr
+    body: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class While:
+    condition: Expr
+    limit: int
+    body: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class External:
+    """A function per point and environment, written by hand: `inputs` are read at a point's first slot and
+    `outputs` written at all of them."""
+
+    name: str
+    inputs: list[Expr]
+    outputs: list[Var]
+    group: Group
+
+
+class Program:
+    """Statements in order, their variables and the tables of their parameters."""
+
+    def __init__(self, chains: int, slots: int) -> None:
+        self.chains, self.slots = chains, slots
+        self.body: list[Any] = []
+        self.variables: dict[str, Var] = {}
+        self.tables: dict[Param, np.ndarray] = {}  # [K] or [S, K]
+        self._open = [self.body]
+
+    def variable(self, name: str, domain: Domain = "env") -> Expr:
+        var = self.variables.setdefault(name, Var(name, domain))
+        if var.domain != domain:
+            raise ValueError(f"{name} is a variable of {var.domain}, not of {domain}")
+        return symbol(var)
+
+    def variables_of(self, name: str, count: int, domain: Domain = "env") -> list[Expr]:
+        return [self.variable(f"{name}{i}", domain) for i in range(count)]
+
+    def param(self, name: str, values: Any, group: Group | None = None) -> Expr:
+        """A constant if `values` ([K], or [S, K] of a group's slots) are all equal, else a table."""
+        values = np.asarray(values, np.float64)
+        if (values == values.flat[0]).all():
+            return lift(float(values.flat[0]))
+        if group is None:
+            key = Param(name, "chain")
+            self.tables[key] = values
+        else:
+            key = Param(name, "slot")
+            table = self.tables.setdefault(key, np.zeros((self.slots, self.chains)))
+            table[group.start : group.stop] = values
+        return symbol(key)
+
+    def let(
+        self,
+        domain: Domain,
+        outputs: Mapping[str, Any],
+        *,
+        group: Group | None = None,
+        when: Expr | None = None,
+        add: bool = False,
+    ) -> None:
+        """One block. Names end in their component: `vectors("r", v)` makes r0, r1, r2."""
+        into: dict[Var, Expr] = {}
+        for name, value in outputs.items():
+            target: Domain = "chain" if add and domain == "slot" else domain
+            self.variable(name, target)
+            into[self.variables[name]] = lift(value)
+        self._open[-1].append(Block(domain, into, group, when, add))
+
+    def sum(self, names: Sequence[str]) -> None:
+        """`x_sum` becomes the sum of the chain variable `x`."""
+        out = {}
+        for name in names:
+            self.variable(f"{name}_sum", "env")
+            out[self.variables[f"{name}_sum"]] = self.variables[name]
+        self._open[-1].append(Sum(out))
+
+    def external(self, name: str, inputs: Sequence[Any], outputs: Sequence[str], group: Group) -> None:
+        for out in outputs:
+            self.variable(out, "slot")
+        targets = [self.variables[o] for o in outputs]
+        self._open[-1].append(External(name, [lift(i) for i in inputs], targets, group))
+
+    @contextmanager
+    def when_any(self, condition: Expr) -> Iterator[None]:
+        yield from self._nest(If(condition))
+
+    @contextmanager
+    def while_any(self, condition: Expr, limit: int) -> Iterator[None]:
+        yield from self._nest(While(condition, limit))
+
+    def _nest(self, statement: If | While) -> Iterator[None]:
+        self._open[-1].append(statement)
+        self._open.append(statement.body)
+        yield
+        self._open.pop()
+
+
+def vectors(name: str, values: Sequence[Any]) -> dict[str, Any]:
+    """Names for the components of a vector."""
+    return {f"{name}{i}": v for i, v in enumerate(values)}
+
+
+Function = Callable[..., Sequence[np.ndarray]]
+
+
+def run(program: Program, values: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> dict[str, Any]:
+    """Runs the program in float64 for all environments, chains and slots at once.
+
+    Arrays are [N] for variables of environments, [K, N] of chains and [S, K, N] of slots. Returns the
+    variables as they are at the end.
+    """
+    state: dict[Var, Any] = {program.variables[k]: np.asarray(v, np.float64) for k, v in values.items()}
+    n = max(v.shape[-1] for v in state.values())
+    shapes = {"env": (n,), "chain": (program.chains, n), "slot": (program.slots, program.chains, n)}
+    for var in program.variables.values():
+        start = state.get(var, 0.0)
+        state[var] = np.broadcast_to(start, shapes[var.domain]).copy()
+    _run(program.body, program, state, functions or {})
+    return {var.name: value for var, value in state.items()}
+
+
+def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Mapping[str, Function]) -> None:
+    def reader(group: Group | None) -> Callable[[Any], Any]:
+        def read(leaf: Var | Param) -> Any:
+            value = program.tables[leaf][..., None] if isinstance(leaf, Param) else state[leaf]
+            sliced = group is not None and leaf.domain == "slot"
+            return value[group.start : group.stop] if sliced and group else value
+
+        return read
+
+    for s in body:
+        if isinstance(s, Block):
+            found = evaluate(list(s.outputs.values()), reader(s.group))
+            for var, value in zip(s.outputs, found, strict=True):
+                if s.add and s.domain == "slot" and s.group is not None:
+                    size = (s.group.stop - s.group.start, *state[var].shape)
+                    state[var] += np.broadcast_to(value, size).sum(0)
+                elif s.add:
+                    state[var] += value
+                elif s.domain == "slot" and s.group is not None:
+                    state[var][s.group.start : s.group.stop] = value
+                else:
+                    state[var][...] = value
+        elif isinstance(s, Sum):
+            for out, var in s.outputs.items():
+                state[out][...] = state[var].sum(0)
+        elif isinstance(s, External):
+            k, shape = s.group.per_point, state[s.outputs[0]][s.group.start : s.group.stop].shape
+            inputs = [np.broadcast_to(x, shape)[::k] for x in evaluate(s.inputs, reader(s.group))]
+            for var, value in zip(s.outputs, functions[s.name](*inputs), strict=True):  # [k, points, K, N]
+                for j in range(k):
+                    state[var][s.group.start + j : s.group.stop : k] = value[j]
+        elif isinstance(s, If):
+            if np.any(evaluate([s.condition], reader(None))[0]):
+                _run(s.body, program, state, functions)
+        else:
+            for _ in range(s.limit):
+                if not np.any(evaluate([s.condition], reader(None))[0]):
+                    break
+                _run(s.body, program, state, functions)

@@ -1,0 +1,367 @@
+"""One physics step as a program: smooth dynamics, constraints, Newton's method, integration.
+
+The order is MuJoCo's. Forces and the mass matrix are those at the step's beginning; the constraint solver
+finds the acceleration a that minimises
+
+    1/2 (a - a0)' M (a - a0) + sum of the constraints' costs       (a0: without constraints)
+
+and its forces then act in `implicitfast`: (M + dt B) a = all forces, with B the joints' damping.
+"""
+
+from __future__ import annotations
+
+import math
+
+from surefoot.engines.stride import newton
+from surefoot.engines.stride.algebra import (
+    Expr,
+    Mat3,
+    Spatial,
+    Vec3,
+    clamp,
+    lift,
+    pack,
+    spatial,
+    unpack,
+    where,
+)
+from surefoot.engines.stride.arrow import Eliminated, base_matrix, eliminate, pairs, solve, triangle
+from surefoot.engines.stride.constraints import (
+    Contact,
+    DryFriction,
+    Limit,
+    dry_friction,
+    impedance,
+    limit,
+    stiffness,
+)
+from surefoot.engines.stride.dynamics import (
+    TRUNK,
+    Frame,
+    Inertia,
+    bias,
+    body_force,
+    composites,
+    inertia_at,
+    kinematics,
+    mass_matrix,
+    motions,
+    rotate,
+    rotation_of,
+)
+from surefoot.engines.stride.layout import Layout, Slots, link_figures, spring_figures
+from surefoot.engines.stride.program import Program, vectors
+
+STATE = {"pos": 3, "quat": 4, "vel": 3, "ang": 3, "acc": 6}
+"""Environment variables that go from step to step, with their sizes; `acc` is the solver's warm start."""
+
+CHAIN_STATE = ("q", "qd", "qa")
+"""The same of chains, one per link."""
+
+PARAMETERS = {"mu": 1, "m0": 1, "h0_": 3, "J0_": 6, "kp": 1, "kd": 1, "strength": 1}
+"""Environment variables that are set at a reset: friction, the trunk's mass, first moment and inertia about
+its origin, gain scales and strength."""
+
+
+class StepProgram(Program):
+    """The program, and names for what its phases hand to each other."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout.chains, layout.slot_count)
+        self.layout, self.d = layout, layout.description
+        self.depth = layout.depth
+        self.levels = sorted({s.group.level for s in layout.slots} | set(layout.foot_levels))
+        self.dry = any(link.frictionloss > 0 for row in layout.links for link in row)
+        self.limited = any(link.high < 1e8 or link.low > -1e8 for row in layout.links for link in row)
+
+    # ---- names that several phases use
+
+    def env(self, name: str, count: int) -> list[Expr]:
+        return self.variables_of(name, count)
+
+    def base_acceleration(self) -> Spatial:
+        return spatial(self.env("acc", 6))
+
+    def joints(self, name: str) -> list[Expr]:
+        return self.variables_of(name, self.depth, "chain")
+
+    def vector(self, name: str, domain: str = "chain") -> Vec3:
+        return Vec3(*self.variables_of(name, 3, domain))  # type: ignore[arg-type]
+
+    def six(self, name: str) -> Spatial:
+        return spatial(self.variables_of(name, 6, "chain"))
+
+    def frames(self) -> list[Frame]:
+        """Only their axes: what the solver needs."""
+        return [Frame(TRUNK.rotation, TRUNK.origin, self.six(f"S{i}_")) for i in range(self.depth)]
+
+    def mass_rows(self) -> list[list[Expr]]:
+        flat = self.variables_of("M", self.depth * (self.depth + 1) // 2, "chain")
+        return triangle(flat, self.depth)
+
+    def couplings(self) -> list[Spatial]:
+        return [self.six(f"F{i}_") for i in range(self.depth)]
+
+    def base_rows(self, extra: list[Expr]) -> list[list[Expr]]:
+        h, J = self.env("h", 3), self.env("J", 6)
+        return base_matrix(self.variable("mass"), Vec3(*h), J, extra)
+
+    def base_bias(self) -> Spatial:
+        return spatial(self.env("fb", 6))
+
+    def eliminated(self) -> Eliminated:
+        n = self.depth
+        return Eliminated(
+            [[self.variable(f"eL{i}_{j}", "chain") for j in range(i)] for i in range(n)],
+            [self.variable(f"eD{k}", "chain") for k in range(n)],
+            [[self.variable(f"eZ{k}_{j}", "chain") for j in range(6)] for k in range(n)],
+            [self.variable(f"ez{k}", "chain") for k in range(n)],
+        )
+
+    def limits(self) -> list[Limit]:
+        if not self.limited:
+            return []
+        parts = [self.variables_of(n, self.depth, "chain") for n in ("limD", "limS", "limA")]
+        return [Limit(*x) for x in zip(*parts, strict=True)]
+
+    def dry_frictions(self) -> list[DryFriction]:
+        if not self.dry:
+            return []
+        bounds = [
+            self.param(f"frictionloss{i}", [x.frictionloss for x in row])
+            for i, row in enumerate(self.layout.links)
+        ]
+        D, aref = (self.variables_of(n, self.depth, "chain") for n in ("dryD", "dryA"))
+        return [DryFriction(*x) for x in zip(D, aref, bounds, strict=True)]
+
+    def contact(self) -> Contact:
+        if self.layout.heightfield:
+            normal = self.vector("n", "slot")
+        else:
+            normal = Vec3(*self.env("R", 9)[6:])
+        root = math.sqrt(self.d.impratio)
+        return Contact(self.variable("D", "slot"), normal, self.variable("mu") * (1 / root), root)
+
+    def contact_point(self) -> Vec3:
+        return self.vector("r", "slot")
+
+    def level_motion(self, name: str, level: int) -> Spatial:
+        """A motion of the link that a slot is on; level 0 is the trunk."""
+        return self.six(f"{name}{level}_")
+
+
+def build_step(layout: Layout) -> StepProgram:
+    p = StepProgram(layout)
+    _trunk(p)
+    _chains(p)
+    for slots in layout.slots:
+        _touch(p, slots)
+    newton.constraint_forces(p)
+    _outputs(p)
+    return p
+
+
+def _trunk(p: StepProgram) -> None:
+    """Rotation, gravity and velocity in the trunk's frame."""
+    R = rotation_of(p.env("quat", 4))
+    gravity = R.T @ Vec3(*p.d.gravity)
+    velocity = R.T @ Vec3(*p.env("vel", 3))
+    p.let("env", vectors("R", R.flat()) | vectors("g", gravity) | vectors("vb", velocity))
+
+
+def _chains(p: StepProgram) -> None:
+    """Kinematics, mass matrix, applied torques and joint constraints of a chain; composite of the robot."""
+    rows = p.layout.links
+    figures = [link_figures(p, i, row) for i, row in enumerate(rows)]
+    q, qd = p.joints("q"), p.joints("qd")
+    angular, gravity = Vec3(*p.env("ang", 3)), Vec3(*p.env("g", 3))
+    frames = kinematics(figures, q)
+    inertias = [inertia_at(f, x.mass, x.com, x.inertia) for f, x in zip(frames, figures, strict=True)]
+    whole = composites(inertias)
+    M, couplings = mass_matrix(frames, whole, [f.armature for f in figures])
+    torques, on_trunk = bias(frames, inertias, qd, angular, gravity)
+    out: dict[str, Expr] = {}
+    for i in range(p.depth):
+        out |= vectors(f"S{i}_", frames[i].axis.flat()) | vectors(f"F{i}_", couplings[i].flat())
+        applied, derivative, motor = _applied(p, i, q[i], qd[i])
+        out |= {f"tau{i}": applied - torques[i], f"dd{i}": derivative * p.d.timestep, f"motor{i}": motor}
+    out |= vectors("M", [M[i][j] for i, j in pairs(p.depth)])
+    out |= vectors("cm", [whole[0].mass, *whole[0].h, *pack(whole[0].J)]) | vectors("cf", on_trunk.flat())
+    velocities = motions(frames, Spatial(p.env("vb", 3), angular), qd)
+    for level in p.levels:
+        frame = frames[level - 1] if level else TRUNK
+        if level:
+            out |= vectors(f"R{level}_", frame.rotation.flat()) | vectors(f"p{level}_", frame.origin)
+        out |= vectors(f"v{level}_", velocities[level].flat())
+    out |= _joint_constraints(p, q, qd)
+    p.let("chain", out)
+    p.sum([*(f"cm{i}" for i in range(10)), *(f"cf{i}" for i in range(6))])
+    trunk = Inertia(p.variable("m0"), Vec3(*p.env("h0_", 3)), unpack(p.env("J0_", 6)))
+    force = body_force(trunk, Spatial((0, 0, 0), angular), Spatial(-gravity, (0, 0, 0)))
+    legs = [p.variable(f"cm{i}_sum") for i in range(10)]
+    bias_sum = spatial([p.variable(f"cf{i}_sum") for i in range(6)])
+    p.let(
+        "env",
+        {"mass": trunk.mass + legs[0]}
+        | vectors("h", trunk.h + Vec3(*legs[1:4]))
+        | vectors("J", [a + b for a, b in zip(pack(trunk.J), legs[4:], strict=True)])
+        | vectors("fb", (force + bias_sum).flat()),
+    )
+
+
+def _applied(p: StepProgram, i: int, q: Expr, qd: Expr) -> tuple[Expr, Expr, Expr]:
+    """Torque of servo, damper and spring; minus its derivative by velocity; the servo's part."""
+    row = p.layout.links[i]
+
+    def figure(name: str) -> Expr:
+        return p.param(f"{name}{i}", [getattr(x, name) for x in row])
+
+    strength, kd = p.variable("strength"), figure("kd") * p.variable("kd")
+    force = figure("kp") * p.variable("kp") * (p.variable(f"target{i}", "chain") - q) - kd * qd
+    low, high = figure("torque_low"), figure("torque_high")
+    # At its limit a servo's force does not depend on velocity, and MuJoCo leaves its derivative out.
+    free = (force > low) & (force < high)
+    motor = strength * clamp(force, low, high)
+    damping = figure("damping")
+    spring = figure("stiffness") * (q - figure("spring_zero"))
+    return motor - damping * qd - spring, damping + where(free, strength * kd, 0.0), motor
+
+
+def _joint_constraints(p: StepProgram, q: list[Expr], qd: list[Expr]) -> dict[str, Expr]:
+    out: dict[str, Expr] = {"live": lift(0.0)}
+    live = lift(0.0)
+    for i, row in enumerate(p.layout.links):
+        weight = p.variable(f"dofw{i}", "chain")
+        if p.limited:
+            low, high = (p.param(f"{n}{i}", [getattr(x, n) for x in row]) for n in ("low", "high"))
+            springs = spring_figures(p, f"limit{i}", [[x.limit for x in row]])
+            found = limit(q[i], qd[i], low, high, weight, springs)
+            out |= {f"limD{i}": found.D, f"limS{i}": found.sign, f"limA{i}": found.aref}
+            live = live + found.D
+        if p.dry:
+            bound = p.param(f"frictionloss{i}", [x.frictionloss for x in row])
+            friction = dry_friction(
+                qd[i], bound, weight, spring_figures(p, f"dry{i}", [[x.friction for x in row]])
+            )
+            out |= {f"dryD{i}": friction.D, f"dryA{i}": friction.aref}
+            live = live + friction.D
+    out["live"] = live
+    return out
+
+
+def _touch(p: StepProgram, slots: Slots) -> None:
+    """Which points of a group touch the ground, and with what stiffness and reference."""
+    group = slots.group
+    rows = [row for row in slots.points for _ in range(group.per_point)]
+    some = next(x for row in rows for x in row if x is not None)
+
+    def values(name: str, get: object) -> Expr:
+        table = [[get(some if x is None else x) for x in row] for row in rows]  # type: ignore[operator]
+        return p.param(name, table, group)
+
+    def vector(name: str, get: object) -> Vec3:
+        parts = [values(f"{name}{j}", lambda x, j=j: get(x)[j]) for j in range(3)]  # type: ignore[operator]
+        return Vec3(*parts)
+
+    level, heightfield = group.level, p.layout.heightfield
+    if level:
+        turn = p.variables_of(f"R{level}_", 9, "chain")
+        frame = Frame(Mat3([turn[:3], turn[3:6], turn[6:]]), p.vector(f"p{level}_"), TRUNK.axis)
+    else:
+        frame = TRUNK
+    centre = frame.point(vector("centre", lambda x: x.centre))
+    radius = values("radius", lambda x: x.radius)
+    outward = frame.rotation @ vector("outward", lambda x: x.outward)
+    exists = p.param("exists", [[float(x is not None) for x in row] for row in rows], group)
+    R = p.env("R", 9)
+    pos = p.env("pos", 3)
+    at = [pos[k] + Vec3(*R[3 * k : 3 * k + 3]).dot(centre) for k in range(3)]
+    if heightfield:
+        p.external("ground", [*at, radius, exists], ["wn0", "wn1", "wn2", "gap"], group)
+        world = p.vector("wn", "slot")
+        normal = Vec3(*(Vec3(R[k], R[3 + k], R[6 + k]).dot(world) for k in range(3)))
+        gap = p.variable("gap", "slot")
+    else:
+        normal = Vec3(*R[6:])
+        gap = at[2] - radius
+    touching = (gap < 0.0) & (outward.dot(normal) <= 0.0) & (exists > 0.5)
+    p.let("slot", {"D": 0.0, "dist": where(touching, gap, 1.0)}, group=group)
+    dist = p.variable("dist", "slot")
+    # Half way between the sphere's lowest point and the ground, as MuJoCo.
+    point = centre - normal * (radius + 0.5 * dist)
+    springs = spring_figures(
+        p, "ground", [[(some if x is None else x).spring for x in row] for row in rows], group
+    )
+    d = impedance(dist, springs)
+    velocity = p.level_motion("v", level).at(point)
+    aref = -(velocity * springs.b) - normal * (springs.k * d * dist)
+    D = where(dist < 0.0, stiffness(d, p.variable("iw", "slot")), 0.0)
+    out: dict[str, Expr] = {"D": D} | vectors("r", point) | vectors("aref", aref)
+    if heightfield:
+        out |= vectors("n", normal)
+    p.let("slot", out, group=group, when=dist < 0.0)
+
+
+def _outputs(p: StepProgram) -> None:
+    """Foot positions, velocities and forces in the world, before the state moves on."""
+    R, pos = p.env("R", 9), p.env("pos", 3)
+    out: dict[str, Expr] = {}
+    for f, (row, level) in enumerate(zip(p.layout.feet, p.layout.foot_levels, strict=True)):
+        feet = [p.d.feet[i] if i >= 0 else None for i in row]
+        local = Vec3(
+            *(p.param(f"foot{f}_{j}", [0.0 if x is None else x.centre[j] for x in feet]) for j in range(3))
+        )
+        turn, origin = p.variables_of(f"R{level}_", 9, "chain"), p.vector(f"p{level}_")
+        centre = origin + Vec3(*(Vec3(*turn[3 * k : 3 * k + 3]).dot(local) for k in range(3)))
+        velocity, force = p.level_motion("v", level).at(centre), p.vector(f"ff{f}_")
+        rows = [Vec3(*R[3 * k : 3 * k + 3]) for k in range(3)]
+        out |= vectors(f"fpos{f}_", [pos[k] + rows[k].dot(centre) for k in range(3)])
+        out |= vectors(f"fvel{f}_", [row.dot(velocity) for row in rows])
+        out |= vectors(f"fforce{f}_", [row.dot(force) for row in rows])
+    if out:
+        p.let("chain", out)
+
+
+def build_integration(p: StepProgram) -> list[object]:
+    """The implicit step as statements of their own: a kernel that only looks leaves them out."""
+    body, p._open = p._open, [[]]
+    dt = p.d.timestep
+    M = p.mass_rows()
+    H = [[M[i][j] + (p.variable(f"dd{i}", "chain") if i == j else 0.0) for j in range(i + 1)] for i in range(p.depth)]
+    gradient = [-(a + b) for a, b in zip(p.joints("tau"), p.joints("ft"), strict=True)]
+    e = eliminate(H, p.couplings(), gradient)
+    matrix, reduced, _ = e.reduction()
+    wrench = p.variables_of("cw", 6, "chain")
+    p.let(
+        "chain",
+        e.flat() | vectors("rm", matrix) | vectors("rg", [a + b for a, b in zip(reduced, wrench, strict=True)]),
+    )
+    p.sum([f"rm{i}" for i in range(21)] + [f"rg{i}" for i in range(6)])
+    extra = [-p.variable(f"rm{i}_sum") for i in range(21)]
+    g = [a - p.variable(f"rg{i}_sum") for i, a in enumerate(p.base_bias().flat())]
+    p.let("env", vectors("a", solve(p.base_rows(extra), g).flat()))
+    a = p.env("a", 6)
+    p.let("chain", vectors("qi", p.eliminated().back(a)))
+    free = p.variable("stiff") <= 0.0  # no constraint: the solver has not run, and this is the warm start
+    R = p.env("R", 9)
+    vel = [v + dt * Vec3(*R[3 * k : 3 * k + 3]).dot(a[:3]) for k, v in enumerate(p.env("vel", 3))]
+    ang = [w + dt * x for w, x in zip(p.env("ang", 3), a[3:], strict=True)]
+    p.let(
+        "env",
+        vectors("vel", vel)
+        | vectors("ang", ang)
+        | vectors("pos", [x + dt * v for x, v in zip(p.env("pos", 3), vel, strict=True)])
+        | vectors("quat", rotate(p.env("quat", 4), Vec3(*ang), dt))
+        | vectors("acc", [where(free, new, old) for new, old in zip(a, p.env("acc", 6), strict=True)]),
+    )
+    qi = p.joints("qi")
+    qd = [v + dt * x for v, x in zip(p.joints("qd"), qi, strict=True)]
+    p.let(
+        "chain",
+        vectors("qd", qd)
+        | vectors("q", [x + dt * v for x, v in zip(p.joints("q"), qd, strict=True)])
+        | vectors("qa", [where(free, new, old) for new, old in zip(qi, p.joints("qa"), strict=True)]),
+    )
+    statements, p._open = p._open[0], body
+    return list(statements)
+

@@ -1,0 +1,48 @@
+"""The lanes shape on the CPU: every lane is a thread of the operating system, shuffles are a barrier."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from surefoot.engines.stride import StrideEngine
+from surefoot.engines.stride.kernel import control_step_source
+
+
+class EmulatedLanes(StrideEngine):
+    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
+        # The address of sched_yield: code that Warp compiles for the CPU cannot name functions of the C library.
+        address = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value
+        options |= {"width": 1, "shape": "lanes", "emulated": f"((long (*)())0x{address:x}ull)()"}
+        return control_step_source(self.layout, self.buffers, policy, **options)
+
+    def _record(self, threads: int) -> None:
+        super()._record(1)
+        lanes = 1 << (self.layout.chains - 1).bit_length()
+        arrays = [self._x, self._p, self._y, self._h, self._targets, self._flags, self._ints, self._mask, self._tiles]
+        inputs = [wp.from_torch(a) for a in arrays]
+        self._step_launches = [
+            [
+                wp.launch(
+                    self._step_kernel,
+                    dim=self._padded,
+                    inputs=[lane << 20, look, *inputs],
+                    device="cpu",
+                    record_cmd=True,
+                )
+                for lane in range(lanes)
+            ]
+            for look in (0, 1)
+        ]
+
+    def _launch(self, commands: list[Any]) -> None:
+        threads = [threading.Thread(target=c.launch) for c in commands]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+
