@@ -1,4 +1,4 @@
-"""The command line: surefoot plan | train | evaluate | tasks | panel."""
+"""The command line: surefoot plan | train | evaluate | tasks | engines | panel."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class RecipeOptions:
     """Root seed, 0 to 4294967295: every random draw of the run follows from it."""
     device: str = "cpu"
     """Where the learner runs: cpu or cuda."""
-    engine: str = "mujoco"
-    """Simulator to train on: mujoco (native, CPU threads)."""
+    engine: str = "auto"
+    """Simulator to train on: stride, mujoco, mujoco-warp (see `surefoot engines`), or auto: the fastest that
+    can take the robot."""
 
     def overrides(self) -> dict[str, Any]:
         names = (
@@ -151,7 +152,7 @@ class EvaluateCommand:
     half: str = "confirmation"
     """Which half: confirmation, selection (the one that training looked at) or all."""
     engine: str = "mujoco"
-    """Simulator to evaluate on."""
+    """Simulator to evaluate on. Results are stated on mujoco; another one shows whether they carry over."""
     checkpoint: str = "confirmed"
     """confirmed (what the run's result is stated on), best, latest, or a checkpoint file of this run."""
     json: bool = False
@@ -179,6 +180,20 @@ class TasksCommand:
         from surefoot.tables import print_tasks
 
         print_tasks(console, self.json)
+        return 0
+
+
+@dataclass(frozen=True)
+class EnginesCommand:
+    """List the simulators, what each is for, and what stride can and cannot represent."""
+
+    json: bool = False
+    """Print one JSON object instead of tables."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.tables import print_engines
+
+        print_engines(console, self.json)
         return 0
 
 
@@ -230,6 +245,7 @@ Commands = (
     | Annotated[TrainCommand, tyro.conf.subcommand("train")]
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[TasksCommand, tyro.conf.subcommand("tasks")]
+    | Annotated[EnginesCommand, tyro.conf.subcommand("engines")]
     | Annotated[
         Annotated[PanelShowCommand, tyro.conf.subcommand("show")]
         | Annotated[PanelMakeCommand, tyro.conf.subcommand("make")],

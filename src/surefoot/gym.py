@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from surefoot.contract import SeedPlan, SurefootError, TaskContract, unknown
+from surefoot.engines import choose_engine
 from surefoot.env import OBSERVATION_LIMIT, Step, VecEnv
 from surefoot.plan import check_device
 from surefoot.scenarios import Sampler, Scenarios, TrainSampler
@@ -62,7 +63,7 @@ class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
         families: int | None = None,
         *,
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
-        engine: str = "mujoco",
+        engine: str = "auto",
         device: str = "cpu",
         stagger: bool = False,
     ) -> None:
@@ -148,7 +149,7 @@ class SurefootEnv(gymnasium.Env[Array, Array]):
     metadata = {"render_modes": []}
 
     def __init__(
-        self, task: str = "walk-flat", seed: int | None = None, *, engine: str = "mujoco", device: str = "cpu"
+        self, task: str = "walk-flat", seed: int | None = None, *, engine: str = "auto", device: str = "cpu"
     ) -> None:
         root = int(self.np_random.integers(1 << 32)) if seed is None else seed
         self.task = find_task(task)
@@ -247,7 +248,9 @@ class _Layout:
 
 
 def _layout(task: Task, envs: int, families: int, engine: str, device: str) -> _Layout:
-    check_device(device, engine)
+    check_device(device)
+    engine, _ = choose_engine(engine, task.robot, task.plant, device)
+    task = task.on(engine)
     return _Layout(task, envs, families, engine, device, Atlas.build(task.tiles) if task.tiles else None)
 
 

@@ -24,7 +24,7 @@ from surefoot.contract import (
     prove_disjoint,
     training_id,
 )
-from surefoot.engines import check_engine
+from surefoot.engines import choose_engine
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
@@ -43,6 +43,8 @@ class Plan:
     plant: Plant
     evaluation: Plant
     engine: str
+    engine_reason: str
+    """Why this engine, in a sentence."""
     device: str
     accounting: Accounting
     construct_id: str
@@ -64,6 +66,8 @@ class Plan:
             "seed": self.seeds.root,
             "disjoint": self.disjointness.disjoint,
             "engine": self.engine,
+            "engine_reason": self.engine_reason,
+            "training_plant": self.plant.model_dump(mode="json"),
             "device": self.device,
             "stratum_names": self.task.contract.strata.labels(),
             "contract": self.task.contract.model_dump(mode="json"),
@@ -76,15 +80,16 @@ def make_plan(
     *,
     overrides: dict[str, Any] | None = None,
     seed: int = 1,
-    engine: str = "mujoco",
+    engine: str = "auto",
     device: str = "cpu",
 ) -> Plan:
     """Freezes a plan; `overrides` are recipe fields. Every contradiction is found here, before anything is
     written."""
     found = find_task(task)
+    check_device(device)
+    engine, reason = choose_engine(engine, found.robot, found.plant, device)
+    found = found.on(engine)
     recipe = Recipe(**(found.recipe.model_dump() | (overrides or {})))
-    check_engine(engine)
-    check_device(device, engine)
     evaluation = evaluation_plant(recipe.control_hz)
     plant = found.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
@@ -116,6 +121,7 @@ def make_plan(
         plant,
         evaluation,
         engine,
+        reason,
         device,
         accounting,
         construct_id(contract, panel, evaluation),
@@ -133,7 +139,7 @@ def check_disjoint(seeds: SeedPlan, panel: Panel) -> Disjointness:
     return proof
 
 
-def check_device(device: str, engine: str) -> None:
+def check_device(device: str) -> None:
     try:
         kind = torch.device(device).type
     except RuntimeError as error:
@@ -145,5 +151,3 @@ def check_device(device: str, engine: str) -> None:
         )
     if kind not in ("cpu", "cuda"):
         raise SurefootError(f"Device '{device}' is not supported; use --device cpu or --device cuda.")
-    if kind != "cpu" and engine == "mujoco":
-        raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")

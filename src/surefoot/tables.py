@@ -37,7 +37,7 @@ def print_plan(console: Console, plan: Plan) -> None:
     p, e = plan.plant, plan.evaluation
     console.print(
         f"[bold]{plan.task_name}[/bold]  robot {c.robot}, {plan.task.robot.mass_kg:.1f} kg, "
-        f"engine {plan.engine}, device {plan.device}"
+        f"engine {plan.engine} ({plan.engine_reason}), device {plan.device}"
     )
     observed = _table("Observation", "term", "size", "unit", "noise", "seen by")
     for group, who in ((c.observation, "policy"), (c.privileged, "critic only")):
@@ -178,6 +178,26 @@ def print_summary(
         (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure"),
     ):
         console.print(f"  {escape(command)}   [dim]# {why}", highlight=False, soft_wrap=True)
+
+
+def print_engines(console: Console, as_json: bool) -> None:
+    from surefoot.engines import ENGINES
+    from surefoot.engines.stride import CAPABILITIES
+
+    if as_json:
+        print(json.dumps({"engines": ENGINES, "stride": dict(CAPABILITIES)}, indent=2))
+        return
+    table = _table("Engines (--engine)", "engine", "what it is")
+    table.add_row(
+        "auto", "stride where it can represent the robot, else MuJoCo Warp on CUDA, else native MuJoCo"
+    )
+    for name, what in ENGINES.items():
+        table.add_row(name, what)
+    console.print(table, "")
+    can = _table("What stride can represent", "", "")
+    for what, whether in CAPABILITIES:
+        can.add_row(what, whether)
+    console.print(can)
 
 
 def print_tasks(console: Console, as_json: bool) -> None:

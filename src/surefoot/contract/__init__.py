@@ -19,7 +19,7 @@ from surefoot.contract.panel import (
     parse_panel,
 )
 from surefoot.contract.panels import MAKERS, make_panel
-from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, Plant
+from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, TRAINING_PLANT, Plant
 from surefoot.contract.recipe import Accounting, Recipe, account
 from surefoot.contract.seeds import (
     RNG_VERSION,
@@ -48,6 +48,7 @@ __all__ = [
     "MAKERS",
     "METRICS_VERSION",
     "RNG_VERSION",
+    "TRAINING_PLANT",
     "Accounting",
     "ActionSpec",
     "Channel",

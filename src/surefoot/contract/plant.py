@@ -42,6 +42,10 @@ EVALUATION_PLANT = Plant(
 )
 """Native MuJoCo, converged: Newton stops by its tolerance, not by its iteration limit."""
 
+TRAINING_PLANT = EVALUATION_PLANT.model_copy(update={"impratio": 1.0, "joint_dry_friction": False})
+"""What stride trains on: the evaluation plant without what costs most. It learns in fewer samples than
+coarser steps do, and not in more than the evaluation plant itself (docs/results.md)."""
+
 FAST_PLANT = Plant(
     dt_s=0.01,
     decimation=2,
@@ -52,5 +56,6 @@ FAST_PLANT = Plant(
     tolerance=1e-8,
     joint_dry_friction=False,
 )
-"""Raw rollout is 2.6 times as fast as on the evaluation plant (benchmarks/cpu_throughput.json, N = 512). Four
-iterations are not converged; on heightfields tasks use eight."""
+"""What native MuJoCo trains on: raw rollout is 2.6 times as fast as on the evaluation plant
+(benchmarks/cpu_throughput.json, N = 512). Four iterations are not converged; on heightfields tasks use
+eight."""

@@ -19,7 +19,8 @@ class Recipe(Frozen):
     minibatches: int = 4
     epochs: int = 5
     control_hz: float = 50.0
-    decimation: int = 2
+    decimation: int = 4
+    """Physics steps per control step."""
     families: int = 32
     """Seed families; the cluster of every statistic."""
     eval_families: int = 64

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from surefoot.contract import Plant, SurefootError, unknown
-from surefoot.engines.auto import choose_engine
+from surefoot.engines.auto import fastest_engine
 from surefoot.engines.mujoco import MujocoEngine
 from surefoot.engines.protocol import Engine, Parameters, RobotState, Rows, Start
 from surefoot.robots import RobotSpec
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from surefoot.engines.mujoco_warp import MujocoWarpEngine
 
 __all__ = [
+    "ENGINES",
     "Engine",
     "MujocoEngine",
     "Parameters",
@@ -29,7 +30,23 @@ __all__ = [
     "make_engine",
 ]
 
-BUILT_IN = ("stride", "mujoco", "mujoco-warp")
+ENGINES = {
+    "stride": "MuJoCo's contact model and solver compiled from the robot's MJCF, one kernel a control step; "
+    "CPU and CUDA",
+    "mujoco": "native MuJoCo on CPU threads, float64: the reference that results are stated on",
+    "mujoco-warp": "MuJoCo Warp, for robots that stride refuses; CUDA (on a CPU only to test it)",
+}
+BUILT_IN = tuple(ENGINES)
+
+
+def choose_engine(name: str, robot: RobotSpec, plant: Plant, device: str) -> tuple[str, str]:
+    """The engine that `name` stands for (`auto`: the fastest that can take the robot), and why."""
+    if name == "auto":
+        return fastest_engine(robot, plant, device)
+    check_engine(name)
+    if name == "mujoco" and torch.device(device).type != "cpu":
+        raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")
+    return name, "asked for"
 
 
 def check_engine(name: str) -> None:

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 
 import torch
 
-from surefoot.contract import Plant
+from surefoot.contract import Plant, SurefootError
+from surefoot.engines.scene import build_scene
 from surefoot.robots import RobotSpec
-from surefoot.terrain import Atlas
-
-STRIDE = "surefoot.engines.stride"
 
 
-def choose_engine(
-    robot: RobotSpec, plant: Plant, atlas: Atlas | None = None, *, device: str = "cpu"
-) -> tuple[str, str]:
-    """The engine's name, and a sentence that says why it and not a faster one."""
-    against = _against_stride(robot, plant, atlas)
+def fastest_engine(robot: RobotSpec, plant: Plant, device: str) -> tuple[str, str]:
+    """The engine's name, and a sentence that says why it and not a faster one. Terrain does not matter."""
+    against = _against_stride(robot, plant)
     if against is None:
-        return "stride", f"Engine stride: it can represent robot '{robot.name}'."
+        return "stride", "compiled from the robot's MJCF; native MuJoCo confirms"
     if torch.device(device).type != "cuda":
-        return "mujoco", f"Engine mujoco: {against}, and MuJoCo Warp is for CUDA devices."
+        return "mujoco", f"{against} MuJoCo Warp is for CUDA devices."
     if importlib.util.find_spec("mujoco_warp") is None:
-        return "mujoco", f"Engine mujoco: {against}, and MuJoCo Warp is not installed (surefoot[warp])."
-    return "mujoco-warp", f"Engine mujoco-warp: {against}."
+        raise SurefootError(
+            f"{against} On {device} that leaves MuJoCo Warp, which is not installed; "
+            "pip install 'surefoot[warp]', or use --device cpu."
+        )
+    return "mujoco-warp", against
 
 
-def _against_stride(robot: RobotSpec, plant: Plant, atlas: Atlas | None) -> str | None:
-    if importlib.util.find_spec(STRIDE) is None:
-        return "stride is not available"
-    reason: str | None = importlib.import_module(STRIDE).refusal(robot, plant, atlas)
-    return reason and f"stride cannot take robot '{robot.name}' ({reason.rstrip('.')})"
+def _against_stride(robot: RobotSpec, plant: Plant) -> str | None:
+    from surefoot.engines.stride.description import describe
+
+    scene = build_scene(robot, plant)
+    try:
+        describe(scene.model, scene.trunk, robot.feet)
+    except SurefootError as refusal:
+        return str(refusal)
+    return None

@@ -29,6 +29,7 @@ from surefoot.contract import Plant, SurefootError
 from surefoot.engines.mujoco import MAX_SPEED, MAX_TARGET, rotation_of
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import FLOOR, build_scene
+from surefoot.engines.warp import start_warp
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 
@@ -81,8 +82,7 @@ class MujocoWarpEngine:
         self.seconds = 0.0
         self._scene = scene = build_scene(robot, plant, atlas)
         self._atlas = atlas
-        wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)  # it names each of 50 modules it loads
-        wp.init()
+        start_warp()
         self._warp_device = wp.device_from_torch(self.device)
         with wp.ScopedDevice(self._warp_device):
             self._model, self._data = _upload(scene.model, num_envs, scene.tiles)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -103,6 +103,8 @@ class Task:
     """Training plant; its dt follows from the recipe's control rate and decimation."""
     terms: Mapping[str, Term]
     """Every function that the contract names, by name."""
+    native: Plant | None = None
+    """A cheaper training plant for native MuJoCo, which would take several times as long on `plant`."""
     tiles: tuple[TileId, ...] = ()
     """Terrain trained on; empty means a plane."""
     scan: tuple[tuple[float, float], ...] = ()
@@ -129,6 +131,13 @@ class Task:
                     f"Task '{c.name}': the parameters of '{name}' do not fit its function ({error}); "
                     "mend either."
                 ) from error
+
+    def on(self, engine: str) -> Task:
+        """The task as it is trained on `engine`: native MuJoCo takes the cheaper plant."""
+        if engine != "mujoco" or self.native is None:
+            return self
+        recipe = self.recipe.model_copy(update={"decimation": self.native.decimation})
+        return replace(self, recipe=recipe, plant=self.native)
 
     def constants(self, device: torch.device, dt: float) -> Constants:
         def tensor(x: tuple[float, ...]) -> Tensor:

@@ -16,6 +16,7 @@ from types import ModuleType
 
 from surefoot.contract import (
     FAST_PLANT,
+    TRAINING_PLANT,
     ActionSpec,
     CommandSpec,
     Factor,
@@ -216,17 +217,19 @@ def velocity_task(
     known = functions(T) | dict(terms or {})
     bound = {name: known[name] for name in contract.term_names if name in known}
     contract = contract.model_copy(update={"source_digest": source_digest(bound)})
+    dt = {"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
+    plant = TRAINING_PLANT.model_copy(update=dt)
     # Four iterations leave a robot on a heightfield restless (joints at 19 rad/s while standing, measured);
     # eight do not.
     steady = {"iterations": 8} if rough else {}
-    dt = {"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
-    plant = FAST_PLANT.model_copy(update=dt | steady)
+    coarse = {"dt_s": 1.0 / (recipe.control_hz * FAST_PLANT.decimation)}
+    native = FAST_PLANT.model_copy(update=coarse | steady)
     tiles = (
         tuple(TileId(c, lv, k) for c in TRAINED for lv in range(LEVELS) for k in range(TILE_KEYS))
         if rough
         else ()
     )
-    return Task(contract, robot, recipe, plant, bound, tiles, scan, until, minutes)
+    return Task(contract, robot, recipe, plant, bound, native, tiles, scan, until, minutes)
 
 
 def walk_flat() -> Task:

@@ -38,6 +38,7 @@ from surefoot.engines.stride.kernel import (
 )
 from surefoot.engines.stride.layout import Layout, lay_out
 from surefoot.engines.stride.reset import make_reset, reset_source
+from surefoot.engines.warp import start_warp
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 
@@ -94,7 +95,7 @@ class StrideEngine:
         lanes = 1 << (self.layout.chains - 1).bit_length() if self.shape == "lanes" else 1
         self._per_launch = (width, lanes)
         self._allocate(atlas, math.lcm(width, 32 if cuda else 1))
-        wp.init()
+        start_warp()
         self._record(max(1, threads or cores()) if not cuda else 1)
         self._nominal_start()
 

@@ -1,0 +1,31 @@
+"""Starting Warp quietly."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+
+import warp as wp
+
+EXPECTED = b"Could not find or load the NVIDIA CUDA driver"
+
+
+def start_warp() -> None:
+    """Initialises Warp without its banner, and without its remark that a machine without a GPU has none: the
+    native library writes it to stderr whatever the log level. Anything else it says is passed on."""
+    wp.config.log_level = max(wp.config.log_level, wp.LOG_WARNING)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with tempfile.TemporaryFile() as said:
+            os.dup2(said.fileno(), 2)
+            try:
+                wp.init()
+            finally:
+                os.dup2(kept, 2)
+            said.seek(0)
+            other = [line for line in said if EXPECTED not in line]
+        os.write(2, b"".join(other))
+    finally:
+        os.close(kept)
