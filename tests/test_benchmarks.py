@@ -49,7 +49,11 @@ def test_throughput_has_every_layer_at_every_size_on_both_plants(throughput: dic
     rates = throughput["rates"]
     for plant in ("evaluation", "training"):
         seen = {(r["what"], r["envs"]) for r in rates if r["plant"] == plant}
-        layers = {(what, n) for what in ("rollout", "engine", "env", "training") for n in (8, 16)}
+        layers = {
+            (what, n)
+            for what in ("rollout", "engine", "env", "learning rollout", "training")
+            for n in (8, 16)
+        }
         assert seen == layers | {("env", 1), ("gymnasium", 2)}
         sweep = throughput["batch_sweep"][plant]
         assert sweep["envs"] == [1, 8, 16]
@@ -72,5 +76,7 @@ def test_throughput_judges_its_targets(throughput: dict[str, Any]) -> None:
     by = {(r["what"], r["envs"]): r["rounds"] for r in throughput["rates"] if r["plant"] == "evaluation"}
     pairs = zip(by["env", 16], by["rollout", 16], strict=True)
     ratio = statistics.median(a / b for a, b in pairs)
-    assert targets["VecEnv.step / rollout, N=16"]["value"] == pytest.approx(ratio, rel=0.01)
+    assert targets["VecEnv.step / rollout of the same physics, N=16"]["value"] == pytest.approx(
+        ratio, rel=0.01
+    )
     assert throughput["memory"]["peak_rss_bytes"] > 1e8, "torch alone takes more than 100 MB"

@@ -192,7 +192,9 @@ def test_a_cpu_engine_on_a_gpu_is_refused_before_anything_is_written(
     refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    assert "use --device cpu" in refused("train", "tiny:walk", "--device", "cuda", *SMALL)
+    assert "use --device cpu" in refused(
+        "train", "tiny:walk", "--device", "cuda", "--engine", "mujoco", *SMALL
+    )
 
 
 def test_a_tracker_that_is_not_installed_is_refused_before_anything_is_written(

@@ -60,7 +60,7 @@ def make(
     seeds = SeedPlan(root=root, families=families, envs=envs)
     ground = atlas() if of.tiles else None
     made = sampler(of.contract, of.robot, seeds, HZ, ground, CPU)
-    return VecEnv(of, made, of.plant, atlas=ground, **{"stagger": False, **options})
+    return VecEnv(of, made, of.on("mujoco").plant, atlas=ground, **{"stagger": False, **options})
 
 
 def actions(env: VecEnv, k: int, size: float = 0.5) -> Tensor:

@@ -326,7 +326,7 @@ def stepped(task: Task) -> VecEnv:
     atlas = Atlas.build(task.tiles) if task.tiles else None
     seeds = SeedPlan(root=1, split="train", families=9, envs=9)
     sampler = TrainSampler(task.contract, task.robot, seeds, 50.0, atlas, torch.device("cpu"))
-    env = VecEnv(task, sampler, task.plant, atlas=atlas)
+    env = VecEnv(task, sampler, task.on("mujoco").plant, atlas=atlas)
     for _ in range(3):
         assert torch.isfinite(env.step(env.exploration).reward).all()
     return env

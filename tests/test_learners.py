@@ -51,7 +51,7 @@ def learner(mirror: bool = True, seed: int = 4, **recipe: Any) -> Ppo:
 def env() -> Iterator[VecEnv]:
     torch.set_num_threads(1)
     sampler = TrainSampler(CONTRACT, TASK.robot, SEEDS, 50.0, None, CPU)
-    env = VecEnv(TASK, sampler, TASK.plant)
+    env = VecEnv(TASK, sampler, TASK.on("mujoco").plant)
     yield env
     env.close()
 

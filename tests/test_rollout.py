@@ -140,7 +140,7 @@ def collected() -> Iterator[tuple[RolloutBlock, Watched, Recorder]]:
     task = WALK
     seeds = SeedPlan(root=4, families=4, envs=ENVS)
     sampler = TrainSampler(task.contract, task.robot, seeds, 50.0, None, torch.device("cpu"))
-    env = VecEnv(task, sampler, task.plant)
+    env = VecEnv(task, sampler, task.on("mujoco").plant)
     env.state.age[:5] = sampler.episode_steps - torch.tensor(
         [45, 60, 79, 41, 80]
     )  # five time out in the second block
@@ -215,7 +215,7 @@ def test_a_restored_environment_ends_its_episodes_alike(
 ) -> None:
     """Lengths and returns of episodes that were under way come back too."""
     env = collected[1].env
-    twin = VecEnv(env.task, env.sampler, env.task.plant)
+    twin = VecEnv(env.task, env.sampler, env.task.on("mujoco").plant)
     twin.restore(env.snapshot())
     start = env.snapshot()
     ended = []

@@ -427,7 +427,7 @@ def test_a_mirrored_episode_is_lived_as_the_mirror_image(name: str) -> None:
     it."""
     of = TASKS[name]
     # Converged, so that the order in which the solver meets the contacts does not matter.
-    plant = of.plant.model_copy(update={"iterations": 50, "ls_iterations": 50})
+    plant = of.on("mujoco").plant.model_copy(update={"iterations": 50, "ls_iterations": 50})
     sampler = MirroredPair(of.contract, of.robot, SeedPlan(root=3, families=2, envs=2), 50.0, None, CPU)
     env = VecEnv(of, sampler, plant, stagger=False)
     env.script.push_step[:, 0] = 10

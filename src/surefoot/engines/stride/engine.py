@@ -267,7 +267,6 @@ class StrideEngine:
             "targets": self._h,
             "flags": self._flags,
             "integers": self._ints,
-            "issued": self._targets.T,
         }
 
     def snapshot(self) -> dict[str, Tensor]:
