@@ -109,7 +109,7 @@ class Task:
     """Terrain trained on; empty means a plane."""
     scan: tuple[tuple[float, float], ...] = ()
     """Points (x, y) in the heading frame at which the critic sees the ground."""
-    until: float = 0.95
+    until: float = 0.98
     """`train` stops when two consecutive evaluations on the selection half reach this success, unless told
     otherwise."""
     minutes: float = 6.0

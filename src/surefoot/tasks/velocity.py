@@ -170,7 +170,7 @@ def velocity_task(
     prior: Prior | None = None,
     rough: bool = False,
     terms: Mapping[str, Term] | None = None,
-    until: float = 0.95,
+    until: float = 0.98,
     minutes: float = 6.0,
 ) -> Task:
     """Builds a velocity task; `terms` adds functions of your own (or replaces ours) for the rewards you
