@@ -118,6 +118,8 @@ class Description:
     trunk_mass: float
     trunk_com: Array
     trunk_inertia: Array  # [3, 3] about its centre of mass
+    fixed: Array
+    """[6, 6] spatial inertia of bodies that are fixed to the trunk: a payload changes the trunk's own only."""
     chains: tuple[tuple[Link, ...], ...]
     points: tuple[Point, ...]
     feet: tuple[Foot, ...]
@@ -172,7 +174,8 @@ def describe(model: mujoco.MjModel, trunk: int, feet: Sequence[str] = ()) -> Des
         tuple(_link(model, data, bodies, i, place) for i in range(len(bodies)))
         for bodies in _chains(model, trunk)
     )
-    mass, com, inertia = _merged(model, data, _welded(model, trunk), np.eye(3), np.zeros(3))
+    mass, com, inertia = _merged(model, data, [trunk], np.eye(3), np.zeros(3))
+    fixed = spatial_inertia(*_merged(model, data, _welded(model, trunk)[1:], np.eye(3), np.zeros(3)))
     contact_bodies = [trunk]
     points = tuple(_points(model, data, trunk, place, list(feet), contact_bodies))
     at = {name: model.geom(name).id for name in feet}
@@ -184,6 +187,7 @@ def describe(model: mujoco.MjModel, trunk: int, feet: Sequence[str] = ()) -> Des
         trunk_mass=mass,
         trunk_com=com,
         trunk_inertia=inertia,
+        fixed=fixed,
         chains=chains,
         points=points,
         feet=tuple(_foot(model, data, at[name], place) for name in feet),

@@ -250,7 +250,7 @@ class StrideEngine:
         com = torch.tensor(d.trunk_com, dtype=torch.float32, device=self.device)
         return Parameters(
             friction=p["mu"][:, 0].clone(),
-            payload_kg=p["m0"][:, 0] - d.trunk_mass,
+            payload_kg=p["m0"][:, 0] - (d.trunk_mass + d.fixed[0, 0]),
             com_m=p["com"] - com,
             strength=p["strength"][:, 0].clone(),
             kp_scale=p["kp"][:, 0].clone(),

@@ -58,18 +58,20 @@ class NumpyStep:
         mass = np.full(n, self.d.trunk_mass) if mass is None else mass
         com = np.tile(self.d.trunk_com, (n, 1)) if com is None else com
         bodies, dofs = inverse_weights(self.d, mass, com)
-        values: dict[str, Any] = {"mu": np.broadcast_to(friction, n), "m0": mass, "awake": np.ones(n)}
+        values: dict[str, Any] = {"mu": np.broadcast_to(friction, n), "awake": np.ones(n)}
         values |= dict.fromkeys(("kp", "kd", "strength"), np.ones(n))
         for i in range(3):
             values |= {f"pos{i}": qpos[:, b + i], f"vel{i}": qvel[:, v + i], f"ang{i}": qvel[:, v + 3 + i]}
-            values[f"h0_{i}"] = mass * com[:, i]
         values |= {f"quat{i}": qpos[:, b + 3 + i] for i in range(4)}
-        own = np.stack(
+        own = self.d.fixed + np.stack(
             [
-                spatial_inertia(m, c, self.d.trunk_inertia * (m / self.d.trunk_mass))[3:, 3:]
+                spatial_inertia(m, c, self.d.trunk_inertia * (m / self.d.trunk_mass))
                 for m, c in zip(mass, com, strict=True)
             ]
         )
+        values["m0"] = own[:, 0, 0]
+        values |= {f"h0_{k}": own[:, 3 + i, j] for k, (i, j) in enumerate(((2, 1), (0, 2), (1, 0)))}
+        own = own[:, 3:, 3:]
         places = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
         values |= {f"J0_{k}": own[:, i, j] for k, (i, j) in enumerate(places)}
         for name in ("q", "qd", "target", "dofw"):

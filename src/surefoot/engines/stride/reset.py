@@ -41,14 +41,14 @@ def reset_source(
     dof = [[index[x.name] if x.dof >= 0 else -1 for x in row] for row in layout.links]
     zero = [[x.zero for x in row] for row in layout.links]
     bodies = len(d.weights.body_constant)
-    i0 = d.trunk_inertia
     tables = [
         _doubles("LEGS", d.weights.legs),
         _doubles("BODY_FORM", d.weights.body_form),
         _doubles("BODY_CONSTANT", d.weights.body_constant),
         _doubles("DOF_FORM", d.weights.dof_form),
         _doubles("DOF_CONSTANT", d.weights.dof_constant),
-        _doubles("INERTIA", i0),
+        _doubles("INERTIA", d.trunk_inertia),
+        _doubles("FIXED", d.fixed),
         _doubles("COM", d.trunk_com),
         _doubles("POSE", pose),
         _doubles("ZERO", zero),
@@ -105,11 +105,13 @@ for (int i = 0; i < 3; ++i) for (int j = 0; j < 3; ++j) {{
     S[i + 3][j] = m * cross[i][j];
     S[i][j + 3] = -m * cross[i][j];
     S[i + 3][j + 3] = J;
+    const double fixed = FIXED[6 * (i + 3) + j + 3];
     const int place[3][3] = {{{{0, 3, 4}}, {{3, 1, 5}}, {{4, 5, 2}}}};
-    PP({pr.first("J0_")} + place[i][j]) = (float)J;
+    PP({pr.first("J0_")} + place[i][j]) = (float)(J + fixed);
 }}
-PP({pr.first("m0")}) = (float)m;
-for (int i = 0; i < 3; ++i) PP({pr.first("h0_")} + i) = (float)(m * c[i]);
+PP({pr.first("m0")}) = (float)(m + FIXED[0]);
+const double first[3] = {{FIXED[6 * 5 + 1], FIXED[6 * 3 + 2], FIXED[6 * 4]}};  // first moment of what is fixed
+for (int i = 0; i < 3; ++i) PP({pr.first("h0_")} + i) = (float)(m * c[i] + first[i]);
 for (int i = 0; i < 3; ++i) PP({pr.first("com")} + i) = (float)c[i];
 // ---- inverse weights: Gauss-Jordan on the 6x6, which is positive definite
 double inv[6][6];
