@@ -115,7 +115,8 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
         triangle(a, b, t, tri);
         face[count] = closest(tri[0], tri[1], tri[2], origin, q[count]);
         d[count] = ROOT(dot(q[count], q[count]));
-        if (best < 0 || d[count] < d[best]) best = count;
+        // rounding hides how much closer a face is than the edge beside it: faces win ties
+        if (best < 0 || d[count] < d[best] * (face[count] ? 1.000001f : 1.0f)) best = count;
         ++count;
         if (count == 18) {{ a = i1; b = j1; break; }}
     }}
