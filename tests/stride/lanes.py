@@ -23,7 +23,17 @@ class EmulatedLanes(StrideEngine):
     def _record(self, threads: int) -> None:
         super()._record(1)
         lanes = 1 << (self.layout.chains - 1).bit_length()
-        arrays = [self._x, self._p, self._y, self._h, self._targets, self._flags, self._ints, self._mask, self._tiles]
+        arrays = [
+            self._x,
+            self._p,
+            self._y,
+            self._h,
+            self._targets,
+            self._flags,
+            self._ints,
+            self._mask,
+            self._tiles,
+        ]
         inputs = [wp.from_torch(a) for a in arrays]
         self._step_launches = [
             [
@@ -45,4 +55,3 @@ class EmulatedLanes(StrideEngine):
             t.start()
         for t in threads:
             t.join()
-

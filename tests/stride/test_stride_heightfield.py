@@ -89,7 +89,11 @@ def reference(tile: int, centre: np.ndarray, radius: float) -> list[tuple[np.nda
     """(normal, distance) of every local minimum of distance within the radius, the closest first."""
     i, j = (int(np.floor((c + 4.0) / 0.1)) for c in centre[:2])
     cells = [(a, b) for a in range(i - 2, i + 3) for b in range(j - 2, j + 3)]
-    faces = [f for a, b in cells for f in (((a, b), (a + 1, b), (a + 1, b + 1)), ((a, b), (a + 1, b + 1), (a, b + 1)))]
+    faces = [
+        f
+        for a, b in cells
+        for f in (((a, b), (a + 1, b), (a + 1, b + 1)), ((a, b), (a + 1, b + 1), (a, b + 1)))
+    ]
     at = {k: vertex(tile, *k) for f in faces for k in f}
     by_edge: dict[frozenset[Any], list[Any]] = {}
     neighbours: dict[Any, set[Any]] = {}
@@ -162,7 +166,9 @@ def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> 
         others = [e for e in expected[1:] if e[0] @ expected[0][0] < 0.9998]
         tied = [e for e in expected if abs(e[1] - expected[0][1]) < 2e-6]
         # a direction is a difference over a distance: rounding of the difference grows as the distance shrinks
-        assert min(np.abs(first[:3] - e[0]).max() for e in tied) < 1e-5 + 2e-7 / max(abs(expected[0][1] + p[3]), 1e-4)
+        assert min(np.abs(first[:3] - e[0]).max() for e in tied) < 1e-5 + 2e-7 / max(
+            abs(expected[0][1] + p[3]), 1e-4
+        )
         if len(tied) > 1 or (others and abs(others[0][1]) < 1e-5):
             continue
         close = [e for e in expected[1:] if e not in others]

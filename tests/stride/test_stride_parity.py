@@ -157,7 +157,9 @@ def test_on_a_slope_of_the_heightfield_stride_is_near_mujoco() -> None:
     ours = StrideEngine(robot("go1"), EVALUATION_PLANT, 16, atlas=atlas)
     theirs = MujocoEngine(robot("go1"), EVALUATION_PLANT, 16, atlas=atlas)
     start = standing(ours)
-    start.position[:, :2] = torch.tensor(rng.uniform(1.2, 2.2, (16, 2)) * [1, 0] + rng.uniform(-0.3, 0.3, (16, 2)))
+    start.position[:, :2] = torch.tensor(
+        rng.uniform(1.2, 2.2, (16, 2)) * [1, 0] + rng.uniform(-0.3, 0.3, (16, 2))
+    )
     ground = atlas.height(start.position[:, :2].numpy() + atlas.origins[0])
     start.position[:, :2] += torch.tensor(atlas.origins[0])
     start.position[:, 2] += torch.tensor(ground + 0.05, dtype=torch.float32)

@@ -7,15 +7,21 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from random_models import random_robot, random_states, targets_of
 
 from surefoot.engines.stride.algebra import unpack
 from surefoot.engines.stride.description import describe
 from surefoot.engines.stride.layout import Layout, lay_out
 from surefoot.engines.stride.numpy_backend import NumpyStep, inverse_weights
-from random_models import random_robot, random_states, targets_of
 
 SEEDS = st.integers(0, 2**32 - 1)
-EASY = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+EASY = settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
 
 
 def compiled(seed: int, **options: bool) -> tuple[mujoco.MjModel, Layout, np.random.Generator]:

@@ -139,7 +139,9 @@ def _external(x: External) -> list[str]:
     k, names = x.group.per_point, [v.name for v in x.outputs]
     lines = [f"const real in{i} = {p.of(e)};" for i, e in enumerate(x.inputs)]
     inputs = ", ".join(f"AT(in{i}, l)" for i in range(len(x.inputs)))
-    write = [f"AT({name}[c][s + {j}], l) = found[{j}][{i}];" for j in range(k) for i, name in enumerate(names)]
+    write = [
+        f"AT({name}[c][s + {j}], l) = found[{j}][{i}];" for j in range(k) for i, name in enumerate(names)
+    ]
     return [
         f"FOR_CHAIN FOR_SLOT({x.group.start}, {x.group.stop}, {k}) {{",
         *p.lines,
@@ -156,7 +158,9 @@ def declarations(program: Program) -> list[str]:
         values = table if param.domain == "slot" else table[None]
         rows = ", ".join("{" + ", ".join(number(x) for x in row) + "}" for row in values)
         if param.domain == "slot":
-            out.append(f"static const float T_{param.name}[{values.shape[0]}][{values.shape[1]}] = {{{rows}}};")
+            out.append(
+                f"static const float T_{param.name}[{values.shape[0]}][{values.shape[1]}] = {{{rows}}};"
+            )
         else:
             out.append(f"static const float T_{param.name}[{values.shape[1]}] = {rows};")
     for v in program.variables.values():
@@ -291,4 +295,3 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
     lines.append(f"#define FOR_SLOT(first, last, by) {unroll}for (int s = first; s < last; s += by)")
     lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
     return "\n".join(lines) + _TRIGONOMETRY
-

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,10 @@ from surefoot.engines.stride.kernel import (
     TILE,
     TRUNK_CONTACT,
     control_step_source,
-    make_control_step,
 )
 from surefoot.engines.stride.layout import Layout, lay_out
-from surefoot.engines.stride.reset import make_reset, reset_source
+from surefoot.engines.stride.reset import reset_source
+from surefoot.engines.stride.warp_kernels import make_control_step, make_reset
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 
@@ -94,7 +95,8 @@ class StrideEngine:
         lanes = 1 << (self.layout.chains - 1).bit_length() if self.shape == "lanes" else 1
         self._per_launch = (width, lanes)
         self._allocate(atlas, math.lcm(width, 32 if cuda else 1))
-        wp.init()
+        wp.config.quiet = True  # type: ignore[attr-defined]
+        wp.init()  # type: ignore[no-untyped-call]
         self._record(max(1, threads or cores()) if not cuda else 1)
         self._nominal_start()
 
@@ -122,9 +124,19 @@ class StrideEngine:
         self._origins = torch.tensor(np.ascontiguousarray(origins), device=d)
 
     def _record(self, threads: int) -> None:
-        """Launches are recorded once: repeating them costs a few microseconds and cannot change an argument."""
+        """Launches are recorded once; repeating them costs a few microseconds."""
         width, lanes = self._per_launch
-        arrays = [self._x, self._p, self._y, self._h, self._targets, self._flags, self._ints, self._mask, self._tiles]
+        arrays = [
+            self._x,
+            self._p,
+            self._y,
+            self._h,
+            self._targets,
+            self._flags,
+            self._ints,
+            self._mask,
+            self._tiles,
+        ]
         inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
         kind = str(self.device) if self.device.type == "cuda" else "cpu"
         if kind == "cuda":
@@ -136,13 +148,19 @@ class StrideEngine:
         total = self._padded // width * lanes
         edges = np.linspace(0, total, min(threads, total) + 1).astype(int)
         self._step_launches = [
-            [
-                record(self._step_kernel, int(b - a), [int(a), look, *inputs])
-                for a, b in zip(edges[:-1], edges[1:], strict=True)
-            ]
+            [record(self._step_kernel, int(b - a), [int(a), look, *inputs]) for a, b in pairwise(edges)]
             for look in (0, 1)
         ]
-        arrays = [self._x, self._p, self._h, self._flags, self._ints, self._mask, self._staging, self._origins]
+        arrays = [
+            self._x,
+            self._p,
+            self._h,
+            self._flags,
+            self._ints,
+            self._mask,
+            self._staging,
+            self._origins,
+        ]
         inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
         self._reset_launch = [record(self._reset_kernel, self._padded, inputs)]
         parallel = self.device.type == "cpu" and len(self._step_launches[0]) > 1
@@ -165,7 +183,7 @@ class StrideEngine:
 
     def _launch(self, commands: list[Any]) -> None:
         if self.device.type == "cuda":
-            stream = wp.stream_from_torch(torch.cuda.current_stream(self.device))
+            stream = wp.stream_from_torch(torch.cuda.current_stream(self.device))  # type: ignore[no-untyped-call]
             for command in commands:
                 command.launch(stream=stream)
             return

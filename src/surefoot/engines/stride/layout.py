@@ -141,7 +141,9 @@ def link_figures(p: Program, i: int, row: list[Link]) -> LinkFigures:
     )
 
 
-def spring_figures(p: Program, name: str, springs: list[list[Spring]], group: Group | None = None) -> SpringFigures:
+def spring_figures(
+    p: Program, name: str, springs: list[list[Spring]], group: Group | None = None
+) -> SpringFigures:
     """`springs` [1][K], or [S][K] of a group."""
     powers = {s.power for row in springs for s in row}
     if len(powers) > 1:

@@ -14,7 +14,7 @@ from surefoot.engines.stride.step import StepProgram, build_integration, build_s
 
 
 def inverse_weights(d: Description, mass: np.ndarray, com: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """MuJoCo's inverse weights of contact bodies [N, B] and joints [N, J] for trunks of mass [N] and com [N, 3].
+    """MuJoCo's inverse weights of contact bodies [N, B] and joints [N, J], for trunks of `mass` and `com`.
 
     The trunk's inertia scales with its mass.
     """
@@ -92,9 +92,13 @@ class NumpyStep:
                             weight[s, k] = bodies[:, point.body]
             values["iw"] = weight
         known = self.program.variables
-        return run(self.program, {k: x for k, x in (values | dict(warm or {})).items() if k in known}, self.functions)
+        return run(
+            self.program, {k: x for k, x in (values | dict(warm or {})).items() if k in known}, self.functions
+        )
 
-    def state(self, out: Mapping[str, Any], qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def state(
+        self, out: Mapping[str, Any], qpos: np.ndarray, qvel: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """qpos and qvel after the step, from what the call returned (base at address 0)."""
         qpos, qvel = qpos.copy(), qvel.copy()
         for i in range(3):

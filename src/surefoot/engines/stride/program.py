@@ -179,7 +179,9 @@ def vectors(name: str, values: Sequence[Any]) -> dict[str, Any]:
 Function = Callable[..., Sequence[np.ndarray]]
 
 
-def run(program: Program, values: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> dict[str, Any]:
+def run(
+    program: Program, values: Mapping[str, Any], functions: Mapping[str, Function] | None = None
+) -> dict[str, Any]:
     """Runs the program in float64 for all environments, chains and slots at once.
 
     Arrays are [N] for variables of environments, [K, N] of chains and [S, K, N] of slots. Returns the

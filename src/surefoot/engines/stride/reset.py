@@ -4,10 +4,11 @@ The solver's inverse weights follow from the trunk's mass and centre of mass as 
 inverse in double precision per environment, so that no parameter is approximated and nothing leaves the device.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
-import warp as wp
 
 from surefoot.engines.stride.buffers import Buffers
 from surefoot.engines.stride.kernel import DELAY, FAILED, HEAD, TILE, TRUNK_CONTACT
@@ -55,7 +56,9 @@ def reset_source(
         _integers("POLICY", policy),
         _integers("DOF", dof),
     ]
-    return "\n".join(tables) + f"""
+    return (
+        "\n".join(tables)
+        + f"""
 if (!mask.data[e]) return;
 const long long npad = X.shape[1];
 const float* in = staging.data + (long long)e * {sg.count};
@@ -145,33 +148,4 @@ for (int k = 0; k < {D * K}; ++k) {{
     PP({pr.first("dof_weight")} + k) = (float)w;
 }}
 """
-
-
-def make_reset(source: str) -> Any:
-    @wp.func_native(source)
-    def body(
-        e: int,
-        X: wp.array2d(dtype=wp.float32),
-        P: wp.array2d(dtype=wp.float32),
-        H: wp.array2d(dtype=wp.float32),
-        flags: wp.array2d(dtype=wp.uint8),
-        ints: wp.array2d(dtype=wp.int32),
-        mask: wp.array(dtype=wp.uint8),
-        staging: wp.array2d(dtype=wp.float32),
-        origins: wp.array2d(dtype=wp.float32),
-    ): ...
-
-    @wp.kernel(enable_backward=False, module="unique")
-    def reset(
-        X: wp.array2d(dtype=wp.float32),
-        P: wp.array2d(dtype=wp.float32),
-        H: wp.array2d(dtype=wp.float32),
-        flags: wp.array2d(dtype=wp.uint8),
-        ints: wp.array2d(dtype=wp.int32),
-        mask: wp.array(dtype=wp.uint8),
-        staging: wp.array2d(dtype=wp.float32),
-        origins: wp.array2d(dtype=wp.float32),
-    ):
-        body(wp.tid(), X, P, H, flags, ints, mask, staging, origins)
-
-    return reset
+    )

@@ -327,14 +327,19 @@ def build_integration(p: StepProgram) -> list[object]:
     body, p._open = p._open, [[]]
     dt = p.d.timestep
     M = p.mass_rows()
-    H = [[M[i][j] + (p.variable(f"dd{i}", "chain") if i == j else 0.0) for j in range(i + 1)] for i in range(p.depth)]
+    H = [
+        [M[i][j] + (p.variable(f"dd{i}", "chain") if i == j else 0.0) for j in range(i + 1)]
+        for i in range(p.depth)
+    ]
     gradient = [-(a + b) for a, b in zip(p.joints("tau"), p.joints("ft"), strict=True)]
     e = eliminate(H, p.couplings(), gradient)
     matrix, reduced, _ = e.reduction()
     wrench = p.variables_of("cw", 6, "chain")
     p.let(
         "chain",
-        e.flat() | vectors("rm", matrix) | vectors("rg", [a + b for a, b in zip(reduced, wrench, strict=True)]),
+        e.flat()
+        | vectors("rm", matrix)
+        | vectors("rg", [a + b for a, b in zip(reduced, wrench, strict=True)]),
     )
     p.sum([f"rm{i}" for i in range(21)] + [f"rg{i}" for i in range(6)])
     extra = [-p.variable(f"rm{i}_sum") for i in range(21)]
@@ -364,4 +369,3 @@ def build_integration(p: StepProgram) -> list[object]:
     )
     statements, p._open = p._open[0], body
     return list(statements)
-
