@@ -16,6 +16,7 @@ from surefoot.engines.stride.algebra import (
     Expr,
     Mat3,
     Spatial,
+    Vec3,
     absolute,
     lift,
     maximum,
@@ -80,9 +81,20 @@ def _accelerations(
     found = motions(p.frames(), spatial(base), joints)
     out: dict[str, Expr] = {}
     for level in levels:
-        out |= vectors(f"{name}{level}_", found[level].flat())
+        if level:
+            out |= vectors(f"{name}{level}_", found[level].flat())
     if out:
         p.let("chain", out)
+
+
+def _residual(p: StepProgram, level: int) -> Vec3:
+    """Of a contact. Computed wherever it is needed: keeping it costs more registers than it saves work."""
+    return p.level_motion("la", level).at(p.contact_point()) - p.vector("aref", "slot")
+
+
+def _along(p: StepProgram, level: int) -> Vec3:
+    """How a contact's residual changes along the search direction."""
+    return p.level_motion("ld", level).at(p.contact_point())
 
 
 def _direction(p: StepProgram, levels: list[int]) -> None:
@@ -145,9 +157,7 @@ def _stiffness(p: StepProgram, level: int) -> None:
     for slots in p.layout.slots:
         if slots.group.level != level:
             continue
-        residual = p.level_motion("la", level).at(point) - p.vector("aref", "slot")
-        p.let("slot", vectors("jar", residual), group=slots.group, when=touching)
-        force, C = contact.force_and_hessian(p.vector("jar", "slot"))
+        force, C = contact.force_and_hessian(_residual(p, level))
         force = type(force)(*(where(touching, -x, 0.0) for x in force))
         K = Stiffness.of_contact(C, point)
         kept = [where(touching, x, 0.0) for x in (*pack(K.linear), *K.mixed.flat(), *pack(K.angular))]
@@ -186,12 +196,11 @@ def _line_search(p: StepProgram, levels: list[int]) -> None:
     A full step is tried first, together with the slope at 0.
     """
     contact = p.contact()
-    touching, jar, jv = contact.D > 0.0, p.vector("jar", "slot"), p.vector("jv", "slot")
+    touching = contact.D > 0.0
     out = dict(zip(("y1", "y2", "z1", "z2", "changed"), _rows(p, None), strict=True))
     p.let("chain", out)
     for slots in p.layout.slots:
-        level, point = slots.group.level, p.contact_point()
-        p.let("slot", vectors("jv", p.level_motion("ld", level).at(point)), group=slots.group, when=touching)
+        jar, jv = _residual(p, slots.group.level), _along(p, slots.group.level)
         a0, b0, zone0 = contact.along(jar, jv, 0.0)
         a1, b1, zone1 = contact.along(jar, jv, 1.0)
         moved = where((zone1 > 1.5) | (absolute(zone1 - zone0) > 0.5), 1.0, 0.0)
@@ -221,7 +230,8 @@ def _line_search(p: StepProgram, levels: list[int]) -> None:
         step = p.variable("step")
         p.let("chain", dict(zip(("z1", "z2"), _rows(p, step), strict=True)))
         for slots in p.layout.slots:
-            a, b, _ = contact.along(jar, jv, step)
+            level = slots.group.level
+            a, b, _ = contact.along(_residual(p, level), _along(p, level), step)
             p.let(
                 "slot",
                 {"z1": where(touching, a, 0.0), "z2": where(touching, b, 0.0)},
@@ -311,8 +321,7 @@ def _forces(p: StepProgram, levels: list[int]) -> None:
         for slots in p.layout.slots:
             if slots.group.level != level:
                 continue
-            residual = p.level_motion("la", level).at(point) - p.vector("aref", "slot")
-            force = contact.force(residual)
+            force = contact.force(_residual(p, level))
             force = type(force)(*(where(touching, x, 0.0) for x in force))
             moment = type(force)(*(where(touching, x, 0.0) for x in point.cross(force)))
             out = vectors("w", [*force, *moment])

@@ -147,6 +147,9 @@ class StepProgram(Program):
 
     def level_motion(self, name: str, level: int) -> Spatial:
         """A motion of the link that a slot is on; level 0 is the trunk."""
+        if level == 0:
+            base = {"la": self.env("acc", 6), "ld": self.env("d", 6), "v": self.env("vb", 3) + self.env("ang", 3)}
+            return spatial(base[name])
         return self.six(f"{name}{level}_")
 
 
@@ -192,7 +195,7 @@ def _chains(p: StepProgram) -> None:
         frame = frames[level - 1] if level else TRUNK
         if level:
             out |= vectors(f"R{level}_", frame.rotation.flat()) | vectors(f"p{level}_", frame.origin)
-        out |= vectors(f"v{level}_", velocities[level].flat())
+            out |= vectors(f"v{level}_", velocities[level].flat())
     out |= _joint_constraints(p, q, qd)
     p.let("chain", out)
     p.sum([*(f"cm{i}" for i in range(10)), *(f"cf{i}" for i in range(6))])
