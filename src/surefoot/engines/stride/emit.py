@@ -292,6 +292,8 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
         ]
         if shape == "solo":
             lines.append("#define ANY(m) (m)")
-    lines.append(f"#define FOR_SLOT(first, last, by) {unroll}for (int s = first; s < last; s += by)")
+    # Few slots touch at a time: rolled up they cost local memory, and half the registers spill of unrolled ones.
+    rolled = '_Pragma("unroll 1") ' if cuda else ""
+    lines.append(f"#define FOR_SLOT(first, last, by) {rolled}for (int s = first; s < last; s += by)")
     lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
     return "\n".join(lines) + _TRIGONOMETRY
