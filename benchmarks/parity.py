@@ -59,7 +59,10 @@ def measure(name: str, ground: str, n: int) -> dict[str, dict[str, dict[str, lis
         # On the slope and on the stairs themselves, not on the platform in the middle.
         place = np.stack([rng.uniform(1.2, 2.5, n), rng.uniform(-0.5, 0.5, n)], 1)
         start.position[:, :2] = torch.tensor(place + atlas.origins[0])
-        feet = [atlas.height(start.position[:, :2].numpy() + d) for d in np.array([[x, y] for x in (-0.3, 0, 0.3) for y in (-0.2, 0.2)])]
+        feet = [
+            atlas.height(start.position[:, :2].numpy() + d)
+            for d in np.array([[x, y] for x in (-0.3, 0, 0.3) for y in (-0.2, 0.2)])
+        ]
         start.position[:, 2] += torch.tensor(np.max(feet, 0), dtype=torch.float32)
     everyone = torch.ones(n, dtype=torch.bool)
     for engine in made.values():

@@ -8,7 +8,7 @@ from surefoot.robots import RobotSpec
 
 
 def legged(name: str, depths: tuple[int, ...]) -> RobotSpec:
-    """A trunk with one leg per entry, of that many joints, around its rim; every leg ends in a spherical foot."""
+    """A trunk with one leg per entry, of that many joints, around its rim; legs end in spherical feet."""
     legs, joints, feet, pose = [], [], [], []
     for k, depth in enumerate(depths):
         angle = 2 * math.pi * (k + 0.5) / len(depths)

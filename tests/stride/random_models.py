@@ -32,7 +32,8 @@ def random_robot(rng: np.random.Generator, *, contacts: bool = True, aligned: bo
   {text}
 </body>"""
             servos.append(
-                f'<position joint="{name}" kp="{rng.uniform(5, 40)}" kv="{rng.uniform(0, 1)}" forcerange="-12 12"/>'
+                f'<position joint="{name}" kp="{rng.uniform(5, 40)}" kv="{rng.uniform(0, 1)}" '
+                'forcerange="-12 12"/>'
             )
         bodies.append(text)
     return f"""

@@ -153,10 +153,20 @@ def test_a_view_is_the_memory_and_a_state_is_a_copy() -> None:
 def test_the_registry_knows_stride() -> None:
     engine = make_engine("stride", GO1, FAST_PLANT, 2)
     assert isinstance(engine, StrideEngine)
-    with pytest.raises(SurefootError, match="lanes.*does not run"):
+    with pytest.raises(SurefootError, match=r"lanes.*does not run"):
         StrideEngine(GO1, FAST_PLANT, 2, shape="lanes")
     with pytest.raises(SurefootError, match="no shape"):
         StrideEngine(GO1, FAST_PLANT, 2, shape="round")
+
+
+def test_a_flat_heightfield_is_a_plane() -> None:
+    plane, field = (StrideEngine(GO1, EVALUATION_PLANT, 16, atlas=a, threads=1) for a in (None, FLAT))
+    for engine in (plane, field):
+        begin(engine)
+    for k in range(25):
+        a, b = (engine.step(moving_targets(engine, k)) for engine in (plane, field))
+    assert (a.position - b.position).abs().max() < 2e-5
+    assert (a.foot_force - b.foot_force).abs().median() < 1e-2
 
 
 # ---- refusals
@@ -165,7 +175,7 @@ FINE = """
 <mujoco><compiler angle="radian"/><option integrator="implicitfast"/>
 <worldbody><geom type="plane" size="0 0 1"/>
 <body name="trunk"><freejoint/><geom type="sphere" size="0.1"/>
-<body name="leg"><joint name="hip"/><geom name="shin" type="capsule" size="0.02 0.1"/><!--more--></body><!--side-->
+<body name="leg"><joint name="hip"/><geom name="shin" type="capsule" size="0.02 0.1"/><!--more--></body>
 </body><!--world--></worldbody>
 <actuator><position joint="hip" kp="3"/></actuator><!--end--></mujoco>"""
 

@@ -60,7 +60,7 @@ for (int i = 0; i < 8; ++i) out.data[8 * tid + i] = found[i / 4][i % 4];
 
 @pytest.fixture(scope="module")
 def contacts() -> Any:
-    """A function from points [N, 4] (centre and radius, relative to the tile's centre) to contacts [N, 2, 4]."""
+    """A function from points [N, 4] (centre, from the tile's, and radius) to contacts [N, 2, 4]."""
     touch = kernel()
 
     def of(points: np.ndarray, tile: int) -> np.ndarray:
@@ -165,7 +165,7 @@ def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> 
         np.testing.assert_allclose(first[3], expected[0][1], atol=1e-5)
         others = [e for e in expected[1:] if e[0] @ expected[0][0] < 0.9998]
         tied = [e for e in expected if abs(e[1] - expected[0][1]) < 2e-6]
-        # a direction is a difference over a distance: rounding of the difference grows as the distance shrinks
+        # a direction is a difference over a distance: its rounding grows as the distance shrinks
         assert min(np.abs(first[:3] - e[0]).max() for e in tied) < 1e-5 + 2e-7 / max(
             abs(expected[0][1] + p[3]), 1e-4
         )
@@ -200,7 +200,7 @@ def test_in_the_corner_of_a_stair_tread_and_riser_both_count(contacts: Any) -> N
     # a sphere 1 mm deep in both: its centre is r - 1 mm from tread and riser
     depth = r - 0.001
     along = depth * (1 - riser[2]) / riser[0]
-    centre = corner + [along, 0.0, depth]
+    centre = corner + np.array([along, 0.0, depth])
     found = contacts(np.array([[*centre, r]]), 1)[0]
     order = np.argsort(-found[:, 2])
     np.testing.assert_allclose(found[order[0]], [0, 0, 1, -0.001], atol=1e-5)
@@ -211,5 +211,5 @@ def test_the_ground_is_periodic(contacts: Any) -> None:
     rng = np.random.default_rng(1)
     points = np.column_stack([rng.uniform(-3.5, 3.5, (200, 2)), np.zeros(200), np.full(200, 0.03)])
     points[:, 2] = [ATLAS_HEIGHT(3, p) + 0.01 for p in points]
-    moved = points + [8.0, -16.0, 0, 0]
+    moved = points + np.array([8.0, -16.0, 0, 0])
     np.testing.assert_allclose(contacts(moved, 3), contacts(points, 3), atol=2e-4)

@@ -1,7 +1,7 @@
 """Stride beside native MuJoCo, both as engines: the same calls, the same motion.
 
-The measure is MuJoCo against itself from a state that is off by 1e-6: what nobody can predict, stride need not
-match.
+The measure is MuJoCo against itself from a state that is off by 1e-6: what nobody can predict, stride need
+not match.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def divergence(
     steps: int = 10,
     atlas: Atlas | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distance of base positions [N] after `steps`: stride from MuJoCo, and MuJoCo from itself, off by 1e-6."""
+    """Distances of base positions [N] after `steps`: stride from MuJoCo, MuJoCo from itself off by 1e-6."""
     rng = np.random.default_rng(7)
     ours = StrideEngine(spec(name), plant, COUNT, atlas=atlas)
     exact = plant.model_copy(update={"tolerance": 1e-12, "iterations": 100, "ls_iterations": 100})

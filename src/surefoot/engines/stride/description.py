@@ -119,7 +119,7 @@ class Description:
     trunk_com: Array
     trunk_inertia: Array  # [3, 3] about its centre of mass
     fixed: Array
-    """[6, 6] spatial inertia of bodies that are fixed to the trunk: a payload changes the trunk's own only."""
+    """[6, 6] spatial inertia of bodies fixed to the trunk: a payload changes the trunk's own only."""
     chains: tuple[tuple[Link, ...], ...]
     points: tuple[Point, ...]
     feet: tuple[Foot, ...]

@@ -1,8 +1,8 @@
 """The two kernels of a robot: a control step, and a reset.
 
 A control step loads an environment, runs the physics step `decimation` times, checks what came out and stores
-it. An environment whose numbers are not finite, too fast, or whose targets are not, keeps the state it had, is
-flagged, and rests until it is reset. With `look` the kernel solves one physics step without taking it and
+it. An environment whose numbers or targets are not finite, or which moves too fast, keeps the state it had,
+is flagged, and rests until it is reset. With `look` the kernel solves one physics step without taking it and
 writes what there is to see: environments that were just reset get their outputs, and their warm start, so.
 """
 
@@ -62,7 +62,7 @@ def control_step_source(
     lines = [prelude(shape, NK, width, cuda, emulated)]
     lines += [
         f"enum {{ DEPTH = {D}, DECIMATION = {decimation}, HISTORY = {history}, JOINTS = {buffers.joints} }};",
-        "float* const x = X.data; float* const par = P.data; float* const y = Y.data; float* const h = H.data;",
+        "float *const x = X.data, *const par = P.data, *const y = Y.data, *const h = H.data;",
         "const int npad = X.shape[1];",
         _table("POLICY", policy),
     ]
@@ -140,7 +140,8 @@ def _targets() -> list[str]:
     That takes at most two values in a control step: `earlier` before physics step `change`, then `later`.
     """
     return [
-        "real earlier[NC][DEPTH] = {}, later[NC][DEPTH] = {}, issued[NC][DEPTH] = {}, wrong[NC] = {}, change = {};",
+        "real earlier[NC][DEPTH] = {}, later[NC][DEPTH] = {}, issued[NC][DEPTH] = {};",
+        "real wrong[NC] = {}, change = {};",
         "for (int l = 0; l < W; ++l) {",
         "const int e = e0 + l;",
         f"const int delay = ints.data[{DELAY} * npad + e], head = ints.data[{HEAD} * npad + e];",
@@ -152,7 +153,8 @@ def _targets() -> list[str]:
         "const int j = POLICY[i][C];",
         "float now = 0.0f;",
         "if (j >= 0 && !look) now = targets.data[(long long)e * JOINTS + j];",
-        f"if (!(now < {number(MAX_TARGET)} && now > -{number(MAX_TARGET)})) {{ AT(wrong[c], l) = 1.0f; now = 0.0f; }}",
+        f"if (!(now < {number(MAX_TARGET)} && now > -{number(MAX_TARGET)}))"
+        " { AT(wrong[c], l) = 1.0f; now = 0.0f; }",
         "AT(issued[c][i], l) = now;",
         "const float a = h[((long long)(row0 * DEPTH + i) * NK + C) * npad + e];",
         "const float b = h[((long long)(row1 * DEPTH + i) * NK + C) * npad + e];",
@@ -231,7 +233,8 @@ def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
     for f, row in enumerate(layout.feet):
         fp, fv, ff = (out.first(n) for n in ("foot_position", "foot_velocity", "foot_force"))
         lines += [
-            f"{{ static const int FOOT[] = {{{', '.join(map(str, row))}}}; const int j = 3 * FOOT[C]; if (j >= 0) {{",
+            f"{{ static const int FOOT[] = {{{', '.join(map(str, row))}}};",
+            "const int j = 3 * FOOT[C]; if (j >= 0) {",
             f"PUT(y, {fp} + j, fpos{f}_0[c] + LOAD(par, {origin}));",
             f"PUT(y, {fp} + j + 1, fpos{f}_1[c] + LOAD(par, {origin + 1}));",
             f"PUT(y, {fp} + j + 2, fpos{f}_2[c]);",

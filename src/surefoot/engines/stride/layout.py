@@ -93,7 +93,7 @@ def lay_out(d: Description, heightfield: bool) -> Layout:
     widest = max((p.radius for p in d.points), default=0.0)
     if heightfield and widest > MAX_RADIUS_M:
         raise SurefootError(
-            f"Stride looks {MAX_RADIUS_M} m around a sphere on a heightfield and one has radius {widest:g} m; "
+            f"On a heightfield stride looks {MAX_RADIUS_M} m around a sphere and one has radius {widest:g}; "
             "use smaller spheres and capsules."
         )
     links = [[c[i] if i < len(c) else PADDING for c in d.chains] for i in range(d.depth)]

@@ -1,8 +1,8 @@
 """Newton's method on the primal problem, with an exact line search.
 
-Every contact touches the trunk and links of one chain, so the Hessian M + J' C J keeps the arrow shape of M: a
-contact's stiffness adds to its link like inertia does, and the composite of stiffness hangs on the same axes.
-An iteration eliminates each chain and solves a 6x6.
+Every contact touches the trunk and links of one chain, so the Hessian M + J' C J keeps the arrow shape of M:
+a contact's stiffness adds to its link like inertia does, and its composite hangs on the same axes. An
+iteration eliminates each chain and solves a 6x6.
 
 An environment is done when the decrement p' H p of the step just taken was below TOLERANCE (the error that is
 left is its square, roughly), or when the step was exact: no constraint changed its zone and none slides.

@@ -1,4 +1,4 @@
-"""The same physics step in float64 by numpy: slow, exact, and needs no compiler. For tests and for reading."""
+"""The same physics step in float64 by numpy: slow, and needs no compiler. For tests and for reading."""
 
 from __future__ import annotations
 

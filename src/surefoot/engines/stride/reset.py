@@ -1,7 +1,7 @@
 """The reset kernel: one thread per environment in the mask writes its state, parameters and targets.
 
-The solver's inverse weights follow from the trunk's mass and centre of mass as in `description.Weights`; a 6x6
-inverse in double precision per environment, so that no parameter is approximated and nothing leaves the device.
+The solver's inverse weights follow from the trunk's mass and centre of mass as in `description.Weights`: a
+6x6 inverse in double precision per environment. No parameter is approximated and nothing leaves the device.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from surefoot.engines.stride.step import STATE
 
 def _doubles(name: str, values: Any) -> str:
     flat = np.asarray(values, np.float64).reshape(-1)
-    return f"static const double {name}[{max(len(flat), 1)}] = {{{', '.join(repr(float(v)) for v in flat) or '0.0'}}};"
+    text = ", ".join(repr(float(v)) for v in flat) or "0.0"
+    return f"static const double {name}[{max(len(flat), 1)}] = {{{text}}};"
 
 
 def _integers(name: str, values: Any) -> str:
@@ -87,7 +88,8 @@ ints.data[{TILE} * npad + e] = tile;
 const double steps = (double)in[{sg.first("delay_s")}] / {d.timestep!r};
 const int whole = (int)(steps + 0.5);
 const int delay = steps - 0.5 == (double)(whole - 1) && (whole & 1) ? whole - 1 : whole;  // halves to even
-ints.data[{DELAY} * npad + e] = delay < 0 ? 0 : delay > {(history - 1) * decimation} ? {(history - 1) * decimation} : delay;
+const int longest = {(history - 1) * decimation};
+ints.data[{DELAY} * npad + e] = delay < 0 ? 0 : delay > longest ? longest : delay;
 flags.data[{FAILED} * npad + e] = 0;
 flags.data[{TRUNK_CONTACT} * npad + e] = 0;
 // ---- parameters
@@ -113,7 +115,7 @@ for (int i = 0; i < 3; ++i) for (int j = 0; j < 3; ++j) {{
     PP({pr.first("J0_")} + place[i][j]) = (float)(J + fixed);
 }}
 PP({pr.first("m0")}) = (float)(m + FIXED[0]);
-const double first[3] = {{FIXED[6 * 5 + 1], FIXED[6 * 3 + 2], FIXED[6 * 4]}};  // first moment of what is fixed
+const double first[3] = {{FIXED[6 * 5 + 1], FIXED[6 * 3 + 2], FIXED[6 * 4]}};  // of what is fixed
 for (int i = 0; i < 3; ++i) PP({pr.first("h0_")} + i) = (float)(m * c[i] + first[i]);
 for (int i = 0; i < 3; ++i) PP({pr.first("com")} + i) = (float)c[i];
 // ---- inverse weights: Gauss-Jordan on the 6x6, which is positive definite

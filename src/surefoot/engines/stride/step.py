@@ -148,7 +148,11 @@ class StepProgram(Program):
     def level_motion(self, name: str, level: int) -> Spatial:
         """A motion of the link that a slot is on; level 0 is the trunk."""
         if level == 0:
-            base = {"la": self.env("acc", 6), "ld": self.env("d", 6), "v": self.env("vb", 3) + self.env("ang", 3)}
+            base = {
+                "la": self.env("acc", 6),
+                "ld": self.env("d", 6),
+                "v": self.env("vb", 3) + self.env("ang", 3),
+            }
             return spatial(base[name])
         return self.six(f"{name}{level}_")
 
