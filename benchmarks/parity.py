@@ -59,10 +59,9 @@ def measure(name: str, ground: str, n: int) -> dict[str, dict[str, dict[str, lis
         # On the slope and on the stairs themselves, not on the platform in the middle.
         place = np.stack([rng.uniform(1.2, 2.5, n), rng.uniform(-0.5, 0.5, n)], 1)
         start.position[:, :2] = torch.tensor(place + atlas.origins[0])
-        feet = [
-            atlas.height(start.position[:, :2].numpy() + d)
-            for d in np.array([[x, y] for x in (-0.3, 0, 0.3) for y in (-0.2, 0.2)])
-        ]
+        # Above the highest ground anywhere below the robot: no foot starts inside it.
+        around = [(x, y) for x in np.arange(-0.7, 0.75, 0.1) for y in np.arange(-0.4, 0.45, 0.1)]
+        feet = [atlas.height(start.position[:, :2].numpy() + np.array(d)) for d in around]
         start.position[:, 2] += torch.tensor(np.max(feet, 0), dtype=torch.float32)
     everyone = torch.ones(n, dtype=torch.bool)
     for engine in made.values():

@@ -29,6 +29,16 @@ MADE = {
 }
 
 
+def tilted(robot: RobotSpec, degrees: float) -> RobotSpec:
+    """The robot on a slope: gravity leans, which is the same."""
+    a = np.radians(degrees)
+    option = f'<option gravity="{9.81 * np.sin(a)} 0 {-9.81 * np.cos(a)}"/>'
+    return robot.model_copy(update={"mjcf": robot.mjcf.replace("<worldbody>", option + "<worldbody>", 1)})
+
+
+MADE["go1 on 10 degrees"] = tilted(robot("go1"), 10.0)
+
+
 def spec(name: str) -> RobotSpec:
     return MADE[name] if name in MADE else robot(name)
 
@@ -121,6 +131,11 @@ def test_stride_moves_as_mujoco(name: str, case: str) -> None:
     if name in MADE and case in ("settle", "limits"):
         pytest.skip("robots made by rule run the three cases that cover most")
     assert_as_close_as_noise(*divergence(name, EVALUATION_PLANT, **CASES[case]))
+
+
+def test_the_slope_is_one() -> None:
+    engine = StrideEngine(MADE["go1 on 10 degrees"], EVALUATION_PLANT, 1)
+    assert engine.layout.description.gravity[0] == pytest.approx(1.703, abs=1e-3)
 
 
 def test_free_flight_is_exact() -> None:
