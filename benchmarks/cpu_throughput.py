@@ -11,8 +11,8 @@ Layers, with N robots of walk-flat, on the evaluation plant (0.005 s x 4) and th
   training   collection and PPO updates, default recipe: all that `surefoot train` does between evaluations
   gymnasium  the same robot in AsyncVectorEnv, one plain environment per process (plain_env.py)
 
-A share of the raw rate says something about the layer above it only if the physics is the same, and a robot that
-tumbles costs MuJoCo more than one that stands. So the raw rates replay what the layers went through.
+A share of the raw rate says something about the layer above it only if the physics is the same, and a robot
+that tumbles costs MuJoCo more than one that stands. So the raw rates replay what the layers went through.
 
 Machines are noisy. All cases are built and warmed up first, then measured in turn, the whole round several
 times and every second one backwards; figures are medians over rounds, ratios medians of a round's ratios.

@@ -15,7 +15,7 @@ from surefoot.engines.stride.kernel import control_step_source
 
 class EmulatedLanes(StrideEngine):
     def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
-        # The address of sched_yield: code that Warp compiles for the CPU cannot name functions of the C library.
+        # The address of sched_yield: what Warp compiles for the CPU cannot name functions of the C library.
         address = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value
         options |= {"width": 1, "shape": "lanes", "emulated": f"((long (*)())0x{address:x}ull)()"}
         return control_step_source(self.layout, self.buffers, policy, **options)

@@ -12,9 +12,9 @@ from surefoot.contract.seeds import nearest_divisors
 class Recipe(Frozen):
     """Every number that shapes training. Defaults are those of walk-flat on two CPU cores."""
 
-    envs: int = 512
+    envs: int = 768
     """N, environments stepped together."""
-    horizon: int = 24
+    horizon: int = 16
     """T, control steps per update."""
     minibatches: int = 4
     epochs: int = 5

@@ -24,6 +24,9 @@ class Expr:
     """A scalar or a mask: an operation on other expressions. Made by the functions below, never directly."""
 
     __slots__ = ("__weakref__", "args", "op", "value")
+    op: str
+    args: tuple[Expr, ...]
+    value: Any
     _made: ClassVar[WeakValueDictionary[tuple[Any, ...], Expr]] = WeakValueDictionary()
 
     def __new__(cls, op: str, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
@@ -266,16 +269,16 @@ class Vec3(tuple[Expr, Expr, Expr]):
     def __new__(cls, x: Any, y: Any, z: Any) -> Vec3:
         return super().__new__(cls, (lift(x), lift(y), lift(z)))
 
-    def __add__(self, other: Any) -> Vec3:  # type: ignore[override]
+    def __add__(self, other: Any) -> Vec3:
         return Vec3(*(a + b for a, b in zip(self, other, strict=True)))
 
     def __sub__(self, other: Any) -> Vec3:
         return Vec3(*(a - b for a, b in zip(self, other, strict=True)))
 
-    def __mul__(self, k: Any) -> Vec3:  # type: ignore[override]
+    def __mul__(self, k: Any) -> Vec3:
         return Vec3(*(a * k for a in self))
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    __rmul__ = __mul__
 
     def __neg__(self) -> Vec3:
         return Vec3(*(-a for a in self))
@@ -302,7 +305,7 @@ class Mat3(tuple[Vec3, Vec3, Vec3]):
     def T(self) -> Mat3:
         return Mat3(zip(*self, strict=True))
 
-    def __add__(self, other: Any) -> Mat3:  # type: ignore[override]
+    def __add__(self, other: Any) -> Mat3:
         return Mat3(a + b for a, b in zip(self, other, strict=True))
 
     def __sub__(self, other: Any) -> Mat3:
@@ -357,16 +360,16 @@ class Spatial(tuple[Vec3, Vec3]):
     def angular(self) -> Vec3:
         return self[1]
 
-    def __add__(self, other: Any) -> Spatial:  # type: ignore[override]
+    def __add__(self, other: Any) -> Spatial:
         return Spatial(self[0] + other[0], self[1] + other[1])
 
     def __sub__(self, other: Any) -> Spatial:
         return Spatial(self[0] - other[0], self[1] - other[1])
 
-    def __mul__(self, k: Any) -> Spatial:  # type: ignore[override]
+    def __mul__(self, k: Any) -> Spatial:
         return Spatial(self[0] * k, self[1] * k)
 
-    __rmul__ = __mul__  # type: ignore[assignment]
+    __rmul__ = __mul__
 
     def dot(self, other: Spatial) -> Expr:
         return self[0].dot(other[0]) + self[1].dot(other[1])

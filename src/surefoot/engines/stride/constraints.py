@@ -154,7 +154,7 @@ class Contact:
         """Masks: sticking, sliding."""
         touching = self.D > 0.0
         sticking = self.mu * N + T <= 0.0
-        return touching & sticking, touching & ~sticking & (N < self.mu * T)
+        return touching & sticking, touching & ~sticking & (self.mu * T > N)
 
     def force(self, residual: Vec3) -> Vec3:
         N, tangential, T = self.split(residual)
@@ -192,7 +192,7 @@ class Contact:
         return force, unpack(entries)
 
     def along(self, residual: Vec3, direction: Vec3, step: Expr | float) -> tuple[Expr, Expr, Expr]:
-        """First and second derivative of the cost along a line, and the zone: 0 open, 1 sticking, 2 sliding."""
+        """First and second derivative of the cost along a line, and zone: 0 open, 1 sticking, 2 sliding."""
         x = residual + direction * step
         N, tangential, T = self.split(x)
         sticking, sliding = self.zones(N, T)
@@ -204,9 +204,7 @@ class Contact:
         K = self.D / (1 + self.mu * self.mu)
         gap, slope = N - self.mu * T, vn - self.mu * dT
         bend = -(self.mu * (vv - dT * dT) * inverse)
-        first = where(
-            sticking, self.D * (N * vn + tangential.dot(vt)), where(sliding, K * gap * slope, 0.0)
-        )
+        first = where(sticking, self.D * (N * vn + tangential.dot(vt)), where(sliding, K * gap * slope, 0.0))
         second = where(
             sticking, self.D * (vn * vn + vv), where(sliding, K * (slope * slope + gap * bend), 0.0)
         )
@@ -226,4 +224,3 @@ class Stiffness:
         """J' C J with the point's acceleration J (l, a) = l + a x point."""
         mixed = Mat3([point.cross(row) for row in C])
         return cls(C, mixed, skew(point) @ mixed)
-

@@ -100,7 +100,7 @@ class Weights:
     """
 
     legs: Array  # [6, 6]
-    body_form: Array  # [B, 6, 6]; row 0 is the trunk, whose form depends on its centre of mass and is zero here
+    body_form: Array  # [B, 6, 6]; zero for the trunk, whose form depends on its centre of mass
     body_constant: Array  # [B]
     dof_form: Array  # [J, 6, 6] in the order of chains, then links
     dof_constant: Array  # [J]
@@ -118,6 +118,8 @@ class Description:
     trunk_mass: float
     trunk_com: Array
     trunk_inertia: Array  # [3, 3] about its centre of mass
+    fixed: Array
+    """[6, 6] spatial inertia of bodies fixed to the trunk: a payload changes the trunk's own only."""
     chains: tuple[tuple[Link, ...], ...]
     points: tuple[Point, ...]
     feet: tuple[Foot, ...]
@@ -172,7 +174,8 @@ def describe(model: mujoco.MjModel, trunk: int, feet: Sequence[str] = ()) -> Des
         tuple(_link(model, data, bodies, i, place) for i in range(len(bodies)))
         for bodies in _chains(model, trunk)
     )
-    mass, com, inertia = _merged(model, data, _welded(model, trunk), np.eye(3), np.zeros(3))
+    mass, com, inertia = _merged(model, data, [trunk], np.eye(3), np.zeros(3))
+    fixed = spatial_inertia(*_merged(model, data, _welded(model, trunk)[1:], np.eye(3), np.zeros(3)))
     contact_bodies = [trunk]
     points = tuple(_points(model, data, trunk, place, list(feet), contact_bodies))
     at = {name: model.geom(name).id for name in feet}
@@ -184,6 +187,7 @@ def describe(model: mujoco.MjModel, trunk: int, feet: Sequence[str] = ()) -> Des
         trunk_mass=mass,
         trunk_com=com,
         trunk_inertia=inertia,
+        fixed=fixed,
         chains=chains,
         points=points,
         feet=tuple(_foot(model, data, at[name], place) for name in feet),
@@ -194,7 +198,7 @@ def describe(model: mujoco.MjModel, trunk: int, feet: Sequence[str] = ()) -> Des
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a body belongs: its chain and level, and the frame of that link at zero angles (in the trunk's)."""
+    """Where a body belongs: chain, level, and the frame of that link at zero angles (in the trunk's)."""
 
     chain: int
     level: int
@@ -204,7 +208,8 @@ class _Place:
 
 def _chains(model: mujoco.MjModel, trunk: int) -> list[list[int]]:
     """Bodies with a joint, chain by chain, from the trunk outwards."""
-    owner, chains = {trunk: -1}, []
+    owner: dict[int, int] = {trunk: -1}
+    chains: list[list[int]] = []
     for body in range(trunk + 1, model.nbody):
         parent = int(model.body_parentid[body])
         if parent not in owner:
@@ -251,7 +256,7 @@ def _frame_with_z(axis: Array) -> Array:
 def _merged(
     model: mujoco.MjModel, data: mujoco.MjData, bodies: list[int], rotation: Array, origin: Array
 ) -> tuple[float, Array, Array]:
-    """Mass, centre of mass and inertia about it of bodies that are fixed to each other, in the given frame."""
+    """Mass, centre of mass and inertia about it of bodies fixed to each other, in the given frame."""
     masses = model.body_mass[bodies]
     mass = float(masses.sum())
     centre = (masses[:, None] * data.xipos[bodies]).sum(0) / max(mass, 1e-30)
@@ -288,7 +293,7 @@ def _link(
         a = driven[0]
         kp, kd = float(model.actuator_gainprm[a, 0]), -float(model.actuator_biasprm[a, 2])
         if model.actuator_forcelimited[a]:
-            torque = tuple(map(float, model.actuator_forcerange[a]))
+            torque = (float(model.actuator_forcerange[a, 0]), float(model.actuator_forcerange[a, 1]))
     return Link(
         name=name,
         dof=dof,

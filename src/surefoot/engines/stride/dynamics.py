@@ -55,7 +55,8 @@ class Frame:
     axis: Spatial
 
     def point(self, local: Vec3) -> Vec3:
-        return self.origin + self.rotation @ local
+        turned: Vec3 = self.rotation @ local
+        return self.origin + turned
 
 
 TRUNK = Frame(Mat3([(1, 0, 0), (0, 1, 0), (0, 0, 1)]), ZERO3, Spatial(ZERO3, ZERO3))

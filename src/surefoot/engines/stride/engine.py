@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,10 @@ from surefoot.engines.stride.kernel import (
     TILE,
     TRUNK_CONTACT,
     control_step_source,
-    make_control_step,
 )
 from surefoot.engines.stride.layout import Layout, lay_out
-from surefoot.engines.stride.reset import make_reset, reset_source
+from surefoot.engines.stride.reset import reset_source
+from surefoot.engines.stride.warp_kernels import make_control_step, make_reset
 from surefoot.engines.warp import start_warp
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
@@ -123,9 +124,19 @@ class StrideEngine:
         self._origins = torch.tensor(np.ascontiguousarray(origins), device=d)
 
     def _record(self, threads: int) -> None:
-        """Launches are recorded once: repeating them costs a few microseconds and cannot change an argument."""
+        """Launches are recorded once; repeating them costs a few microseconds."""
         width, lanes = self._per_launch
-        arrays = [self._x, self._p, self._y, self._h, self._targets, self._flags, self._ints, self._mask, self._tiles]
+        arrays = [
+            self._x,
+            self._p,
+            self._y,
+            self._h,
+            self._targets,
+            self._flags,
+            self._ints,
+            self._mask,
+            self._tiles,
+        ]
         inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
         kind = str(self.device) if self.device.type == "cuda" else "cpu"
         if kind == "cuda":
@@ -137,13 +148,19 @@ class StrideEngine:
         total = self._padded // width * lanes
         edges = np.linspace(0, total, min(threads, total) + 1).astype(int)
         self._step_launches = [
-            [
-                record(self._step_kernel, int(b - a), [int(a), look, *inputs])
-                for a, b in zip(edges[:-1], edges[1:], strict=True)
-            ]
+            [record(self._step_kernel, int(b - a), [int(a), look, *inputs]) for a, b in pairwise(edges)]
             for look in (0, 1)
         ]
-        arrays = [self._x, self._p, self._h, self._flags, self._ints, self._mask, self._staging, self._origins]
+        arrays = [
+            self._x,
+            self._p,
+            self._h,
+            self._flags,
+            self._ints,
+            self._mask,
+            self._staging,
+            self._origins,
+        ]
         inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
         self._reset_launch = [record(self._reset_kernel, self._padded, inputs)]
         parallel = self.device.type == "cpu" and len(self._step_launches[0]) > 1
@@ -251,7 +268,7 @@ class StrideEngine:
         com = torch.tensor(d.trunk_com, dtype=torch.float32, device=self.device)
         return Parameters(
             friction=p["mu"][:, 0].clone(),
-            payload_kg=p["m0"][:, 0] - d.trunk_mass,
+            payload_kg=p["m0"][:, 0] - (d.trunk_mass + d.fixed[0, 0]),
             com_m=p["com"] - com,
             strength=p["strength"][:, 0].clone(),
             kp_scale=p["kp"][:, 0].clone(),

@@ -1,11 +1,11 @@
 """Contact of a sphere with the heightfield's own triangles.
 
-Every cell is two triangles, split along the diagonal from its (-x, -y) to its (+x, +y) corner, as MuJoCo does.
-A sphere whose centre is above the ground touches it where the distance from its centre has a local minimum
-that is less than its radius: on a face always, on an edge or a corner only if no triangle that shares it comes
-closer. So flat ground is touched once although it is made of triangles, the edge of a stair is touched once
-with the normal that points to the centre, and in the corner of a stair tread and riser both count. At most two
-contacts are kept, the deepest ones with different normals.
+Every cell is two triangles, split along the diagonal from its (-x, -y) to its (+x, +y) corner, as in
+MuJoCo. A sphere whose centre is above the ground touches it where the distance from its centre has a local
+minimum that is less than its radius: on a face always, on an edge or a corner only if no triangle that shares
+it comes closer. So flat ground is touched once although it is made of triangles, the edge of a stair is
+touched once with the normal that points to the centre, and in the corner of a stair tread and riser both
+count. At most two contacts are kept, the deepest ones with different normals.
 
 A centre below the ground (a foot that has sunk in by more than its radius, and every corner of a box) has one
 contact, with the closest point of the surface within 0.1 m.
@@ -34,7 +34,8 @@ def tile_heights(atlas: Atlas) -> np.ndarray:
 
 
 GROUND = f"""
-auto ground = [&](float px, float py, float pz, float radius, float exists, int e, int most, float found[2][4]) {{
+auto ground = [&](float px, float py, float pz, float radius, float exists, int e, int most,
+                  float found[2][4]) {{
     found[0][0] = found[0][1] = found[1][0] = found[1][1] = 0.0f;
     found[0][2] = found[1][2] = found[0][3] = found[1][3] = 1.0f;
     const float cell = {RESOLUTION_M}f;
@@ -52,7 +53,14 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
         out[1] = (float)(b - side / 2) * cell - py;
         out[2] = field[wrap(a) * side + wrap(b)] - pz;
     }};
-    auto dot = [](const float* a, const float* b) -> float {{ return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]; }};
+    auto dot = [](const float* a, const float* b) -> float {{
+        return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+    }};
+    auto cross = [](const float* a, const float* b, float* out) {{
+        out[0] = a[1] * b[2] - a[2] * b[1];
+        out[1] = a[2] * b[0] - a[0] * b[2];
+        out[2] = a[0] * b[1] - a[1] * b[0];
+    }};
     // closest point of triangle abc to the point p (Ericson); returns whether it is inside the face
     auto closest = [&](const float* a, const float* b, const float* c, const float* p, float* q) -> bool {{
         float ab[3], ac[3], ap[3], bp[3], cp[3];
@@ -81,12 +89,13 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
             for (int k = 0; k < 3; ++k) q[k] = b[k] + s * (c[k] - b[k]);
             return false;
         }}
-        const float n[3] = {{ab[1] * ac[2] - ab[2] * ac[1], ab[2] * ac[0] - ab[0] * ac[2], ab[0] * ac[1] - ab[1] * ac[0]}};
+        float n[3];
+        cross(ab, ac, n);
         const float s = dot(n, ap) / dot(n, n);
         for (int k = 0; k < 3; ++k) q[k] = p[k] - s * n[k];
         return true;
     }};
-    // vertices of triangle t of cell (a, b): 0 holds the corner at +x, 1 the one at +y; counter-clockwise from above
+    // triangle t of cell (a, b): 0 holds the corner at +x, 1 the one at +y; counter-clockwise from above
     auto triangle = [&](int a, int b, int t, float tri[3][3]) {{
         vertex(a, b, tri[0]);
         if (t == 0) {{ vertex(a + 1, b, tri[1]); vertex(a + 1, b + 1, tri[2]); }}
@@ -99,7 +108,7 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
     {{
         float ab[3], ac[3];
         for (int k = 0; k < 3; ++k) {{ ab[k] = tri[1][k] - tri[0][k]; ac[k] = tri[2][k] - tri[0][k]; }}
-        n[0] = ab[1] * ac[2] - ab[2] * ac[1]; n[1] = ab[2] * ac[0] - ab[0] * ac[2]; n[2] = ab[0] * ac[1] - ab[1] * ac[0];
+        cross(ab, ac, n);
     }}
     const float depth = dot(n, tri[0]) / n[2];  // of the centre below the ground
     const bool inside = depth > 0.0f;
@@ -107,7 +116,8 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
     float reach = inside ? depth * 1.0001f + 1e-4f : radius;
     reach = reach < {MAX_RADIUS_M}f ? reach : {MAX_RADIUS_M}f;
     const float lu = u - reach / cell, lv = v - reach / cell, hu = u + reach / cell, hv = v + reach / cell;
-    int i0 = (int)lu - (lu < 0.0f), j0 = (int)lv - (lv < 0.0f), i1 = (int)hu - (hu < 0.0f), j1 = (int)hv - (hv < 0.0f);
+    const int i0 = (int)lu - (lu < 0.0f), j0 = (int)lv - (lv < 0.0f);
+    const int i1 = (int)hu - (hu < 0.0f), j1 = (int)hv - (hv < 0.0f);
     float q[18][3], d[18];
     bool face[18];
     int count = 0, best = -1;
@@ -115,7 +125,8 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
         triangle(a, b, t, tri);
         face[count] = closest(tri[0], tri[1], tri[2], origin, q[count]);
         d[count] = ROOT(dot(q[count], q[count]));
-        if (best < 0 || d[count] < d[best]) best = count;
+        // rounding hides how much closer a face is than the edge beside it: faces win ties
+        if (best < 0 || d[count] < d[best] * (face[count] ? 1.000001f : 1.0f)) best = count;
         ++count;
         if (count == 18) {{ a = i1; b = j1; break; }}
     }}
@@ -135,7 +146,9 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
         bool lowest = true;
         if (!face[k]) {{
             int at = 0;
-            for (int a = i0; a <= i1 && lowest; ++a) for (int b = j0; b <= j1 && lowest; ++b) for (int t = 0; t < 2; ++t, ++at) {{
+            for (int a = i0; a <= i1 && lowest; ++a)
+            for (int b = j0; b <= j1 && lowest; ++b)
+            for (int t = 0; t < 2; ++t, ++at) {{
                 if (at == k || at >= count || d[at] >= d[k] - 1e-6f) continue;
                 float near[3], gap[3];
                 triangle(a, b, t, tri);
@@ -149,4 +162,4 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
     if (second >= 0) take(second, found[1]);
 }};
 """
-"""C++: `found[k]` is the normal (world) and the signed distance of contact k; a distance of 1 is no contact."""
+"""C++: `found[k]` is the normal (world) and the signed distance of contact k; 1 is no contact."""

@@ -1,15 +1,14 @@
 """The two kernels of a robot: a control step, and a reset.
 
 A control step loads an environment, runs the physics step `decimation` times, checks what came out and stores
-it. An environment whose numbers are not finite, too fast, or whose targets are not, keeps the state it had, is
-flagged, and rests until it is reset. With `look` the kernel solves one physics step without taking it and
+it. An environment whose numbers or targets are not finite, or which moves too fast, keeps the state it had,
+is flagged, and rests until it is reset. With `look` the kernel solves one physics step without taking it and
 writes what there is to see: environments that were just reset get their outputs, and their warm start, so.
 """
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
-import warp as wp
 
 from surefoot.engines.stride.algebra import Vec3
 from surefoot.engines.stride.buffers import Buffers
@@ -59,11 +58,11 @@ def control_step_source(
     p.let("env", seen)
     epilogue = statements(p.body[n_before:])
     D, NK = layout.depth, layout.chains
-    st, pr, out = buffers.state, buffers.parameters, buffers.outputs
+    st, pr = buffers.state, buffers.parameters
     lines = [prelude(shape, NK, width, cuda, emulated)]
     lines += [
         f"enum {{ DEPTH = {D}, DECIMATION = {decimation}, HISTORY = {history}, JOINTS = {buffers.joints} }};",
-        "float* const x = X.data; float* const par = P.data; float* const y = Y.data; float* const h = H.data;",
+        "float *const x = X.data, *const par = P.data, *const y = Y.data, *const h = H.data;",
         "const int npad = X.shape[1];",
         _table("POLICY", policy),
     ]
@@ -85,8 +84,14 @@ def control_step_source(
     lines += [f"{v} = LOAD(x, {st.first(g) + i});" for g, i, v in _numbered(STATE)]
     lines += [f"{v} = LOAD(par, {pr.first(g) + i});" for g, i, v in _numbered(PARAMETERS)]
     known = p.variables
-    load = [f"{name}{i}[c] = LOAD(x, {st.first(name)} + {i} * NK + C);" for name in CHAIN_STATE for i in range(D)]
-    load += [f"dofw{i}[c] = LOAD(par, {pr.first('dof_weight')} + {i} * NK + C);" for i in range(D) if f"dofw{i}" in known]
+    load = [
+        f"{name}{i}[c] = LOAD(x, {st.first(name)} + {i} * NK + C);" for name in CHAIN_STATE for i in range(D)
+    ]
+    load += [
+        f"dofw{i}[c] = LOAD(par, {pr.first('dof_weight')} + {i} * NK + C);"
+        for i in range(D)
+        if f"dofw{i}" in known
+    ]
     lines += ["FOR_CHAIN {", *load, "}"]
     if layout.slots:
         lines += [
@@ -135,7 +140,8 @@ def _targets() -> list[str]:
     That takes at most two values in a control step: `earlier` before physics step `change`, then `later`.
     """
     return [
-        "real earlier[NC][DEPTH] = {}, later[NC][DEPTH] = {}, issued[NC][DEPTH] = {}, wrong[NC] = {}, change = {};",
+        "real earlier[NC][DEPTH] = {}, later[NC][DEPTH] = {}, issued[NC][DEPTH] = {};",
+        "real wrong[NC] = {}, change = {};",
         "for (int l = 0; l < W; ++l) {",
         "const int e = e0 + l;",
         f"const int delay = ints.data[{DELAY} * npad + e], head = ints.data[{HEAD} * npad + e];",
@@ -147,7 +153,8 @@ def _targets() -> list[str]:
         "const int j = POLICY[i][C];",
         "float now = 0.0f;",
         "if (j >= 0 && !look) now = targets.data[(long long)e * JOINTS + j];",
-        f"if (!(now < {number(MAX_TARGET)} && now > -{number(MAX_TARGET)})) {{ AT(wrong[c], l) = 1.0f; now = 0.0f; }}",
+        f"if (!(now < {number(MAX_TARGET)} && now > -{number(MAX_TARGET)}))"
+        " { AT(wrong[c], l) = 1.0f; now = 0.0f; }",
         "AT(issued[c][i], l) = now;",
         "const float a = h[((long long)(row0 * DEPTH + i) * NK + C) * npad + e];",
         "const float b = h[((long long)(row1 * DEPTH + i) * NK + C) * npad + e];",
@@ -160,11 +167,18 @@ def _targets() -> list[str]:
 def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
     st, out = buffers.state, buffers.outputs
     speed, far, fast = number(MAX_SPEED), number(MAX_POSITION), number(MAX_ACCELERATION)
-    bounds = {"pos": far, "quat": "2.0f", "vel": speed, "ang": speed, "acc": fast, "q": far, "qd": speed, "qa": fast}
+    bounds = {
+        "pos": far,
+        "quat": "2.0f",
+        "vel": speed,
+        "ang": speed,
+        "acc": fast,
+        "q": far,
+        "qd": speed,
+        "qa": fast,
+    }
     env = [f"ok = ok & (ABS({v}) < {bounds[g]});" for g, _, v in _numbered(STATE)]
-    chain = [
-        f"fine = fine & (ABS({name}{i}[c]) < {bounds[name]});" for name in CHAIN_STATE for i in range(D)
-    ]
+    chain = [f"fine = fine & (ABS({name}{i}[c]) < {bounds[name]});" for name in CHAIN_STATE for i in range(D)]
     lines = [
         "FOR_CHAIN { maskt fine = wrong[c] < 0.5f;",
         *chain,
@@ -197,7 +211,11 @@ def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
         "} }",
         "FOR_CHAIN if (OWN_CHAIN) {",
         "if (!look) {",
-        *(f"PUT(x, {st.first(name)} + {i} * NK + C, {name}{i}[c]);" for name in CHAIN_STATE for i in range(D)),
+        *(
+            f"PUT(x, {st.first(name)} + {i} * NK + C, {name}{i}[c]);"
+            for name in CHAIN_STATE
+            for i in range(D)
+        ),
         "for (int l = 0; l < W; ++l) if (AT(keep, l) != 0) for (int i = 0; i < DEPTH; ++i) {"
         f" const int next = (ints.data[{HEAD} * npad + e0 + l] + 1) % HISTORY;"
         " h[((long long)(next * DEPTH + i) * NK + C) * npad + e0 + l] = AT(issued[c][i], l); }",
@@ -215,7 +233,8 @@ def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
     for f, row in enumerate(layout.feet):
         fp, fv, ff = (out.first(n) for n in ("foot_position", "foot_velocity", "foot_force"))
         lines += [
-            f"{{ static const int FOOT[] = {{{', '.join(map(str, row))}}}; const int j = 3 * FOOT[C]; if (j >= 0) {{",
+            f"{{ static const int FOOT[] = {{{', '.join(map(str, row))}}};",
+            "const int j = 3 * FOOT[C]; if (j >= 0) {",
             f"PUT(y, {fp} + j, fpos{f}_0[c] + LOAD(par, {origin}));",
             f"PUT(y, {fp} + j + 1, fpos{f}_1[c] + LOAD(par, {origin + 1}));",
             f"PUT(y, {fp} + j + 2, fpos{f}_2[c]);",
@@ -230,40 +249,3 @@ def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
         f" int& head = ints.data[{HEAD} * npad + e0 + l]; head = (head + 1) % HISTORY; }}",
     ]
     return lines
-
-
-def make_control_step(source: str) -> Any:
-    """A Warp kernel around the source; equal sources share one module on disk."""
-
-    @wp.func_native(source)
-    def body(
-        tid: int,
-        look: int,
-        X: wp.array2d(dtype=wp.float32),
-        P: wp.array2d(dtype=wp.float32),
-        Y: wp.array2d(dtype=wp.float32),
-        H: wp.array2d(dtype=wp.float32),
-        targets: wp.array2d(dtype=wp.float32),
-        flags: wp.array2d(dtype=wp.uint8),
-        ints: wp.array2d(dtype=wp.int32),
-        mask: wp.array(dtype=wp.uint8),
-        tiles: wp.array(dtype=wp.float32),
-    ): ...
-
-    @wp.kernel(enable_backward=False, module="unique")
-    def control_step(
-        first: int,
-        look: int,
-        X: wp.array2d(dtype=wp.float32),
-        P: wp.array2d(dtype=wp.float32),
-        Y: wp.array2d(dtype=wp.float32),
-        H: wp.array2d(dtype=wp.float32),
-        targets: wp.array2d(dtype=wp.float32),
-        flags: wp.array2d(dtype=wp.uint8),
-        ints: wp.array2d(dtype=wp.int32),
-        mask: wp.array(dtype=wp.uint8),
-        tiles: wp.array(dtype=wp.float32),
-    ):
-        body(first + wp.tid(), look, X, P, Y, H, targets, flags, ints, mask, tiles)
-
-    return control_step

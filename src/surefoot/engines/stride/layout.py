@@ -84,24 +84,20 @@ def lay_out(d: Description, heightfield: bool) -> Layout:
     count = len(d.chains)
     if any(foot.chain < 0 for foot in d.feet):
         raise SurefootError("Stride needs every foot on a chain and one is on the trunk; name another geom.")
-    per_chain = [[i for i, f in enumerate(d.feet) if f.chain == k] for k in range(count)]
-    feet = [
-        [own[f] if f < len(own) else -1 for own in per_chain] for f in range(max(map(len, per_chain), default=0))
-    ]
-    levels = [max(d.feet[i].level for i in row if i >= 0) for row in feet]
-    for f, row in enumerate(feet):
-        if any(i >= 0 and d.feet[i].level != levels[f] for i in row):
-            raise SurefootError(
-                "Stride needs the feet of all chains on links of the same depth; name other foot geoms."
-            )
+    rows: dict[tuple[int, int], list[int]] = {}  # (level, how many of the chain's feet are there already)
+    for i, foot in enumerate(d.feet):
+        nth = sum(f.chain == foot.chain and f.level == foot.level for f in d.feet[:i])
+        rows.setdefault((foot.level, nth), [-1] * count)[foot.chain] = i
+    feet = [row for _, row in sorted(rows.items())]
+    levels = [level for level, _ in sorted(rows)]
     widest = max((p.radius for p in d.points), default=0.0)
     if heightfield and widest > MAX_RADIUS_M:
         raise SurefootError(
-            f"Stride looks {MAX_RADIUS_M} m around a sphere on a heightfield and one has radius {widest:g} m; "
+            f"On a heightfield stride looks {MAX_RADIUS_M} m around a sphere and one has radius {widest:g}; "
             "use smaller spheres and capsules."
         )
     links = [[c[i] if i < len(c) else PADDING for c in d.chains] for i in range(d.depth)]
-    return Layout(d, heightfield, links, _slots(d, heightfield, per_chain), feet, levels)
+    return Layout(d, heightfield, links, _slots(d, heightfield, feet), feet, levels)
 
 
 def _slots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Slots]:
@@ -111,7 +107,7 @@ def _slots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Slo
         chain = p.chain
         if chain < 0:
             chain, dealt = dealt % len(d.chains), dealt + 1
-        foot = feet[chain].index(p.foot) if p.foot >= 0 else -1
+        foot = next((f for f, row in enumerate(feet) if p.foot >= 0 and p.foot in row), -1)
         kinds[p.level, foot, p.radius > 0][chain].append(p)
     out, start = [], 0
     for (level, foot, round_), by_chain in sorted(kinds.items()):
@@ -145,7 +141,9 @@ def link_figures(p: Program, i: int, row: list[Link]) -> LinkFigures:
     )
 
 
-def spring_figures(p: Program, name: str, springs: list[list[Spring]], group: Group | None = None) -> SpringFigures:
+def spring_figures(
+    p: Program, name: str, springs: list[list[Spring]], group: Group | None = None
+) -> SpringFigures:
     """`springs` [1][K], or [S][K] of a group."""
     powers = {s.power for row in springs for s in row}
     if len(powers) > 1:

@@ -1,8 +1,8 @@
 """Newton's method on the primal problem, with an exact line search.
 
-Every contact touches the trunk and links of one chain, so the Hessian M + J' C J keeps the arrow shape of M: a
-contact's stiffness adds to its link like inertia does, and the composite of stiffness hangs on the same axes.
-An iteration eliminates each chain and solves a 6x6.
+Every contact touches the trunk and links of one chain, so the Hessian M + J' C J keeps the arrow shape of M:
+a contact's stiffness adds to its link like inertia does, and its composite hangs on the same axes. An
+iteration eliminates each chain and solves a 6x6.
 
 An environment is done when the decrement p' H p of the step just taken was below TOLERANCE (the error that is
 left is its square, roughly), or when the step was exact: no constraint changed its zone and none slides.
@@ -16,6 +16,7 @@ from surefoot.engines.stride.algebra import (
     Expr,
     Mat3,
     Spatial,
+    Vec3,
     absolute,
     lift,
     maximum,
@@ -27,7 +28,7 @@ from surefoot.engines.stride.algebra import (
     where,
 )
 from surefoot.engines.stride.arrow import eliminate, pairs, solve, triangle
-from surefoot.engines.stride.constraints import Stiffness
+from surefoot.engines.stride.constraints import DryFriction, Limit, Stiffness
 from surefoot.engines.stride.dynamics import motions
 from surefoot.engines.stride.program import vectors
 
@@ -55,7 +56,13 @@ def constraint_forces(p: StepProgram) -> None:
     for slots in p.layout.slots:
         group = slots.group
         name = f"live{group.level}"
-        p.let("slot", {name: D} | ({"touch": D} if group.level == 0 else {}), group=group, when=D > 0.0, add=True)
+        p.let(
+            "slot",
+            {name: D} | ({"touch": D} if group.level == 0 else {}),
+            group=group,
+            when=D > 0.0,
+            add=True,
+        )
     total_live = total([p.variable("live", "chain"), *(p.variable(f"live{x}", "chain") for x in levels)])
     p.let("chain", {"alive": total_live})
     p.sum(["alive"])
@@ -68,13 +75,26 @@ def constraint_forces(p: StepProgram) -> None:
         _forces(p, levels)
 
 
-def _accelerations(p: StepProgram, name: str, base: list[Expr], joints: list[Expr], levels: list[int]) -> None:
+def _accelerations(
+    p: StepProgram, name: str, base: list[Expr], joints: list[Expr], levels: list[int]
+) -> None:
     found = motions(p.frames(), spatial(base), joints)
     out: dict[str, Expr] = {}
     for level in levels:
-        out |= vectors(f"{name}{level}_", found[level].flat())
+        if level:
+            out |= vectors(f"{name}{level}_", found[level].flat())
     if out:
         p.let("chain", out)
+
+
+def _residual(p: StepProgram, level: int) -> Vec3:
+    """Of a contact. Computed wherever it is needed: keeping it costs more registers than it saves work."""
+    return p.level_motion("la", level).at(p.contact_point()) - p.vector("aref", "slot")
+
+
+def _along(p: StepProgram, level: int) -> Vec3:
+    """How a contact's residual changes along the search direction."""
+    return p.level_motion("ld", level).at(p.contact_point())
 
 
 def _direction(p: StepProgram, levels: list[int]) -> None:
@@ -137,24 +157,27 @@ def _stiffness(p: StepProgram, level: int) -> None:
     for slots in p.layout.slots:
         if slots.group.level != level:
             continue
-        residual = p.level_motion("la", level).at(point) - p.vector("aref", "slot")
-        p.let("slot", vectors("jar", residual), group=slots.group, when=touching)
-        force, C = contact.force_and_hessian(p.vector("jar", "slot"))
+        force, C = contact.force_and_hessian(_residual(p, level))
         force = type(force)(*(where(touching, -x, 0.0) for x in force))
         K = Stiffness.of_contact(C, point)
         kept = [where(touching, x, 0.0) for x in (*pack(K.linear), *K.mixed.flat(), *pack(K.angular))]
         moment = type(force)(*(where(touching, x, 0.0) for x in point.cross(force)))
         p.let(
-            "slot", vectors("K", kept) | vectors("w", [*force, *moment]), group=slots.group, when=touching, add=True
+            "slot",
+            vectors("K", kept) | vectors("w", [*force, *moment]),
+            group=slots.group,
+            when=touching,
+            add=True,
         )
     k = p.variables_of("K", 21, "chain")
     linear, angular = unpack(k[:6]), unpack(k[15:])
     mixed = Mat3([k[6:9], k[9:12], k[12:15]])
     w = p.six("w")
-    blocks = lambda i, j: (  # noqa: E731
-        linear[i][j] if i < 3 else mixed[j][i - 3] if j < 3 else angular[i - 3][j - 3]
-    )
-    out = vectors("rm", [blocks(i, j) for i, j in pairs(6)]) | vectors("rg", w.flat())
+
+    def entry(i: int, j: int) -> Expr:
+        return linear[i][j] if i < 3 else mixed[j][i - 3] if j < 3 else angular[i - 3][j - 3]
+
+    out = vectors("rm", [entry(i, j) for i, j in pairs(6)]) | vectors("rg", w.flat())
     axes = [frame.axis for frame in p.frames()[:level]]
     pushed = [
         Spatial(linear @ s.linear + mixed @ s.angular, mixed.T @ s.linear + angular @ s.angular) for s in axes
@@ -173,12 +196,11 @@ def _line_search(p: StepProgram, levels: list[int]) -> None:
     A full step is tried first, together with the slope at 0.
     """
     contact = p.contact()
-    touching, jar, jv = contact.D > 0.0, p.vector("jar", "slot"), p.vector("jv", "slot")
+    touching = contact.D > 0.0
     out = dict(zip(("y1", "y2", "z1", "z2", "changed"), _rows(p, None), strict=True))
     p.let("chain", out)
     for slots in p.layout.slots:
-        level, point = slots.group.level, p.contact_point()
-        p.let("slot", vectors("jv", p.level_motion("ld", level).at(point)), group=slots.group, when=touching)
+        jar, jv = _residual(p, slots.group.level), _along(p, slots.group.level)
         a0, b0, zone0 = contact.along(jar, jv, 0.0)
         a1, b1, zone1 = contact.along(jar, jv, 1.0)
         moved = where((zone1 > 1.5) | (absolute(zone1 - zone0) > 0.5), 1.0, 0.0)
@@ -208,7 +230,8 @@ def _line_search(p: StepProgram, levels: list[int]) -> None:
         step = p.variable("step")
         p.let("chain", dict(zip(("z1", "z2"), _rows(p, step), strict=True)))
         for slots in p.layout.slots:
-            a, b, _ = contact.along(jar, jv, step)
+            level = slots.group.level
+            a, b, _ = contact.along(_residual(p, level), _along(p, level), step)
             p.let(
                 "slot",
                 {"z1": where(touching, a, 0.0), "z2": where(touching, b, 0.0)},
@@ -224,12 +247,28 @@ def _line_search(p: StepProgram, levels: list[int]) -> None:
     on, step = p.variable("open") > 0.5, p.variable("step")
     tolerance = TOLERANCE * p.d.tolerance_scale
     finished = (php <= tolerance) | (p.variable("exact") > 0.5)
-    p.let("chain", {f"qa{i}": where(on, a + step * b, a) for i, (a, b) in enumerate(zip(p.joints("qa"), p.joints("qp"), strict=True))})
+    p.let(
+        "chain",
+        {
+            f"qa{i}": where(on, a + step * b, a)
+            for i, (a, b) in enumerate(zip(p.joints("qa"), p.joints("qp"), strict=True))
+        },
+    )
     p.let(
         "env",
-        {f"acc{i}": where(on, a + step * b, a) for i, (a, b) in enumerate(zip(p.env("acc", 6), p.env("d", 6), strict=True))}
-        | {"open": where(on & ~finished, 1.0, 0.0), "iterations": p.variable("iterations") + where(on, 1.0, 0.0)},
+        {
+            f"acc{i}": where(on, a + step * b, a)
+            for i, (a, b) in enumerate(zip(p.env("acc", 6), p.env("d", 6), strict=True))
+        }
+        | {
+            "open": where(on & ~finished, 1.0, 0.0),
+            "iterations": p.variable("iterations") + where(on, 1.0, 0.0),
+        },
     )
+
+
+def _joint_rows(p: StepProgram) -> list[tuple[int, Limit | DryFriction]]:
+    return [*enumerate(p.limits()), *enumerate(p.dry_frictions())]
 
 
 def _rows(p: StepProgram, step: Expr | None) -> list[Expr]:
@@ -239,16 +278,15 @@ def _rows(p: StepProgram, step: Expr | None) -> list[Expr]:
     steps = [lift(0.0), lift(1.0)] if step is None else [step]
     slope, bend = [lift(0.0)] * len(steps), [lift(0.0)] * len(steps)
     changed = lift(0.0)
-    for rows in (p.limits(), p.dry_frictions()):
-        for i, row in enumerate(rows):
-            zones = []
-            for k, s in enumerate(steps):
-                a = qa[i] + s * qp[i]
-                zones.append(row.zone(a))
-                slope[k] = slope[k] + row.gradient(a) * qp[i]
-                bend[k] = bend[k] + row.curvature(a) * qp[i] * qp[i]
-            if step is None:
-                changed = changed + absolute(zones[1] - zones[0])
+    for i, row in _joint_rows(p):
+        zones = []
+        for k, s in enumerate(steps):
+            a = qa[i] + s * qp[i]
+            zones.append(row.zone(a))
+            slope[k] = slope[k] + row.gradient(a) * qp[i]
+            bend[k] = bend[k] + row.curvature(a) * qp[i] * qp[i]
+        if step is None:
+            changed = changed + absolute(zones[1] - zones[0])
     if step is None:
         return [slope[0], bend[0], slope[1], bend[1], changed]
     return [slope[0], bend[0]]
@@ -274,9 +312,8 @@ def _forces(p: StepProgram, levels: list[int]) -> None:
     contact, point = p.contact(), p.contact_point()
     touching = contact.D > 0.0
     gradients = [lift(0.0)] * p.depth
-    for rows in (p.limits(), p.dry_frictions()):
-        for i, row in enumerate(rows):
-            gradients[i] = gradients[i] - row.gradient(qa[i])
+    for i, row in _joint_rows(p):
+        gradients[i] = gradients[i] - row.gradient(qa[i])
     p.let("chain", vectors("ft", gradients))
     for level in levels:
         live = p.variable(f"live{level}", "chain") > 0.0
@@ -284,8 +321,7 @@ def _forces(p: StepProgram, levels: list[int]) -> None:
         for slots in p.layout.slots:
             if slots.group.level != level:
                 continue
-            residual = p.level_motion("la", level).at(point) - p.vector("aref", "slot")
-            force = contact.force(residual)
+            force = contact.force(_residual(p, level))
             force = type(force)(*(where(touching, x, 0.0) for x in force))
             moment = type(force)(*(where(touching, x, 0.0) for x in point.cross(force)))
             out = vectors("w", [*force, *moment])

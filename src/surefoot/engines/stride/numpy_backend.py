@@ -1,4 +1,4 @@
-"""The same physics step in float64 by numpy: slow, exact, and needs no compiler. For tests and for reading."""
+"""The same physics step in float64 by numpy: slow, and needs no compiler. For tests and for reading."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from surefoot.engines.stride.step import StepProgram, build_integration, build_s
 
 
 def inverse_weights(d: Description, mass: np.ndarray, com: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """MuJoCo's inverse weights of contact bodies [N, B] and joints [N, J] for trunks of mass [N] and com [N, 3].
+    """MuJoCo's inverse weights of contact bodies [N, B] and joints [N, J], for trunks of `mass` and `com`.
 
     The trunk's inertia scales with its mass.
     """
@@ -58,18 +58,20 @@ class NumpyStep:
         mass = np.full(n, self.d.trunk_mass) if mass is None else mass
         com = np.tile(self.d.trunk_com, (n, 1)) if com is None else com
         bodies, dofs = inverse_weights(self.d, mass, com)
-        values: dict[str, Any] = {"mu": np.broadcast_to(friction, n), "m0": mass, "awake": np.ones(n)}
+        values: dict[str, Any] = {"mu": np.broadcast_to(friction, n), "awake": np.ones(n)}
         values |= dict.fromkeys(("kp", "kd", "strength"), np.ones(n))
         for i in range(3):
             values |= {f"pos{i}": qpos[:, b + i], f"vel{i}": qvel[:, v + i], f"ang{i}": qvel[:, v + 3 + i]}
-            values[f"h0_{i}"] = mass * com[:, i]
         values |= {f"quat{i}": qpos[:, b + 3 + i] for i in range(4)}
-        own = np.stack(
+        own = self.d.fixed + np.stack(
             [
-                spatial_inertia(m, c, self.d.trunk_inertia * (m / self.d.trunk_mass))[3:, 3:]
+                spatial_inertia(m, c, self.d.trunk_inertia * (m / self.d.trunk_mass))
                 for m, c in zip(mass, com, strict=True)
             ]
         )
+        values["m0"] = own[:, 0, 0]
+        values |= {f"h0_{k}": own[:, 3 + i, j] for k, (i, j) in enumerate(((2, 1), (0, 2), (1, 0)))}
+        own = own[:, 3:, 3:]
         places = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
         values |= {f"J0_{k}": own[:, i, j] for k, (i, j) in enumerate(places)}
         for name in ("q", "qd", "target", "dofw"):
@@ -90,9 +92,13 @@ class NumpyStep:
                             weight[s, k] = bodies[:, point.body]
             values["iw"] = weight
         known = self.program.variables
-        return run(self.program, {k: x for k, x in (values | dict(warm or {})).items() if k in known}, self.functions)
+        return run(
+            self.program, {k: x for k, x in (values | dict(warm or {})).items() if k in known}, self.functions
+        )
 
-    def state(self, out: Mapping[str, Any], qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def state(
+        self, out: Mapping[str, Any], qpos: np.ndarray, qvel: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """qpos and qvel after the step, from what the call returned (base at address 0)."""
         qpos, qvel = qpos.copy(), qvel.copy()
         for i in range(3):

@@ -2,8 +2,8 @@
 
 A program runs for many environments at once and never takes a branch for one of them alone: `If` and `While`
 run when any environment wants them to, and what they assign is selected by masks. So one program means the
-same to numpy (all environments as arrays, `run`), to a SIMD register of environments, to a thread that has one
-environment, and to a warp whose lanes have one chain each (printed by `surefoot.engines.stride.emit`).
+same to numpy (all environments as arrays, `run`), to a SIMD register of environments, to a thread that has
+one environment, and to a warp whose lanes have one chain each (printed by `surefoot.engines.stride.emit`).
 
 A variable belongs to the environment, to each chain, or to each contact slot of each chain. Statements on
 chains are written once and hold for every chain; numbers that differ between chains are parameters.
@@ -179,7 +179,9 @@ def vectors(name: str, values: Sequence[Any]) -> dict[str, Any]:
 Function = Callable[..., Sequence[np.ndarray]]
 
 
-def run(program: Program, values: Mapping[str, Any], functions: Mapping[str, Function] | None = None) -> dict[str, Any]:
+def run(
+    program: Program, values: Mapping[str, Any], functions: Mapping[str, Function] | None = None
+) -> dict[str, Any]:
     """Runs the program in float64 for all environments, chains and slots at once.
 
     Arrays are [N] for variables of environments, [K, N] of chains and [S, K, N] of slots. Returns the

@@ -121,9 +121,7 @@ def _actuators(model: mujoco.MjModel) -> None:
             and not model.actuator_ctrllimited[a]
         )
         if not servo:
-            raise _no(
-                f"actuator '{name}'", "make it a <position> servo with gear 1 and no ctrlrange"
-            )
+            raise _no(f"actuator '{name}'", "make it a <position> servo with gear 1 and no ctrlrange")
         joint = int(model.actuator_trnid[a, 0])
         if joint in seen:
             raise _no(f"a second actuator ('{name}') on one joint", "take one of them out")
@@ -143,9 +141,7 @@ def _geoms(model: mujoco.MjModel, trunk: int) -> None:
             raise _no(f"the contact margin or gap of geom '{name}'", "set both to 0")
         if model.geom_bodyid[g] == 0:
             if int(model.geom_type[g]) not in (int(kinds.mjGEOM_PLANE), int(kinds.mjGEOM_HFIELD)):
-                raise _no(
-                    f"geom '{name}' as ground", "make the ground a plane at height 0 or a heightfield"
-                )
+                raise _no(f"geom '{name}' as ground", "make the ground a plane at height 0 or a heightfield")
         elif int(model.geom_type[g]) not in known:
             kind = kinds(int(model.geom_type[g])).name.removeprefix("mjGEOM_").lower()
             raise _no(f"contact of the {kind} '{name}'", "replace it by spheres, capsules or boxes")

@@ -1,13 +1,14 @@
 """The reset kernel: one thread per environment in the mask writes its state, parameters and targets.
 
-The solver's inverse weights follow from the trunk's mass and centre of mass as in `description.Weights`; a 6x6
-inverse in double precision per environment, so that no parameter is approximated and nothing leaves the device.
+The solver's inverse weights follow from the trunk's mass and centre of mass as in `description.Weights`: a
+6x6 inverse in double precision per environment. No parameter is approximated and nothing leaves the device.
 """
+
+from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import warp as wp
 
 from surefoot.engines.stride.buffers import Buffers
 from surefoot.engines.stride.kernel import DELAY, FAILED, HEAD, TILE, TRUNK_CONTACT
@@ -17,7 +18,8 @@ from surefoot.engines.stride.step import STATE
 
 def _doubles(name: str, values: Any) -> str:
     flat = np.asarray(values, np.float64).reshape(-1)
-    return f"static const double {name}[{max(len(flat), 1)}] = {{{', '.join(repr(float(v)) for v in flat) or '0.0'}}};"
+    text = ", ".join(repr(float(v)) for v in flat) or "0.0"
+    return f"static const double {name}[{max(len(flat), 1)}] = {{{text}}};"
 
 
 def _integers(name: str, values: Any) -> str:
@@ -41,21 +43,23 @@ def reset_source(
     dof = [[index[x.name] if x.dof >= 0 else -1 for x in row] for row in layout.links]
     zero = [[x.zero for x in row] for row in layout.links]
     bodies = len(d.weights.body_constant)
-    i0 = d.trunk_inertia
     tables = [
         _doubles("LEGS", d.weights.legs),
         _doubles("BODY_FORM", d.weights.body_form),
         _doubles("BODY_CONSTANT", d.weights.body_constant),
         _doubles("DOF_FORM", d.weights.dof_form),
         _doubles("DOF_CONSTANT", d.weights.dof_constant),
-        _doubles("INERTIA", i0),
+        _doubles("INERTIA", d.trunk_inertia),
+        _doubles("FIXED", d.fixed),
         _doubles("COM", d.trunk_com),
         _doubles("POSE", pose),
         _doubles("ZERO", zero),
         _integers("POLICY", policy),
         _integers("DOF", dof),
     ]
-    return "\n".join(tables) + f"""
+    return (
+        "\n".join(tables)
+        + f"""
 if (!mask.data[e]) return;
 const long long npad = X.shape[1];
 const float* in = staging.data + (long long)e * {sg.count};
@@ -84,7 +88,8 @@ ints.data[{TILE} * npad + e] = tile;
 const double steps = (double)in[{sg.first("delay_s")}] / {d.timestep!r};
 const int whole = (int)(steps + 0.5);
 const int delay = steps - 0.5 == (double)(whole - 1) && (whole & 1) ? whole - 1 : whole;  // halves to even
-ints.data[{DELAY} * npad + e] = delay < 0 ? 0 : delay > {(history - 1) * decimation} ? {(history - 1) * decimation} : delay;
+const int longest = {(history - 1) * decimation};
+ints.data[{DELAY} * npad + e] = delay < 0 ? 0 : delay > longest ? longest : delay;
 flags.data[{FAILED} * npad + e] = 0;
 flags.data[{TRUNK_CONTACT} * npad + e] = 0;
 // ---- parameters
@@ -105,11 +110,13 @@ for (int i = 0; i < 3; ++i) for (int j = 0; j < 3; ++j) {{
     S[i + 3][j] = m * cross[i][j];
     S[i][j + 3] = -m * cross[i][j];
     S[i + 3][j + 3] = J;
+    const double fixed = FIXED[6 * (i + 3) + j + 3];
     const int place[3][3] = {{{{0, 3, 4}}, {{3, 1, 5}}, {{4, 5, 2}}}};
-    PP({pr.first("J0_")} + place[i][j]) = (float)J;
+    PP({pr.first("J0_")} + place[i][j]) = (float)(J + fixed);
 }}
-PP({pr.first("m0")}) = (float)m;
-for (int i = 0; i < 3; ++i) PP({pr.first("h0_")} + i) = (float)(m * c[i]);
+PP({pr.first("m0")}) = (float)(m + FIXED[0]);
+const double first[3] = {{FIXED[6 * 5 + 1], FIXED[6 * 3 + 2], FIXED[6 * 4]}};  // of what is fixed
+for (int i = 0; i < 3; ++i) PP({pr.first("h0_")} + i) = (float)(m * c[i] + first[i]);
 for (int i = 0; i < 3; ++i) PP({pr.first("com")} + i) = (float)c[i];
 // ---- inverse weights: Gauss-Jordan on the 6x6, which is positive definite
 double inv[6][6];
@@ -143,33 +150,4 @@ for (int k = 0; k < {D * K}; ++k) {{
     PP({pr.first("dof_weight")} + k) = (float)w;
 }}
 """
-
-
-def make_reset(source: str) -> Any:
-    @wp.func_native(source)
-    def body(
-        e: int,
-        X: wp.array2d(dtype=wp.float32),
-        P: wp.array2d(dtype=wp.float32),
-        H: wp.array2d(dtype=wp.float32),
-        flags: wp.array2d(dtype=wp.uint8),
-        ints: wp.array2d(dtype=wp.int32),
-        mask: wp.array(dtype=wp.uint8),
-        staging: wp.array2d(dtype=wp.float32),
-        origins: wp.array2d(dtype=wp.float32),
-    ): ...
-
-    @wp.kernel(enable_backward=False, module="unique")
-    def reset(
-        X: wp.array2d(dtype=wp.float32),
-        P: wp.array2d(dtype=wp.float32),
-        H: wp.array2d(dtype=wp.float32),
-        flags: wp.array2d(dtype=wp.uint8),
-        ints: wp.array2d(dtype=wp.int32),
-        mask: wp.array(dtype=wp.uint8),
-        staging: wp.array2d(dtype=wp.float32),
-        origins: wp.array2d(dtype=wp.float32),
-    ):
-        body(wp.tid(), X, P, H, flags, ints, mask, staging, origins)
-
-    return reset
+    )

@@ -147,6 +147,13 @@ class StepProgram(Program):
 
     def level_motion(self, name: str, level: int) -> Spatial:
         """A motion of the link that a slot is on; level 0 is the trunk."""
+        if level == 0:
+            base = {
+                "la": self.env("acc", 6),
+                "ld": self.env("d", 6),
+                "v": self.env("vb", 3) + self.env("ang", 3),
+            }
+            return spatial(base[name])
         return self.six(f"{name}{level}_")
 
 
@@ -192,7 +199,7 @@ def _chains(p: StepProgram) -> None:
         frame = frames[level - 1] if level else TRUNK
         if level:
             out |= vectors(f"R{level}_", frame.rotation.flat()) | vectors(f"p{level}_", frame.origin)
-        out |= vectors(f"v{level}_", velocities[level].flat())
+            out |= vectors(f"v{level}_", velocities[level].flat())
     out |= _joint_constraints(p, q, qd)
     p.let("chain", out)
     p.sum([*(f"cm{i}" for i in range(10)), *(f"cf{i}" for i in range(6))])
@@ -327,14 +334,19 @@ def build_integration(p: StepProgram) -> list[object]:
     body, p._open = p._open, [[]]
     dt = p.d.timestep
     M = p.mass_rows()
-    H = [[M[i][j] + (p.variable(f"dd{i}", "chain") if i == j else 0.0) for j in range(i + 1)] for i in range(p.depth)]
+    H = [
+        [M[i][j] + (p.variable(f"dd{i}", "chain") if i == j else 0.0) for j in range(i + 1)]
+        for i in range(p.depth)
+    ]
     gradient = [-(a + b) for a, b in zip(p.joints("tau"), p.joints("ft"), strict=True)]
     e = eliminate(H, p.couplings(), gradient)
     matrix, reduced, _ = e.reduction()
     wrench = p.variables_of("cw", 6, "chain")
     p.let(
         "chain",
-        e.flat() | vectors("rm", matrix) | vectors("rg", [a + b for a, b in zip(reduced, wrench, strict=True)]),
+        e.flat()
+        | vectors("rm", matrix)
+        | vectors("rg", [a + b for a, b in zip(reduced, wrench, strict=True)]),
     )
     p.sum([f"rm{i}" for i in range(21)] + [f"rg{i}" for i in range(6)])
     extra = [-p.variable(f"rm{i}_sum") for i in range(21)]
@@ -364,4 +376,3 @@ def build_integration(p: StepProgram) -> list[object]:
     )
     statements, p._open = p._open[0], body
     return list(statements)
-

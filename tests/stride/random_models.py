@@ -1,0 +1,89 @@
+"""Random robots of the family that stride takes: any number of chains of any depths, any axes and offsets."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+
+def numbers(values: np.ndarray) -> str:
+    return " ".join(repr(float(x)) for x in np.atleast_1d(values))
+
+
+def random_robot(rng: np.random.Generator, *, contacts: bool = True, aligned: bool | None = None) -> str:
+    """MJCF of a robot on a plane with servos; `aligned` puts axes along coordinates."""
+    aligned = bool(rng.random() < 0.5) if aligned is None else aligned
+    bodies, servos = [], []
+    for k in range(int(rng.integers(1, 6))):
+        depth = int(rng.integers(1, 7))
+        text = ""
+        for i in reversed(range(depth)):
+            name = f"j{k}_{i}"
+            axis = np.eye(3)[rng.integers(3)] * rng.choice([-1, 1]) if aligned else rng.normal(size=3)
+            quat = np.array([1.0, 0, 0, 0]) if aligned else rng.normal(size=4)
+            text = f"""
+<body name="b{k}_{i}" pos="{numbers(rng.uniform(-0.3, 0.3, 3))}" quat="{numbers(quat)}">
+  {inertial(rng, 1.0)}
+  <joint name="{name}" axis="{numbers(axis)}" pos="{numbers(rng.uniform(-0.05, 0.05, 3))}"
+    ref="{rng.uniform(-0.3, 0.3)}" range="{rng.uniform(-2, -0.3)} {rng.uniform(0.3, 2)}"
+    armature="{rng.uniform(0, 0.05)}" damping="{rng.uniform(0, 0.5)}"
+    stiffness="{rng.choice([0.0, 3.0])}" springref="0.1" frictionloss="{rng.choice([0.0, 0.2])}"/>
+  {geom(rng, f"g{k}_{i}") if contacts else ""}
+  {text}
+</body>"""
+            servos.append(
+                f'<position joint="{name}" kp="{rng.uniform(5, 40)}" kv="{rng.uniform(0, 1)}" '
+                'forcerange="-12 12"/>'
+            )
+        bodies.append(text)
+    return f"""
+<mujoco>
+  <compiler angle="radian" autolimits="true"/>
+  <option integrator="implicitfast" cone="elliptic" impratio="{rng.choice([1.0, 5.0])}" timestep="0.004"
+    iterations="200" ls_iterations="200" tolerance="1e-13" gravity="{numbers(rng.uniform(-1, 1, 2))} -9.81"/>
+  <default><geom contype="1" conaffinity="0" condim="3"/></default>
+  <worldbody>
+    <geom name="floor" type="plane" size="0 0 1" contype="0" conaffinity="1"/>
+    <body name="trunk"><freejoint/>
+      {inertial(rng, 5.0)}
+      {geom(rng, "g_trunk") if contacts else ""}
+      <body name="fixed" pos="0.1 0 0.05" quat="0.9 0.1 0.2 0.3">{inertial(rng, 0.5)}</body>
+      {"".join(bodies)}
+    </body>
+  </worldbody>
+  <actuator>{"".join(servos)}</actuator>
+</mujoco>"""
+
+
+def inertial(rng: np.random.Generator, mass: float) -> str:
+    a, b = rng.uniform(0.5, 1.5, 2) * 0.01 * mass
+    c = rng.uniform(abs(a - b) + 1e-4, a + b)  # the triangle inequality of inertias
+    return (
+        f'<inertial mass="{mass * rng.uniform(0.5, 1.5)}" pos="{numbers(rng.uniform(-0.1, 0.1, 3))}" '
+        f'quat="{numbers(rng.normal(size=4))}" diaginertia="{a} {b} {c}"/>'
+    )
+
+
+def geom(rng: np.random.Generator, name: str) -> str:
+    kind, size = [("sphere", "0.03"), ("capsule", "0.02 0.08"), ("box", "0.05 0.04 0.03")][rng.integers(3)]
+    return (
+        f'<geom name="{name}" type="{kind}" size="{size}" pos="{numbers(rng.uniform(-0.1, 0.1, 3))}" '
+        f'quat="{numbers(rng.normal(size=4))}" solref="{rng.uniform(0.01, 0.03)} {rng.uniform(0.7, 1.3)}"/>'
+    )
+
+
+def random_states(
+    model: mujoco.MjModel, rng: np.random.Generator, count: int, height: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    qpos = np.tile(model.qpos0, (count, 1))
+    qpos[:, :2] = rng.uniform(-1, 1, (count, 2))
+    qpos[:, 2] = rng.uniform(*height, count)
+    quat = rng.normal(size=(count, 4))
+    qpos[:, 3:7] = quat / np.linalg.norm(quat, axis=1, keepdims=True)
+    qpos[:, 7:] += rng.uniform(-1, 1, (count, model.nq - 7))
+    return qpos, rng.normal(size=(count, model.nv))
+
+
+def targets_of(model: mujoco.MjModel, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of `values` [N, nu] by the name of the joint that each drives."""
+    return {model.joint(int(model.actuator_trnid[a, 0])).name: values[:, a] for a in range(model.nu)}

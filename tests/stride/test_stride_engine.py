@@ -1,0 +1,229 @@
+"""StrideEngine keeps every engine's promises on every ground, and its own: shapes agree, threads do not show,
+nothing spreads, and what it cannot represent it refuses by name."""
+
+from __future__ import annotations
+
+import re
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+from lanes import EmulatedLanes
+from other_robots import legged
+
+from surefoot.contract import EVALUATION_PLANT, FAST_PLANT, Plant, SurefootError
+from surefoot.engines import Parameters, make_engine
+from surefoot.engines.conformance import (
+    CHECKS,
+    Check,
+    assert_same,
+    begin,
+    default_targets,
+    mask_of,
+    moving_targets,
+    run,
+    standing,
+)
+from surefoot.engines.stride import CAPABILITIES, StrideEngine
+from surefoot.engines.stride.description import describe
+from surefoot.robots import RobotSpec, anymal, go1
+from surefoot.terrain import HELD_OUT, TRAINED, Atlas, TileId
+
+GO1 = go1()
+FLAT = Atlas.build([TileId("flat", 0, 0)])
+GROUNDS: dict[str, tuple[RobotSpec, Plant, Atlas | None, str]] = {
+    "plane": (GO1, FAST_PLANT, None, "wide"),
+    "evaluation": (GO1, EVALUATION_PLANT, None, "wide"),
+    "atlas": (GO1, FAST_PLANT, FLAT, "wide"),
+    "anymal": (anymal(), FAST_PLANT, None, "wide"),
+    "solo": (GO1, EVALUATION_PLANT, None, "solo"),
+}
+
+
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
+def test_stride_conforms(check: Check, ground: str) -> None:
+    robot, plant, atlas, shape = GROUNDS[ground]
+    check(lambda n: StrideEngine(robot, plant, n, atlas=atlas, threads=1, shape=shape))
+
+
+@pytest.mark.parametrize("atlas", [None, Atlas.build([TileId("rough", 5, 0)])], ids=["plane", "rough"])
+def test_any_number_of_threads_gives_the_same_bits(atlas: Atlas | None) -> None:
+    engines = [StrideEngine(GO1, FAST_PLANT, 70, atlas=atlas, threads=k) for k in (1, 2, 3)]
+    for engine in engines:
+        begin(engine)
+    one, two, three = (run(engine, 15) for engine in engines)
+    for k in range(15):
+        assert_same(one[k], two[k], f"two threads (step {k})")
+        assert_same(one[k], three[k], f"three threads (step {k})")
+    for engine in engines:
+        engine.close()
+
+
+@pytest.mark.parametrize(
+    ("robot", "atlas"),
+    [(GO1, None), (GO1, Atlas.build([TileId("stairs_up", 6, 0)])), (legged("six-by-three", (3,) * 6), None)],
+    ids=["go1", "go1-stairs", "six-by-three"],
+)
+def test_lanes_and_wide_are_solo_to_rounding(robot: RobotSpec, atlas: Atlas | None) -> None:
+    n = 6
+    lanes = EmulatedLanes(robot, EVALUATION_PLANT, n, atlas=atlas, shape="solo")
+    solo = StrideEngine(robot, EVALUATION_PLANT, n, atlas=atlas, shape="solo", threads=1)
+    wide = StrideEngine(robot, EVALUATION_PLANT, n, atlas=atlas, shape="wide", threads=1)
+    for engine in (lanes, solo, wide):
+        start = standing(engine)
+        start.quaternion[0] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # one on its back
+        start.position[0, 2] = 0.06 + (0.0 if atlas is None else float(atlas.spawn_height[0]))
+        start.position[:, :2] = 0.0 if atlas is None else torch.tensor(atlas.origins[0])
+        begin(engine, start)
+    touched = False
+    for k in range(10):
+        a, b, c = (engine.step(moving_targets(engine, k)) for engine in (lanes, solo, wide))
+        for other in (a, c):
+            assert (other.position - b.position).abs().max() < 1e-6
+            assert (other.quaternion - b.quaternion).abs().max() < 1e-5
+            assert torch.equal(other.trunk_contact, b.trunk_contact)
+        touched |= bool(b.trunk_contact[0])
+    assert touched
+
+
+GROUND_TILES = [TileId(name, 9, 0) for name in (*TRAINED, *HELD_OUT)]
+
+
+@pytest.mark.parametrize("wild", [False, True], ids=["random", "bang-bang"])
+def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(wild: bool) -> None:
+    """Random targets a radian about the pose fail nobody. Targets that jump between joint limits drive joints
+    beyond 100 rad/s, in MuJoCo as here: those fail, are reset, and disturb nobody."""
+    atlas, n = Atlas.build(GROUND_TILES), 256
+    engine = StrideEngine(GO1, FAST_PLANT, n, atlas=atlas)
+    tiles = torch.arange(n) % len(GROUND_TILES)
+    start = standing(engine)
+    origins = torch.tensor(atlas.origins)
+    start.tile[:], start.position[:, :2] = tiles, origins[tiles]
+    start.position[:, 2] += torch.tensor(atlas.spawn_height)[tiles]
+    begin(engine, start)
+    rng = np.random.default_rng(0)
+    low, high = torch.tensor(GO1.joint_low), torch.tensor(GO1.joint_high)
+    pose, everyone, failures = default_targets(engine), torch.ones(n, dtype=torch.bool), 0
+    for k in range(round(10.0 * FAST_PLANT.control_hz)):
+        if wild:
+            targets = torch.where(torch.tensor(rng.random((n, 12)) < 0.5), low, high)
+        else:
+            targets = pose + torch.tensor(rng.uniform(-1, 1, (n, 12)), dtype=torch.float32)
+        state = engine.step(targets)
+        for name, value in state.tensors().items():
+            assert torch.isfinite(value).all(), f"{name} at step {k}"
+        failures += int(state.failed.sum())
+        if state.failed.any():
+            engine.reset(state.failed, start, Parameters.nominal(n))
+        if k % 25 == 0:
+            engine.push(everyone, torch.tensor(rng.uniform(-2, 2, (n, 2)), dtype=torch.float32))
+        xy = engine.state().position[:, :2] - origins[tiles]
+        offset = -8.0 * torch.floor((xy + 4.0) / 8.0)
+        engine.translate((offset != 0).any(1), offset)
+    assert failures <= (0.002 * n * k if wild else 0), f"{failures} failures in {n * k} steps"
+    assert state.position[:, 2].min() > -3.0, "a robot fell through the ground"
+    engine.close()
+
+
+def test_a_nan_in_the_state_fails_its_row_alone_and_keeps_what_was() -> None:
+    engine = StrideEngine(GO1, FAST_PLANT, 20, threads=1)
+    begin(engine)
+    run(engine, 3)
+    engine._x[4, 7] = float("nan")
+    state = engine.step(default_targets(engine))
+    assert state.failed.nonzero()[:, 0].tolist() == [7]
+    assert all(torch.isfinite(v).all() for v in state.tensors().values())
+    assert engine.step(default_targets(engine)).failed[7], "a failed row rests until it is reset"
+    engine.reset(mask_of(engine, [7]), standing(engine), Parameters.nominal(20))
+    assert not engine.step(default_targets(engine)).failed.any()
+
+
+def test_a_view_is_the_memory_and_a_state_is_a_copy() -> None:
+    engine = StrideEngine(GO1, FAST_PLANT, 4, threads=1)
+    begin(engine)
+    view, state = engine.view(), engine.state()
+    engine.step(moving_targets(engine, 1))
+    assert torch.equal(view.joint_position, engine.state().joint_position)
+    assert not torch.equal(view.joint_position, state.joint_position)
+    assert view.joint_position.untyped_storage().data_ptr() == engine._y.untyped_storage().data_ptr()
+
+
+def test_the_registry_knows_stride() -> None:
+    engine = make_engine("stride", GO1, FAST_PLANT, 2)
+    assert isinstance(engine, StrideEngine)
+    with pytest.raises(SurefootError, match=r"lanes.*does not run"):
+        StrideEngine(GO1, FAST_PLANT, 2, shape="lanes")
+    with pytest.raises(SurefootError, match="no shape"):
+        StrideEngine(GO1, FAST_PLANT, 2, shape="round")
+
+
+def test_a_flat_heightfield_is_a_plane() -> None:
+    plane, field = (StrideEngine(GO1, EVALUATION_PLANT, 16, atlas=a, threads=1) for a in (None, FLAT))
+    for engine in (plane, field):
+        begin(engine)
+    for k in range(25):
+        a, b = (engine.step(moving_targets(engine, k)) for engine in (plane, field))
+    assert (a.position - b.position).abs().max() < 2e-5
+    assert (a.foot_force - b.foot_force).abs().median() < 1e-2
+
+
+# ---- refusals
+
+FINE = """
+<mujoco><compiler angle="radian"/><option integrator="implicitfast"/>
+<worldbody><geom type="plane" size="0 0 1"/>
+<body name="trunk"><freejoint/><geom type="sphere" size="0.1"/>
+<body name="leg"><joint name="hip"/><geom name="shin" type="capsule" size="0.02 0.1"/><!--more--></body>
+</body><!--world--></worldbody>
+<actuator><position joint="hip" kp="3"/></actuator><!--end--></mujoco>"""
+
+BROKEN = {
+    "tendons": ("<!--end-->", '<tendon><fixed><joint joint="hip" coef="1"/></fixed></tendon>'),
+    "equality": ("<!--end-->", '<equality><weld body1="leg" body2="trunk"/></equality>'),
+    "free body": ("<!--world-->", '<body name="ball"><freejoint/><geom size="0.1"/></body>'),
+    "ball joint": ("<!--more-->", '<body><joint type="ball"/><geom size="0.1"/></body>'),
+    "slide joint": ("<!--more-->", '<body><joint type="slide"/><geom size="0.1"/></body>'),
+    "branches": (
+        "<!--more-->",
+        "<body><joint/><geom size='.1'/></body><body><joint/><geom size='.1'/></body>",
+    ),
+    "cylinder": ("<!--more-->", '<geom type="cylinder" size="0.1 0.1"/>'),
+    "ellipsoid": ("<!--more-->", '<geom type="ellipsoid" size="0.1 0.1 0.2"/>'),
+    "condim": ("<!--more-->", '<geom condim="6" size="0.1"/>'),
+    "margin": ("<!--more-->", '<geom margin="0.01" size="0.1"/>'),
+    "actuator": ('<position joint="hip" kp="3"/>', '<motor joint="hip"/>'),
+    "integrator": ('integrator="implicitfast"', 'integrator="Euler"'),
+    "fluid": ("<option ", '<option density="1.2" '),
+    "several joints": ('<joint name="hip"/>', '<joint name="hip"/><joint axis="1 0 0"/>'),
+    "ground": ("<!--world-->", '<geom type="box" size="1 1 1"/>'),
+    "does not float": ("<freejoint/>", '<joint name="root"/>'),
+}
+
+
+def described(xml: str) -> object:
+    model = mujoco.MjModel.from_xml_string(xml)
+    return describe(model, model.body("trunk").id)
+
+
+def test_a_plain_model_is_described() -> None:
+    described(FINE)
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_cannot_be_represented_is_refused_by_name(what: str) -> None:
+    old, new = BROKEN[what]
+    assert old in FINE
+    with pytest.raises(SurefootError) as refusal:
+        described(FINE.replace(old, new))
+    said = str(refusal.value)
+    assert what in said, said
+    assert re.search(r"; .*or use --engine mujoco\.$", said), said
+    assert "\n" not in said
+
+
+def test_the_capability_table_names_what_is_left_out() -> None:
+    table = dict(CAPABILITIES)
+    assert table["self-collision"] == "ignored"
+    assert any("mesh" in what for what in table)

@@ -1,0 +1,215 @@
+"""Contacts with a heightfield against plain geometry: local minima of distance, found face by face, edge by
+edge and corner by corner in float64."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import warp as wp
+
+from surefoot.engines.stride.emit import prelude
+from surefoot.engines.stride.heightfield import GROUND, tile_heights
+from surefoot.terrain import Atlas, TileId
+
+TILES = (
+    TileId("flat", 0, 0),
+    TileId("stairs_up", 9, 3),
+    TileId("stairs_down", 4, 1),
+    TileId("rough", 9, 5),
+    TileId("boxes", 9, 2),
+    TileId("stones", 5, 4),
+    TileId("wave", 7, 1),
+    TileId("slope_up", 9, 1),
+)
+ATLAS = Atlas.build(TILES)
+FIELD = tile_heights(ATLAS)
+
+
+def kernel() -> Any:
+    body_source = f"""
+{prelude("solo", 1, 1, cuda=False)}
+const int npad = ints.shape[1];
+{GROUND}
+const float* p = points.data + 4 * tid;
+float found[2][4];
+ground(p[0], p[1], p[2], p[3], 1.0f, tid, 2, found);
+for (int i = 0; i < 8; ++i) out.data[8 * tid + i] = found[i / 4][i % 4];
+"""
+
+    @wp.func_native(body_source)
+    def body(
+        tid: int,
+        points: wp.array2d(dtype=wp.float32),
+        ints: wp.array2d(dtype=wp.int32),
+        tiles: wp.array(dtype=wp.float32),
+        out: wp.array2d(dtype=wp.float32),
+    ): ...
+
+    @wp.kernel(enable_backward=False, module="unique")
+    def touch(
+        points: wp.array2d(dtype=wp.float32),
+        ints: wp.array2d(dtype=wp.int32),
+        tiles: wp.array(dtype=wp.float32),
+        out: wp.array2d(dtype=wp.float32),
+    ):
+        body(wp.tid(), points, ints, tiles, out)
+
+    return touch
+
+
+@pytest.fixture(scope="module")
+def contacts() -> Any:
+    """A function from points [N, 4] (centre, from the tile's, and radius) to contacts [N, 2, 4]."""
+    touch = kernel()
+
+    def of(points: np.ndarray, tile: int) -> np.ndarray:
+        n = len(points)
+        ints = np.zeros((3, n), np.int32)
+        ints[2] = tile
+        out = wp.zeros((n, 8), dtype=wp.float32, device="cpu")
+        inputs = [
+            wp.array(points.astype(np.float32), device="cpu"),
+            wp.array(ints, device="cpu"),
+            wp.array(FIELD.reshape(-1), device="cpu"),
+            out,
+        ]
+        wp.launch(touch, dim=n, inputs=inputs, device="cpu")
+        found: np.ndarray = out.numpy().reshape(n, 2, 4)
+        return found
+
+    return of
+
+
+def vertex(tile: int, i: int, j: int) -> np.ndarray:
+    return np.array([(i - 40) * 0.1, (j - 40) * 0.1, float(FIELD[0, tile, i % 80, j % 80])])
+
+
+def reference(tile: int, centre: np.ndarray, radius: float) -> list[tuple[np.ndarray, float]]:
+    """(normal, distance) of every local minimum of distance within the radius, the closest first."""
+    i, j = (int(np.floor((c + 4.0) / 0.1)) for c in centre[:2])
+    cells = [(a, b) for a in range(i - 2, i + 3) for b in range(j - 2, j + 3)]
+    faces = [
+        f
+        for a, b in cells
+        for f in (((a, b), (a + 1, b), (a + 1, b + 1)), ((a, b), (a + 1, b + 1), (a, b + 1)))
+    ]
+    at = {k: vertex(tile, *k) for f in faces for k in f}
+    by_edge: dict[frozenset[Any], list[Any]] = {}
+    neighbours: dict[Any, set[Any]] = {}
+    for f in faces:
+        for x, y in itertools.combinations(f, 2):
+            by_edge.setdefault(frozenset((x, y)), []).append(f)
+            neighbours.setdefault(x, set()).add(y)
+            neighbours.setdefault(y, set()).add(x)
+    minima = []
+    for f in faces:
+        a, b, c = (at[k] for k in f)
+        n = np.cross(b - a, c - a)
+        n /= np.linalg.norm(n)
+        foot = centre - n * (n @ (centre - a))
+        s, t = np.linalg.lstsq(np.stack([b - a, c - a], 1), foot - a, rcond=None)[0]
+        if s >= 0 and t >= 0 and s + t <= 1:
+            minima.append((foot, n))
+    for edge, around in by_edge.items():
+        x, y = (at[k] for k in edge)
+        s = (centre - x) @ (y - x) / ((y - x) @ (y - x))
+        if not 0 < s < 1:
+            continue
+        foot = x + s * (y - x)
+        inward = []
+        for f in around:
+            z = at[next(k for k in f if k not in edge)]
+            inward.append((z - x) - (y - x) * ((z - x) @ (y - x)) / ((y - x) @ (y - x)))
+        if all((centre - foot) @ w <= 0 for w in inward):
+            minima.append((foot, np.array([0.0, 0, 1])))
+    for k, around_k in neighbours.items():
+        if all((centre - at[k]) @ (at[m] - at[k]) <= 0 for m in around_k):
+            minima.append((at[k], np.array([0.0, 0, 1])))
+    ground = ATLAS_HEIGHT(tile, centre)
+    if centre[2] < ground:
+        foot, n = min(minima, key=lambda m: np.linalg.norm(m[0] - centre))
+        d = float(np.linalg.norm(foot - centre))
+        return [((foot - centre) / d, -d - radius)]
+    out = []
+    for foot, n in sorted(minima, key=lambda m: np.linalg.norm(m[0] - centre)):
+        d = float(np.linalg.norm(centre - foot))
+        if d < radius:
+            out.append(((centre - foot) / d if d > 1e-9 else n, d - radius))
+    return out
+
+
+def ATLAS_HEIGHT(tile: int, centre: np.ndarray) -> float:
+    return float(ATLAS.height(centre[:2] + ATLAS.origins[tile].astype(float)))
+
+
+@pytest.mark.parametrize("tile", range(len(TILES)), ids=[t.cls for t in TILES])
+def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> None:
+    rng = np.random.default_rng(tile)
+    points = np.zeros((400, 4))
+    points[:, :2] = rng.uniform(-3.9, 3.9, (400, 2))
+    points[:, 3] = rng.choice([0.0, 0.023, 0.05], 400)
+    points[:, 2] = [ATLAS_HEIGHT(tile, p) for p in points]
+    points[:, 2] += rng.uniform(-0.03, 0.06, 400)
+    points = points.astype(np.float32).astype(float)
+    found = contacts(points, tile)
+    touched = twice = 0
+    for p, (first, second) in zip(points, found, strict=True):
+        expected = reference(tile, p[:3], p[3])
+        if not expected:
+            assert first[3] == 1.0
+            continue
+        if abs(expected[0][1]) < 1e-5:
+            continue  # grazing: float32 may see it or not
+        touched += 1
+        np.testing.assert_allclose(first[3], expected[0][1], atol=1e-5)
+        others = [e for e in expected[1:] if e[0] @ expected[0][0] < 0.9998]
+        tied = [e for e in expected if abs(e[1] - expected[0][1]) < 2e-6]
+        # a direction is a difference over a distance: its rounding grows as the distance shrinks
+        assert min(np.abs(first[:3] - e[0]).max() for e in tied) < 1e-5 + 2e-7 / max(
+            abs(expected[0][1] + p[3]), 1e-4
+        )
+        if len(tied) > 1 or (others and abs(others[0][1]) < 1e-5):
+            continue
+        close = [e for e in expected[1:] if e not in others]
+        if others and not close:
+            twice += 1
+            np.testing.assert_allclose(second[3], others[0][1], atol=1e-5)
+            np.testing.assert_allclose(second[:3], others[0][0], atol=1e-5 + 2e-7 / abs(others[0][1] + p[3]))
+        elif not others and not close:
+            assert second[3] == 1.0, (p, expected, second)
+    assert touched > 100
+    assert twice > 0 or TILES[tile].cls in ("flat", "slope_up", "wave")
+
+
+def test_flat_ground_is_touched_once_everywhere(contacts: Any) -> None:
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.uniform(-9, 9, (3000, 2)), np.full(3000, 0.02), np.full(3000, 0.023)])
+    found = contacts(points, 0)
+    np.testing.assert_allclose(found[:, 0], np.tile([0, 0, 1, -0.003], (3000, 1)), atol=1e-6)
+    assert (found[:, 1, 3] == 1.0).all()
+
+
+def test_in_the_corner_of_a_stair_tread_and_riser_both_count(contacts: Any) -> None:
+    heights = FIELD[0, 1, :, 40].astype(float)  # along x through the tile's centre
+    i = next(k for k in range(45, 78) if heights[k + 1] - heights[k] > 0.1 and heights[k] == heights[k - 1])
+    slope = np.arctan2(heights[i + 1] - heights[i], 0.1)
+    riser = np.array([-np.sin(slope), 0.0, np.cos(slope)])
+    corner = np.array([(i - 40) * 0.1, 0.02, heights[i]])
+    r = 0.023
+    # a sphere 1 mm deep in both: its centre is r - 1 mm from tread and riser
+    depth = r - 0.001
+    along = depth * (1 - riser[2]) / riser[0]
+    centre = corner + np.array([along, 0.0, depth])
+    found = contacts(np.array([[*centre, r]]), 1)[0]
+    order = np.argsort(-found[:, 2])
+    np.testing.assert_allclose(found[order[0]], [0, 0, 1, -0.001], atol=1e-5)
+    np.testing.assert_allclose(found[order[1]], [*riser, -0.001], atol=1e-5)
+
+
+def test_the_ground_is_periodic(contacts: Any) -> None:
+    rng = np.random.default_rng(1)
+    points = np.column_stack([rng.uniform(-3.5, 3.5, (200, 2)), np.zeros(200), np.full(200, 0.03)])
+    points[:, 2] = [ATLAS_HEIGHT(3, p) + 0.01 for p in points]
+    moved = points + np.array([8.0, -16.0, 0, 0])
+    np.testing.assert_allclose(contacts(moved, 3), contacts(points, 3), atol=2e-4)
