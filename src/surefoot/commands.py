@@ -86,7 +86,9 @@ def plan_of(run: RunFolder) -> Plan:
 def _train(
     console: Console, plan: Plan, run: RunFolder, limits: Limits, tracker_name: str, resume: bool
 ) -> int:
-    trainer = Trainer(plan, run, resume)  # before the tracker: a checkpoint that is refused leaves no trace
+    new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
+    with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
+        trainer = Trainer(plan, run, resume)  # before the tracker: a refused checkpoint leaves no trace
     tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
     console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
     try:

@@ -280,7 +280,7 @@ class Ppo:
             group["lr"] = self.learning_rate
 
     def policy_tensors(self) -> dict[str, Tensor]:
-        """The deterministic policy as a policy bundle wants it."""
+        """The deterministic policy as a policy bundle wants it, on the CPU."""
         n, size = self.obs_normalizer, self.obs_normalizer.mean
         if self.recipe.normalise:
             out = {"mean": n.mean.clone(), "std": n.var.sqrt() + EPSILON}
@@ -289,4 +289,4 @@ class Ppo:
         layers = [m for m in self.networks.actor if isinstance(m, torch.nn.Linear)]
         for k, layer in enumerate(layers):
             out |= {f"{k}.weight": layer.weight.detach().clone(), f"{k}.bias": layer.bias.detach().clone()}
-        return out
+        return {k: v.cpu() for k, v in out.items()}
