@@ -433,14 +433,18 @@ class VecEnv:
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
         def under(prefix: str) -> dict[str, Tensor]:
             # Copies: rows are written in place, and a snapshot may be restored again.
-            return {k.removeprefix(prefix): v.clone() for k, v in snapshot.items() if k.startswith(prefix)}
+            return {
+                k.removeprefix(prefix): v.to(self.device, copy=True)
+                for k, v in snapshot.items()
+                if k.startswith(prefix)
+            }
 
         self.engine.restore(under("engine."))
         self.script, self.state = Script(**under("script.")), TaskState(**under("task."))
         self.parameters = Parameters(**under("parameters."))
         for k in OWN:
-            setattr(self, k, snapshot[k].clone())
-        self.reset_counts = snapshot["reset_counts"].numpy().copy()
+            setattr(self, k, snapshot[k].to(self.device, copy=True))
+        self.reset_counts = snapshot["reset_counts"].cpu().numpy().copy()
         self._robot = self.engine.state()
 
     def close(self) -> None:

@@ -266,7 +266,9 @@ class Ppo:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         def under(prefix: str) -> dict[str, Tensor]:
-            return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            return {
+                k.removeprefix(prefix): v.to(self.device) for k, v in tensors.items() if k.startswith(prefix)
+            }
 
         self.networks.load_state_dict(under("networks."))
         adam = {k: v.clone() for k, v in under("adam.").items()}
