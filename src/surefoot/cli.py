@@ -87,7 +87,7 @@ class TrainCommand:
     """Train a task, evaluate it on the held-out panel while it learns and at the end, and record everything.
 
     Stops at the first limit reached. Without --updates, --minutes or --until the task's own limits apply: two
-    consecutive evaluations at 95% success on the selection half, or the task's minutes (walk-flat 6,
+    consecutive evaluations at 98% success on the selection half, or the task's minutes (walk-flat 6,
     trot-flat 4, walk-rough 20).
     """
 
