@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from surefoot.engines import Parameters
-from surefoot.rollout import RolloutBlock
-from surefoot.scenarios import Script
+if TYPE_CHECKING:  # tensors with names; nothing of theirs is called but Rows.tensors
+    from surefoot.engines import Parameters
+    from surefoot.rollout import RolloutBlock
+    from surefoot.scenarios import Script
 
 EVERY = 10
 """Updates between two looks at the batch."""
