@@ -9,7 +9,7 @@ that counts is of a look every ten updates, as training does it.
 
 from __future__ import annotations
 
-import surefoot.cli  # isort: skip  # noqa: F401  # first: says how waiting threads behave, before torch is loaded
+import surefoot.cli  # noqa: F401  # isort: skip  # first: how waiting threads behave, before torch is loaded
 
 import json
 import platform
@@ -30,7 +30,6 @@ from surefoot.learners import Ppo, symmetry
 from surefoot.plan import make_plan
 from surefoot.rollout import RolloutBlock, collect
 from surefoot.scenarios import TrainSampler
-
 
 OUT = Path(__file__).with_name("honesty_cost.json")
 
