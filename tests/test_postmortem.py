@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -11,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surefoot.artifacts import JsonLines, read_json, read_table
+from surefoot.artifacts import JsonLines, read_json, read_table, write_table
 from surefoot.evidence import RunFolder
 from surefoot.evidence.cases import representative_failures
 from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
-from surefoot.evidence.results import Result, load_result
+from surefoot.evidence.results import load_result
 from tiny import surefoot
 
 
@@ -41,7 +42,7 @@ def row(update: int, reward: float, success: float | None = None, **more: Any) -
 def told(run: Path, ledger: list[dict[str, Any]], **summary: Any) -> Postmortem:
     result = load_result(RunFolder.open(run))
     changed = result.summary.model_copy(update=summary)
-    return postmortem(Result(result.run, result.folder, changed, result.rows, result.engine), ledger, "p")
+    return postmortem(dataclasses.replace(result, summary=changed), ledger, "p")
 
 
 LEARNT = {"success": 0.95, "success_low": 0.9, "success_high": 0.98}
@@ -164,6 +165,24 @@ def test_cases_name_rows_of_the_file(run: Path) -> None:
         rows = read_table(run / case.file)
         assert not rows["success"][case.row]
         assert (rows["family"][case.row], rows["member"][case.row]) == (case.family, case.member)
+
+
+def test_perturbations_give_the_cases_where_the_nominal_pass_has_none(run: Path) -> None:
+    (folder,) = (run / "panels").glob("*/confirmation")
+    rows = read_table(folder / "episodes.parquet")
+    many = {k: np.concatenate([v] * 3) for k, v in rows.items()}
+    many["column"] = np.repeat(["nominal", "baseline:random", "push_1.5"], 8)
+    many["policy"] = np.repeat(["trained", "random", "trained"], 8)
+    many["engine"] = np.repeat("mujoco", 24)
+    many["success"] = np.array([True] * 8 + [False] * 8 + [True] * 5 + [False] * 3)
+    many["label"] = np.where(many["success"], "", "fell after push")
+    write_table(folder / "episodes.parquet", many, 1, {})
+    found = postmortem(load_result(RunFolder.open(run)), [], "p")
+    assert {(c.column, c.label) for c in found.cases} == {("push_1.5", "fell after push")}
+    assert {c.row for c in found.cases} <= {21, 22, 23}
+    assert len(found.cases) == 2
+    assert "the hardest of 1 perturbations was push_1.5 with 62.5% (n 8" in found.sentences[4].text
+    assert "No episode of 8 failed in the nominal pass; these failed when perturbed" in found.cases_note
 
 
 def test_an_unfinished_run_has_no_postmortem(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ def as_text(p: Postmortem) -> str:
     for c in p.cases:
         trace = f"traces/{c.trace}.npz" if c.trace else "no trace kept"
         lines.append(
-            f"- family {c.family}, member {c.member} (`{c.file}`, row {c.row}): label {c.label}, "
+            f"- family {c.family}, member {c.member} (`{c.file}`, row {c.row}, {c.column}): label {c.label}, "
             f"cause {c.cause}, ended by {c.reason} after {c.lived_s:.2f} s, {trace}; {c.why}"
         )
     if p.cases_note:

@@ -16,7 +16,9 @@ class Case(Frozen):
 
     file: str
     row: int
-    """In the column's rows of the file, from 0."""
+    """Of the file, from 0."""
+    column: str
+    """Pass over the panel: nominal or a perturbation."""
     family: int
     member: int
     label: str
@@ -29,10 +31,13 @@ class Case(Frozen):
     """What it represents."""
 
 
-def representative_failures(rows: Mapping[str, np.ndarray], file: str) -> tuple[tuple[Case, ...], str]:
+def representative_failures(
+    rows: Mapping[str, np.ndarray], file: str, index: np.ndarray | None = None
+) -> tuple[tuple[Case, ...], str]:
     """The median episode of the most common failure, and that of the second kind (or the shortest-lived).
 
-    Failures are sorted by their label; rows of older runs have none and are sorted by end reason.
+    Failures are sorted by their label; rows of older runs have none and are sorted by end reason. `index` are
+    the numbers of the rows in the file, where they are not all of it.
     """
     failed = np.flatnonzero(~rows["success"].astype(bool))
     if not failed.size:
@@ -49,17 +54,19 @@ def representative_failures(rows: Mapping[str, np.ndarray], file: str) -> tuple[
         rest = failed[failed != chosen[0][0]]
         shortest = int(rest[np.argmin(rows["lived_s"][rest])])
         chosen.append((shortest, f"shortest-lived other failure with {by} '{kinds[order[0]]}'"))
-    cases = tuple(_case(rows, i, why, file) for i, why in chosen)
+    numbers = np.arange(len(rows["success"])) if index is None else index
+    cases = tuple(_case(rows, i, int(numbers[i]), why, file) for i, why in chosen)
     return cases, "" if len(cases) == 2 else "Only one episode failed."
 
 
-def _case(rows: Mapping[str, np.ndarray], i: int, why: str, file: str) -> Case:
+def _case(rows: Mapping[str, np.ndarray], i: int, row: int, why: str, file: str) -> Case:
     def text(name: str, missing: str) -> str:
         return str(rows[name][i]) if name in rows else missing
 
     return Case(
         file=file,
-        row=i,
+        row=row,
+        column=text("column", "nominal"),
         family=int(rows["family"][i]),
         member=int(rows["member"][i]),
         label=text("label", NOT_MEASURED),

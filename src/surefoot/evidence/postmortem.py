@@ -12,7 +12,7 @@ import numpy as np
 
 from surefoot.contract.model import Frozen
 from surefoot.evidence.cases import Case, representative_failures
-from surefoot.evidence.results import Result
+from surefoot.evidence.results import Result, perturbed
 from surefoot.evidence.statistics import rate
 from surefoot.evidence.strata import panel_strata
 
@@ -72,7 +72,7 @@ def postmortem(result: Result, ledger: Sequence[Mapping[str, Any]], where: str) 
     headline = headline.model_copy(
         update={"text": headline.text.removesuffix(".") + f"; so {_MEANING[verdict]}."}
     )
-    cases, note = representative_failures(result.rows, f"{where}/episodes.parquet")
+    cases, note = _cases(result, f"{where}/episodes.parquet")
     return Postmortem(
         run=result.run.id,
         verdict=verdict,
@@ -208,7 +208,42 @@ def _weakest(result: Result, where: str) -> Sentence:
     else:
         text += "; no episode failed"
         evidence.append(Evidence(file=file, field="not success: count", value=0))
-    return Sentence(about="weakest", text=f"{text}.", evidence=tuple(evidence))
+    also, more = _hardest(result, file)
+    return Sentence(about="weakest", text=f"{text}{also}.", evidence=(*evidence, *more))
+
+
+def _cases(result: Result, file: str) -> tuple[tuple[Case, ...], str]:
+    """Of the nominal pass; where nothing failed there, of the perturbations."""
+    cases, note = representative_failures(result.rows, file, result.index)
+    others = perturbed(result)
+    if cases or not others.size:
+        return cases, note
+    rows = {k: v[others] for k, v in result.table.items()}
+    cases, _ = representative_failures(rows, file, others)
+    return (
+        cases,
+        f"{note.split(',')[0]} in the nominal pass; {'these failed' if cases else 'nor any'} when perturbed.",
+    )
+
+
+def _hardest(result: Result, file: str) -> tuple[str, list[Evidence]]:
+    """The perturbation with the lowest success."""
+    others, table = perturbed(result), result.table
+    if not others.size:
+        return "; perturbations were not measured", [Evidence(file=file, field="column", value=None)]
+    names = table["column"][others].astype(str)
+    found = {
+        str(n): rate(table["success"][others][names == n], table["family"][others][names == n])
+        for n in np.unique(names)
+    }
+    name, worst = min(found.items(), key=lambda item: (item[1].value, item[1].low))
+    text = f"; the hardest of {len(found)} perturbations was {name} with {_percent(worst.value)} "
+    evidence = [
+        Evidence(file=file, field=f"success where column {name}: {k}", value=getattr(worst, k))
+        for k in ("value", "low", "high", "n", "n_eff")
+    ]
+    text += f"(n {worst.n}, n_eff {worst.n_eff:.0f}, {_percent(worst.low)} to {_percent(worst.high)})"
+    return text, evidence
 
 
 def _ledger(row: Mapping[str, Any], field: str) -> Evidence:

@@ -25,6 +25,10 @@ class Result:
     summary: PanelSummary
     rows: dict[str, np.ndarray]
     engine: str
+    index: np.ndarray
+    """Of each row in the file."""
+    table: dict[str, np.ndarray]
+    """All rows of the file: every column, engine and policy."""
 
 
 def load_result(run: RunFolder, half: Half = "confirmation", column: str = "nominal") -> Result:
@@ -32,8 +36,9 @@ def load_result(run: RunFolder, half: Half = "confirmation", column: str = "nomi
     folder = _folder(run, half)
     summary = read_json(folder / "summary.json", PanelSummary)
     rows = read_table(folder / "episodes.parquet", newest=PANEL_ROWS_VERSION)
-    rows, engine = _column(rows, column, summary.engine, folder)
-    return Result(run.record, folder, summary, rows, engine)
+    index, engine = _column(rows, column, summary.engine, folder)
+    mine = {k: v[index] for k, v in rows.items()}
+    return Result(run.record, folder, summary, mine, engine, index, rows)
 
 
 def _folder(run: RunFolder, half: Half) -> Path:
@@ -57,21 +62,26 @@ def _folder(run: RunFolder, half: Half) -> Path:
     return found
 
 
-def _column(
-    rows: dict[str, np.ndarray], column: str, engine: str, folder: Path
-) -> tuple[dict[str, np.ndarray], str]:
-    """The rows of one column, on native MuJoCo where it was run there."""
+def _column(rows: dict[str, np.ndarray], column: str, engine: str, folder: Path) -> tuple[np.ndarray, str]:
+    """Row numbers of one column, on native MuJoCo where it was run there, and the engine."""
     if "column" not in rows:  # as written before there were perturbations: the nominal pass alone
         if column != "nominal":
             raise SurefootError(
                 f"{folder} has no column '{column}': not measured; evaluate it with --perturb."
             )
-        return rows, engine
+        return np.arange(len(rows["success"])), engine
     mine = rows["column"].astype(str) == column
     if not mine.any():
         known = ", ".join(sorted(set(rows["column"].astype(str))))
         raise SurefootError(f"{folder} has no column '{column}'; choose one of: {known}.")
     engines = sorted(set(rows["engine"][mine].astype(str)))
     engine = REFERENCE if REFERENCE in engines else engines[0]
-    mine &= rows["engine"].astype(str) == engine
-    return {k: v[mine] for k, v in rows.items()}, engine
+    return np.flatnonzero(mine & (rows["engine"].astype(str) == engine)), engine
+
+
+def perturbed(result: Result) -> np.ndarray:
+    """Row numbers of the trained policy under perturbations; none in files without columns."""
+    t = result.table
+    if "column" not in t:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero((t["column"].astype(str) != "nominal") & (t["policy"].astype(str) == "trained"))
