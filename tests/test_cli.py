@@ -333,7 +333,18 @@ def test_brackets_in_a_path_are_printed_as_they_are(
 
 # ---- what is said when all is well
 
-COMMANDS = ([], ["plan"], ["train"], ["evaluate"], ["tasks"], ["panel"], ["panel", "show"], ["panel", "make"])
+COMMANDS = (
+    [],
+    ["plan"],
+    ["train"],
+    ["evaluate"],
+    ["compare"],
+    ["postmortem"],
+    ["tasks"],
+    ["panel"],
+    ["panel", "show"],
+    ["panel", "make"],
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -1,4 +1,4 @@
-"""The command line: surefoot plan | train | evaluate | tasks | engines | panel."""
+"""The command line: surefoot plan | train | evaluate | compare | postmortem | tasks | engines | panel."""
 
 from __future__ import annotations
 
@@ -170,6 +170,48 @@ class EvaluateCommand:
 
 
 @dataclass(frozen=True)
+class CompareCommand:
+    """Compare runs on the scenarios that they share: paired differences with intervals, by stratum.
+
+    Every run is compared with the first. Runs that were not measured alike (another construct id) are
+    refused with exit code 3 and the fields that differ; training may differ in anything and is shown.
+    """
+
+    run_folders: Positional[tuple[str, ...]]
+    """Run folders, two or more; the first is A."""
+    panel_half: str = "confirmation"
+    """Which half: confirmation, selection or all (which needs `surefoot evaluate --half all` first)."""
+    column: str = "nominal"
+    """Which pass over the panel: nominal, or a perturbation such as friction_0.3."""
+    shared_panel: bool = False
+    """Where only the panel differs: compare on the scenarios that both have."""
+    json: bool = False
+    """Print one JSON list, an object per comparison."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.comparing import compare_runs
+
+        return compare_runs(
+            console, self.run_folders, self.panel_half, self.column, self.shared_panel, self.json
+        )
+
+
+@dataclass(frozen=True)
+class PostmortemCommand:
+    """Write a run's postmortem: five sentences, each tied to a figure of an artifact, and two failures."""
+
+    run_folder: Positional[str]
+    """Run folder, as `surefoot train` printed it."""
+    json: bool = False
+    """Print the sentences with their evidence as one JSON object."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.postmortems import postmortem_run
+
+        return postmortem_run(console, self.run_folder, self.json)
+
+
+@dataclass(frozen=True)
 class TasksCommand:
     """List the tasks that can be trained, built in and from installed packages."""
 
@@ -244,6 +286,8 @@ Commands = (
     Annotated[PlanCommand, tyro.conf.subcommand("plan")]
     | Annotated[TrainCommand, tyro.conf.subcommand("train")]
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
+    | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
+    | Annotated[PostmortemCommand, tyro.conf.subcommand("postmortem")]
     | Annotated[TasksCommand, tyro.conf.subcommand("tasks")]
     | Annotated[EnginesCommand, tyro.conf.subcommand("engines")]
     | Annotated[

@@ -131,8 +131,12 @@ def print_summary(
     """What came out, where it is, and what to type next."""
     from surefoot.commands import surefoot_command
 
-    def number(value: float | None, unit: str) -> str:
-        return "not measured" if value is None else f"{value:.3f} {unit}".rstrip()
+    def number(name: str, unit: str) -> str:
+        value, f = getattr(s, name), s.figures.get(name)
+        text = "not measured" if value is None else f"{value:.3f} {unit}".rstrip()
+        if f is None or f.low is None or f.high is None:
+            return text
+        return f"{text}  ({f.low:.3f} to {f.high:.3f}; n {f.n}, n_eff {f.n_eff:.1f})"
 
     table = _table(
         f"{plan.task_name} on {s.panel}, {s.half} half "
@@ -145,12 +149,19 @@ def print_summary(
         f"[bold]{_percent(s.success)}[/bold]  "
         f"(95% interval {_percent(s.success_low)} to {_percent(s.success_high)})",
     )
+    fell = s.figures.get("fall")
     table.add_row(
-        "fall rate", f"{_percent(s.fall_rate)}  ({_percent(s.fall_low)} to {_percent(s.fall_high)})"
+        "fall rate",
+        f"{_percent(s.fall_rate)}  ({_percent(s.fall_low)} to {_percent(s.fall_high)}"
+        + (f"; n {fell.n}, n_eff {fell.n_eff:.1f})" if fell else ")"),
     )
-    table.add_row("velocity error", number(s.velocity_error_mps, "m/s"))
-    table.add_row("yaw-rate error", number(s.yaw_error_radps, "rad/s"))
-    table.add_row("energy", number(s.cost_of_transport, "cost of transport"))
+    table.add_row("velocity error", number("velocity_error_mps", "m/s"))
+    table.add_row("yaw-rate error", number("yaw_error_radps", "rad/s"))
+    table.add_row("energy", number("cost_of_transport", "cost of transport"))
+    iqm = s.figures.get("return_iqm")
+    if iqm is not None and iqm.low is not None and iqm.high is not None:
+        worth = f"({iqm.low:.2f} to {iqm.high:.2f}; n {iqm.n}, n_eff {iqm.n_eff:.1f})"
+        table.add_row("return", f"{iqm.value:.2f} interquartile mean  {worth}")
     held = "held" if s.safety_held else "BROKEN"
     table.add_row("safety", f"{held}: torque at its limit on {_percent(s.torque_saturation)} of steps")
     table.add_row("episodes ended by", ", ".join(f"{k} {v}" for k, v in s.end_reasons.items()))

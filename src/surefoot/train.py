@@ -17,10 +17,12 @@ from surefoot.contract import SurefootError
 from surefoot.display import Display
 from surefoot.env import VecEnv
 from surefoot.evidence import (
+    HONESTY_EVERY,
     PanelEvaluator,
     PanelSummary,
     RunFolder,
     RunRecord,
+    batch_honesty,
     ledger_row,
     run_name,
     summarise,
@@ -105,6 +107,7 @@ class Trainer:
         with self._signals():
             while not self._finished(limits):
                 begun, physics, task = time.perf_counter(), self.env.engine.seconds, self.env.seconds
+                start_age = self.env.state.age.clone()
                 inference = collect(self.env, self.learner, self.block, recipe.gamma, recipe.lam)
                 learning = time.perf_counter()
                 metrics = self.learner.update(self.block)
@@ -119,6 +122,8 @@ class Trainer:
                     "evaluation": 0.0,
                 }
                 row = self._row(metrics, seconds)
+                if p.update % HONESTY_EVERY == 0:
+                    row |= self._honesty(start_age)
                 best = False
                 if p.update % recipe.evaluate_every == 0:
                     best = self._evaluate(row)
@@ -164,6 +169,15 @@ class Trainer:
             epochs=plan.recipe.epochs,
             gradient_steps=plan.accounting.gradient_steps,
         )
+
+    def _honesty(self, start_age: torch.Tensor) -> dict[str, Any]:
+        begun, env = time.perf_counter(), self.env
+        strata = self.plan.task.contract.strata.shape
+        families = self.plan.recipe.families
+        found = batch_honesty(
+            self.block, start_age, env.script, env.parameters, families=families, strata=strata
+        )
+        return found | {"seconds.honesty": time.perf_counter() - begun}
 
     # ---- evaluation
 

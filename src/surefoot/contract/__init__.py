@@ -4,7 +4,14 @@ panels, digests."""
 from surefoot.contract.digests import canonical, digest, text_digest
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.factors import Factor, Strata
-from surefoot.contract.identity import METRICS_VERSION, construct, construct_id, evaluation_plant, training_id
+from surefoot.contract.identity import (
+    METRICS_VERSION,
+    construct,
+    construct_fields,
+    construct_id,
+    evaluation_plant,
+    training_id,
+)
 from surefoot.contract.model import Frozen
 from surefoot.contract.panel import (
     Half,
@@ -78,6 +85,7 @@ __all__ = [
     "as_half",
     "canonical",
     "construct",
+    "construct_fields",
     "construct_id",
     "digest",
     "dump_panel",

@@ -30,6 +30,11 @@ def evaluation_plant(control_hz: float) -> Plant:
 
 def construct(contract: TaskContract, panel: Panel, plant: Plant) -> dict[str, Any]:
     """The fields that must match before two results may be compared, by name."""
+    return construct_fields(contract, panel.name, panel.digest, plant)
+
+
+def construct_fields(contract: TaskContract, panel: str, panel_digest: str, plant: Plant) -> dict[str, Any]:
+    """The same from what a run's record holds of its panel."""
     return {
         "robot": contract.robot,
         "robot_digest": contract.robot_digest,
@@ -41,8 +46,8 @@ def construct(contract: TaskContract, panel: Panel, plant: Plant) -> dict[str, A
         "terminations": [t.model_dump(mode="json") for t in contract.terminations],
         "success": contract.success.model_dump(mode="json"),
         "safety": contract.safety.model_dump(mode="json"),
-        "panel": panel.name,
-        "panel_digest": panel.digest,
+        "panel": panel,
+        "panel_digest": panel_digest,
         "plant": plant.model_dump(mode="json"),
         "metrics_version": METRICS_VERSION,
     }

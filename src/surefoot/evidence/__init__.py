@@ -1,16 +1,24 @@
 """Evidence: the ledger, the run on disk, panel evaluation, statistics."""
 
 from surefoot.evidence.evaluate import PanelEvaluator, PanelResult
+from surefoot.evidence.figures import Figure, figure, headline
+from surefoot.evidence.honesty import EVERY as HONESTY_EVERY
+from surefoot.evidence.honesty import batch_honesty
 from surefoot.evidence.ledger import ledger_row, without_timing
 from surefoot.evidence.run import RunFolder, RunRecord, run_name, timestamp, versions
 from surefoot.evidence.summary import PanelSummary, summarise
 
 __all__ = [
+    "HONESTY_EVERY",
+    "Figure",
     "PanelEvaluator",
     "PanelResult",
     "PanelSummary",
     "RunFolder",
     "RunRecord",
+    "batch_honesty",
+    "figure",
+    "headline",
     "ledger_row",
     "run_name",
     "summarise",

@@ -8,7 +8,8 @@ import numpy as np
 
 from surefoot.contract import TaskContract
 from surefoot.contract.model import Frozen
-from surefoot.evidence.statistics import effective_n, mean_interval, rate
+from surefoot.evidence.figures import Figure, headline
+from surefoot.evidence.statistics import mean_interval, rate
 
 
 class PanelSummary(Frozen):
@@ -26,6 +27,7 @@ class PanelSummary(Frozen):
     engine: str
     episodes: int
     effective_episodes: float
+    """The independent episodes that the interval of `success` is worth."""
     families: int
     success: float
     success_low: float
@@ -42,6 +44,8 @@ class PanelSummary(Frozen):
     success_by_terrain: dict[str, float]
     seconds: float
     steps_per_second: float
+    figures: dict[str, Figure] = {}
+    """Every headline figure with its interval, n and effective n."""
 
 
 def summarise(
@@ -79,7 +83,7 @@ def summarise(
         checkpoint=checkpoint,
         engine=engine,
         episodes=len(family),
-        effective_episodes=round(effective_n(rows["success"], family), 2),
+        effective_episodes=round(success.n_eff, 2),
         families=len(np.unique(family)),
         success=success.value,
         success_low=success.low,
@@ -96,4 +100,5 @@ def summarise(
         success_by_terrain=terrain,
         seconds=seconds,
         steps_per_second=simulated_steps / seconds,
+        figures=headline(rows),
     )

@@ -1,0 +1,187 @@
+"""Two runs on the same scenarios: what differs in behaviour, how sure that is, or why it may not be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from surefoot.contract import SurefootError, construct_fields, digest
+from surefoot.evidence.results import Result
+from surefoot.evidence.statistics import Difference, paired
+from surefoot.evidence.strata import panel_strata
+
+METRICS = {
+    "success": ("success", True),
+    "fall rate": ("fall", True),
+    "velocity error m/s": ("velocity_error_mps", False),
+    "yaw error rad/s": ("yaw_error_radps", False),
+    "cost of transport": ("cost_of_transport", False),
+}
+"""Title -> column, and whether it is true or false."""
+PANEL_FIELDS = ("panel", "panel_digest")
+_SCENARIO = (
+    "command_vx",
+    "command_vy",
+    "command_wz",
+    "friction",
+    "payload_kg",
+    "terrain",
+    "level",
+)
+"""What a scenario is besides its key: a key names draws, and panels may use them for different commands."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field in which two runs differ."""
+
+    name: str
+    a: Any
+    b: Any
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why two results may not be compared."""
+
+    differs: tuple[Field, ...]
+    shared: int
+    """Scenarios that both have; comparable with --shared-panel when only the panel differs."""
+    offered: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """B against A on the scenarios of both."""
+
+    a: str
+    b: str
+    half: str
+    column: str
+    engine: str
+    n: int
+    shared_panel: bool
+    metrics: dict[str, Difference]
+    strata: dict[str, Difference]
+    """Difference of success by stratum."""
+    training: tuple[Field, ...]
+    """In what the treatments differ; shown, never refused."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compare(
+    a: Result, b: Result, half: str = "confirmation", column: str = "nominal", shared_panel: bool = False
+) -> Comparison | Refusal:
+    """The paired comparison of two results, refused where their constructs differ."""
+    differs = construct_difference(a, b)
+    pairs = shared_scenarios(a, b)
+    panel_only = all(f.name in PANEL_FIELDS for f in differs)
+    if differs and not (shared_panel and panel_only and len(pairs)):
+        return Refusal(differs, len(pairs), offered=panel_only and len(pairs) > 0)
+    if not len(pairs):
+        raise SurefootError(
+            f"{a.folder} and {b.folder} have no scenario in common; evaluate both on the same --half."
+        )
+    left = {k: v[pairs[:, 0]] for k, v in a.rows.items()}
+    right = {k: v[pairs[:, 1]] for k, v in b.rows.items()}
+    metrics = {}
+    for title, (name, binary) in METRICS.items():
+        found = _difference(left[name], right[name], left["family"], binary)
+        if found is not None:
+            metrics[title] = found
+    strata = {}
+    for label, mask in panel_strata(left, a.run.contract).items():
+        found = _difference(left["success"][mask], right["success"][mask], left["family"][mask], True)
+        if found is not None:
+            strata[label] = found
+    return Comparison(
+        a=a.run.id,
+        b=b.run.id,
+        half=half,
+        column=column,
+        engine=a.engine,
+        n=len(pairs),
+        shared_panel=bool(differs),
+        metrics=metrics,
+        strata=strata,
+        training=training_difference(a, b),
+    )
+
+
+def _difference(a: np.ndarray, b: np.ndarray, family: np.ndarray, binary: bool) -> Difference | None:
+    """Over the scenarios where both have a value; an error exists only where the robot lived long enough."""
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    known = np.isfinite(x) & np.isfinite(y)
+    return paired(x[known], y[known], family[known], binary=binary) if known.any() else None
+
+
+def shared_scenarios(a: Result, b: Result) -> np.ndarray:
+    """Row numbers [n, 2] of the scenarios that both results have: the same key and the same content."""
+    mine = {k: i for i, k in enumerate(_identities(a))}
+    pairs = [(mine[k], j) for j, k in enumerate(_identities(b)) if k in mine]
+    return np.array(sorted(pairs), np.int64).reshape(-1, 2)
+
+
+def _identities(result: Result) -> list[tuple[Any, ...]]:
+    rows, seeds = result.rows, result.run.panel_seeds
+    content = zip(*(rows[k].tolist() for k in _SCENARIO), strict=True)
+    places = zip(rows["family"].tolist(), rows["member"].tolist(), strict=True)
+    # The address of a scenario's draws, which its key is a hash of; rows of any version have it.
+    return [(seeds.root, seeds.split, *p, *c) for p, c in zip(places, content, strict=True)]
+
+
+def construct_difference(a: Result, b: Result) -> tuple[Field, ...]:
+    """The construct fields in which two results differ, nested ones by their dotted name."""
+    left, right = _construct(a), _construct(b)
+    if left["construct_id"] == right["construct_id"] and a.engine == b.engine:
+        return ()
+    known = [k for k in left if k != "construct_id"]
+    found = flat_difference({k: left[k] for k in known}, {k: right[k] for k in known})
+    # Ids may differ where no recorded field does: the metric code behind them was another.
+    return found or (Field("construct_id", left["construct_id"], right["construct_id"]),)
+
+
+def _construct(result: Result) -> dict[str, Any]:
+    run, summary = result.run, result.summary
+    fields = construct_fields(run.contract, summary.panel, summary.panel_digest, run.evaluation_plant)
+    if digest(fields) != summary.construct_id:
+        fields["metrics_version"] = f"not {fields['metrics_version']}, or fields of another Surefoot version"
+    return fields | {"engine": result.engine, "construct_id": summary.construct_id}
+
+
+def training_difference(a: Result, b: Result) -> tuple[Field, ...]:
+    """In what two treatments differ: factor ranges, rewards, recipe, plant, engine, learner, seed."""
+
+    def treatment(result: Result) -> dict[str, Any]:
+        run = result.run
+        contract = run.contract.model_dump(mode="json", exclude={"success", "safety", "panel"})
+        for name in ("factors", "rewards", "observation", "privileged", "terminations"):
+            contract[name] = {x["name"]: x for x in contract[name]}
+        return {
+            "contract": contract,
+            "recipe": run.recipe.model_dump(mode="json"),
+            "plant": run.training_plant.model_dump(mode="json"),
+            "engine": run.engine,
+            "learner": run.learner,
+            "seed": run.seeds.root,
+            "samples": run.figures.get("samples"),
+            "training_id": run.training_id,
+        }
+
+    return flat_difference(treatment(a), treatment(b))
+
+
+def flat_difference(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> tuple[Field, ...]:
+    out: list[Field] = []
+    for key in [*a, *(k for k in b if k not in a)]:
+        x, y, name = a.get(key), b.get(key), f"{prefix}{key}"
+        if isinstance(x, Mapping) and isinstance(y, Mapping):
+            out += flat_difference(x, y, f"{name}.")
+        elif x != y:
+            out.append(Field(name, x, y))
+    return tuple(out)

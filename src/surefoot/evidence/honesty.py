@@ -1,0 +1,158 @@
+"""Batch honesty: is a rollout block as many independent samples as it looks, spread as it should be?
+
+All of it is tensor operations on the block's device, ending in one transfer to the host. It reads the block
+and what the environments were doing, and changes neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:  # tensors with names; nothing of theirs is called but Rows.tensors
+    from surefoot.engines import Parameters
+    from surefoot.rollout import RolloutBlock
+    from surefoot.scenarios import Script
+
+EVERY = 10
+"""Updates between two looks at the batch."""
+
+
+def batch_honesty(
+    block: RolloutBlock,
+    start_age: Tensor,
+    script: Script,
+    parameters: Parameters,
+    *,
+    families: int,
+    strata: Sequence[int],
+) -> dict[str, Any]:
+    """The `honesty.*` and `stratum_return.*` entries of a ledger row.
+
+    `start_age` [N] is the age of each episode, in steps, before the block's first step; `script` and
+    `parameters` are the scenarios that run at its end; `strata` is the number of bins of each stratified
+    factor.
+    """
+    done = block.terminated | block.truncated
+    resets = done.sum(1, dtype=torch.float64)  # [T]
+    icc_return, n_eff_return = family_worth(block.returns, families)
+    icc_advantage, n_eff_advantage = family_worth(block.advantage, families)
+    stratum = block.stratum.flatten()
+    count = torch.bincount(stratum, minlength=math.prod(strata))
+    total = torch.bincount(stratum, block.returns.flatten().double(), minlength=math.prod(strata))
+    single = torch.stack(
+        [
+            sync_index(ages(start_age, done)),
+            resets.var() / resets.mean(),  # nan without a reset or with one step
+            duplicates(script, parameters).double(),
+            two_way_coverage(count, strata),
+            icc_return,
+            n_eff_return,
+            icc_advantage,
+            n_eff_advantage,
+        ]
+    )
+    host: list[float] = torch.cat([single, total / count]).tolist()  # the one transfer
+    figures = [x if math.isfinite(x) else None for x in host]
+    names = (
+        "reset_sync_index",
+        "reset_fano",
+        "duplicate_scenarios",
+        "coverage_two_way",
+        "icc_return",
+        "n_eff_return",
+        "icc_advantage",
+        "n_eff_advantage",
+    )
+    row: dict[str, Any] = {f"honesty.{k}": v for k, v in zip(names, figures, strict=False)}
+    row["honesty.duplicate_scenarios"] = int(host[2])
+    row["honesty.n"] = block.returns.numel()
+    return row | {f"stratum_return.{k}": v for k, v in enumerate(figures[len(names) :])}
+
+
+def ages(start: Tensor, done: Tensor) -> Tensor:
+    """Steps that each episode had lived before each step [T, N], from the ages at the start and the ends."""
+    step = torch.arange(len(done), device=done.device)[:, None]
+    ended = torch.where(done, step + 1, torch.zeros_like(step))  # step at which the next episode begins
+    begun = torch.cat([torch.zeros_like(ended[:1]), ended[:-1].cummax(0).values])
+    return torch.where(begun > 0, step - begun, step + start)
+
+
+def sync_index(age: Tensor) -> Tensor:
+    """How much of the variance of ages [T, N] is between steps: 1 when all environments are equally old at
+    every step, about 0 when they are staggered.
+
+    The one-way ANOVA estimator of the ICC with steps as groups, clipped to 0..1. Equal ages in two or three
+    clumps are not 1; the Fano factor of resets shows those.
+    """
+    x = age.double()
+    steps, envs = x.shape
+    mean = x.mean(1)
+    within = ((x - mean[:, None]) ** 2).sum() / max(steps * (envs - 1), 1)
+    between = envs * ((mean - mean.mean()) ** 2).sum() / max(steps - 1, 1)
+    value = (between - within) / (between + (envs - 1) * within)
+    return torch.where(within == 0, torch.ones_like(value), value.clamp(0, 1))
+
+
+def family_worth(values: Tensor, families: int) -> tuple[Tensor, Tensor]:
+    """ICC over families of per-sample values [T, N], and the independent samples they are worth.
+
+    Environments of a family are neighbours. n / (1 + (m - 1) icc) with m samples in a family: from n down to
+    the number of families.
+    """
+    n = values.numel()
+    x = values.double().view(len(values), families, -1).transpose(0, 1).flatten(1)  # [F, m]
+    m = x.shape[1]
+    mean = x.mean(1)
+    within = ((x - mean[:, None]) ** 2).sum() / max(n - families, 1)
+    between = m * ((mean - mean.mean()) ** 2).sum() / max(families - 1, 1)
+    whole = between + (m - 1) * within
+    icc = torch.where(whole > 0, (between - within) / whole, torch.zeros_like(whole)).clamp(0, 1)
+    if families == 1:  # nothing shows that one family is more than one draw
+        icc = torch.ones_like(icc)
+    return icc, n / (1 + (m - 1) * icc)
+
+
+def duplicates(script: Script, parameters: Parameters) -> Tensor:
+    """Environments whose episode is a copy of another's: not the label, the drawn content decides.
+
+    Commands, pushes, noise, phase and robot parameters are hashed by their bits; n less the number of
+    different hashes. Two different scenarios meet by a chance of about 2^-64.
+    """
+    parts = (
+        script.commands.flatten(1),
+        script.push_velocity.flatten(1),
+        script.noise_scale[:, None],
+        script.phase[:, None],
+        *(v.flatten(1) if v.ndim > 1 else v[:, None] for v in parameters.tensors().values()),
+    )
+    bits = torch.cat([p.float() for p in parts], 1).contiguous().view(torch.int32).long()
+    # A multiply-xorshift mix of each word, then a sum weighted by odd numbers; int64 wraps around.
+    place = torch.arange(1, bits.shape[1] + 1, device=bits.device)
+    mixed = (bits + place * 0x9E3779B97F4A7C1) * -0x61C8864680B583EB
+    mixed = (mixed ^ (mixed >> 29)) * 0x3F58476D1CE4E5B9
+    key = ((mixed ^ (mixed >> 32)) * (2 * place + 1)).sum(1).sort().values
+    return (key[1:] == key[:-1]).sum()
+
+
+def two_way_coverage(count: Tensor, strata: Sequence[int]) -> Tensor:
+    """Share of the pairs of cells, over all pairs of stratified factors, that have at least one sample.
+
+    `count` [S] are samples by stratum. With one factor: the share of its cells.
+    """
+    seen = (count > 0).view(*strata)
+    axes = range(len(strata))
+    pairs = list(combinations(axes, min(2, len(strata))))
+    hit = torch.zeros((), dtype=torch.float64, device=count.device)
+    cells = 0
+    for pair in pairs:
+        others = [a for a in axes if a not in pair]
+        table = seen.sum(others) > 0 if others else seen
+        hit = hit + table.sum()
+        cells += table.numel()
+    return hit / max(cells, 1)

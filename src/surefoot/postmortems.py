@@ -1,0 +1,63 @@
+"""What `surefoot postmortem` prints and writes: postmortem.md and postmortem.json in the run folder."""
+
+from __future__ import annotations
+
+import json
+
+from rich.console import Console
+
+from surefoot.artifacts import atomic_write, write_json
+from surefoot.artifacts.documents import plain
+from surefoot.contract import SurefootError
+from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
+from surefoot.evidence.results import load_result
+from surefoot.evidence.run import RunFolder
+
+
+def postmortem_run(console: Console, folder: str, as_json: bool) -> int:
+    run = RunFolder.open(folder)
+    if run.record.status != "finished" or run.record.confirmation is None:
+        raise SurefootError(
+            f"{run.path} is not finished, so there is nothing to look back on; "
+            f"let it finish with `surefoot train --resume {run.path}`."
+        )
+    result = load_result(run)
+    where = result.folder.relative_to(run.path).as_posix()
+    ledger = run.ledger.rows() if run.ledger.path.exists() else []
+    found = postmortem(result, ledger, where)
+    write_json(run.path / "postmortem.json", found)
+    text = as_text(found)
+    atomic_write(run.path / "postmortem.md", text.encode())
+    if as_json:
+        print(json.dumps(plain(found), indent=2))
+    else:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def as_text(p: Postmortem) -> str:
+    """Markdown: the sentences, each followed by where its numbers stand, then the cases."""
+    lines = [f"# Postmortem of {p.run}", ""]
+    for k, s in enumerate(p.sentences, 1):
+        lines += [f"{k}. {s.text}", *(f"   - {_source(e)}" for e in s.evidence)]
+    lines += ["", "## Failures to look at first"]
+    for c in p.cases:
+        trace = f"traces/{c.trace}.npz" if c.trace else "no trace kept"
+        lines.append(
+            f"- family {c.family}, member {c.member} (`{c.file}`, row {c.row}, {c.column}): label {c.label}, "
+            f"cause {c.cause}, ended by {c.reason} after {c.lived_s:.2f} s, {trace}; {c.why}"
+        )
+    if p.cases_note:
+        lines.append(p.cases_note)
+    return "\n".join(lines) + "\n"
+
+
+def _source(e: Evidence) -> str:
+    value = (
+        "not measured"
+        if e.value is None
+        else f"{e.value:.6g}"
+        if isinstance(e.value, float)
+        else str(e.value)
+    )
+    return f"{value}: `{e.file}`, {e.field}"

@@ -1,0 +1,196 @@
+"""Every figure of a panel folder's summary.json, recomputed from its Parquet rows.
+
+    python tests/recompute.py runs/<run>/panels/<panel>/confirmation
+
+Written apart from Surefoot, on purpose: numpy for the arithmetic, pyarrow for the file, scipy only for the
+quantiles of beta and t. Plain loops over families instead of the library's formulas.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from scipy import stats
+
+Rows = dict[str, np.ndarray]
+
+
+def read(folder: Path) -> tuple[Rows, dict[str, Any]]:
+    table = pq.read_table(folder / "episodes.parquet")
+    rows = {name: np.array(table.column(name).to_pylist()) for name in table.column_names}
+    return rows, json.loads((folder / "summary.json").read_text())
+
+
+def groups(x: np.ndarray, family: np.ndarray) -> list[np.ndarray]:
+    return [x[family == f] for f in sorted(set(family.tolist()))]
+
+
+def correlation(parts: list[np.ndarray]) -> float:
+    """ICC by analysis of variance, from mean squares."""
+    n, k = sum(map(len, parts)), len(parts)
+    if k == 1:
+        return 1.0 if n > 1 else 0.0
+    if n == k:
+        return 0.0
+    grand = sum(p.sum() for p in parts) / n
+    between = sum(len(p) * (p.mean() - grand) ** 2 for p in parts) / (k - 1)
+    within = sum(((p - p.mean()) ** 2).sum() for p in parts) / (n - k)
+    size = (n - sum(len(p) ** 2 for p in parts) / n) / (k - 1)
+    total = between + (size - 1) * within
+    return 0.0 if total <= 1e-15 else min(max((between - within) / total, 0.0), 1.0)
+
+
+def exact(share: float, n: float) -> tuple[float, float]:
+    hits, misses = share * n, (1 - share) * n
+    low = stats.beta.ppf(0.025, hits, misses + 1) if hits > 0 else 0.0
+    high = stats.beta.ppf(0.975, hits + 1, misses) if misses > 0 else 1.0
+    return float(low), float(high)
+
+
+def recompute_rate(x: np.ndarray, family: np.ndarray) -> dict[str, float]:
+    parts = groups(x.astype(float), family)
+    n, squares = len(x), sum(len(p) ** 2 for p in parts)
+    worth = n * n / squares
+
+    def n_eff(alike: float, events: int) -> float:
+        alike += (1 - alike) * 3 / (events + 4)
+        value = n / (1 + (squares / n - 1) * alike)
+        if len(parts) > 1:
+            value *= (stats.t.ppf(0.975, n - 1) / stats.t.ppf(0.975, worth - 1)) ** 2
+        return min(max(value, worth), n)
+
+    hits = int(x.sum())
+    mine, flawless = n_eff(correlation(parts), min(hits, n - hits)), n_eff(0.0, 0)
+    low, high = exact(hits / n, mine)
+    return {
+        "value": hits / n,
+        "low": min(low, exact(1.0, flawless)[0]),
+        "high": max(high, exact(0.0, flawless)[1]),
+        "n": n,
+        "n_eff": mine,
+        "families": len(parts),
+    }
+
+
+def recompute_mean(x: np.ndarray, family: np.ndarray) -> dict[str, float | None]:
+    x, family = x[np.isfinite(x)], family[np.isfinite(x)]
+    parts = groups(x, family)
+    n, k, mean = len(x), len(parts), x.mean()
+    squares = sum(len(p) ** 2 for p in parts)
+    out = {"value": mean, "n": n, "n_eff": n / (1 + (squares / n - 1) * correlation(parts)), "families": k}
+    if k == 1:
+        return out | {"low": None, "high": None}
+    variance = sum((len(p) / n * (p.mean() - mean)) ** 2 / (1 - len(p) / n) for p in parts)
+    half = stats.t.ppf(0.975, n * n / squares - 1) * math.sqrt(variance)
+    low, high = mean - half, mean + half
+    if n * n / squares >= 32 - 1e-9:
+        ratios = []
+        parts = sorted(parts, key=lambda p: (p.mean(), len(p)))
+        rng = np.random.Generator(np.random.PCG64(20_260_101))
+        for times in rng.multinomial(k, np.full(k, 1 / k), size=1000):
+            drawn = [p for p, t in zip(parts, times, strict=True) for _ in range(t)]
+            size = sum(map(len, drawn))
+            m = sum(p.sum() for p in drawn) / size
+            error = math.sqrt(k / (k - 1) * sum((p.sum() - m * len(p)) ** 2 for p in drawn)) / size
+            if error > 0:
+                ratios.append((m - mean) / error)
+        error = math.sqrt(k / (k - 1) * sum((p.sum() - mean * len(p)) ** 2 for p in parts)) / n
+        q = np.quantile(ratios, (0.025, 0.975))
+        low, high = min(low, mean - q[1] * error), max(high, mean - q[0] * error)
+    return out | {"low": low, "high": high}
+
+
+def recompute_iqm(x: np.ndarray, family: np.ndarray) -> dict[str, float | None]:
+    order = np.sort(x)
+    cut = len(x) // 4
+    kept = order[cut : len(x) - cut]
+    held = np.minimum(np.maximum(x, kept[0]), kept[-1])
+    out = recompute_mean(kept.mean() + (held - held.mean()) * len(x) / len(kept), family)
+    return out | {"value": kept.mean()}
+
+
+def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(as written, as recomputed) under the same dotted names."""
+    rows, summary = read(folder)
+    columns = summary.get("columns", [])
+    nominal = select(rows, "nominal", summary["engine"])
+    written: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    kinds = {
+        "success": ("success", recompute_rate),
+        "fall": ("fall", recompute_rate),
+        "velocity_error_mps": ("velocity_error_mps", recompute_mean),
+        "yaw_error_radps": ("yaw_error_radps", recompute_mean),
+        "cost_of_transport": ("cost_of_transport", recompute_mean),
+        "return_iqm": ("return", recompute_iqm),
+    }
+    for name, (column, statistic) in kinds.items():
+        again = statistic(nominal[column], nominal["family"]) if np.isfinite(nominal[column]).any() else None
+        for key in ("value", "low", "high", "n", "n_eff", "families"):
+            written[f"figures.{name}.{key}"] = summary["figures"].get(name, {}).get(key)
+            found[f"figures.{name}.{key}"] = again and again[key]
+    for prefix, part, figures in [("", nominal, summary)] + [
+        (f"columns.{c['column']}.{c['engine']}.", select(rows, c["column"], c["engine"]), c) for c in columns
+    ]:
+        for key, value in headline(part).items():
+            if key in figures:
+                written[prefix + key], found[prefix + key] = figures[key], value
+    return written, found
+
+
+def select(rows: Rows, column: str, engine: str) -> Rows:
+    if "column" not in rows:
+        return rows
+    mine = (rows["column"] == column) & (rows["engine"] == engine)
+    return {k: v[mine] for k, v in rows.items()}
+
+
+def headline(rows: Rows) -> dict[str, Any]:
+    family = rows["family"]
+    success, fall = recompute_rate(rows["success"], family), recompute_rate(rows["fall"], family)
+    out: dict[str, Any] = {
+        "episodes": len(family),
+        "effective_episodes": round(success["n_eff"], 2),
+        "families": len(set(family.tolist())),
+        "success": success["value"],
+        "success_low": success["low"],
+        "success_high": success["high"],
+        "fall_rate": fall["value"],
+        "fall_low": fall["low"],
+        "fall_high": fall["high"],
+        "torque_saturation": (rows["torque_saturation"] * rows["steps"]).sum() / rows["steps"].sum(),
+        "end_reasons": {r: int((rows["reason"] == r).sum()) for r in sorted(set(rows["reason"].tolist()))},
+        "success_by_terrain": {
+            t: rows["success"][rows["terrain"] == t].mean() for t in sorted(set(rows["terrain"].tolist()))
+        },
+    }
+    for name in ("velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
+        finite = rows[name][np.isfinite(rows[name])]
+        out[name] = finite.mean() if len(finite) else None
+    return out
+
+
+def differences(folder: Path) -> dict[str, tuple[Any, Any]]:
+    """Figures that do not agree to nine digits: (written, recomputed)."""
+    written, found = recompute(folder)
+    return {k: (written[k], found[k]) for k in written if not same(written[k], found[k])}
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, int | float) and isinstance(b, int | float | np.generic):
+        return math.isclose(a, b, rel_tol=1e-7, abs_tol=1e-9)
+    return bool(a == b)
+
+
+if __name__ == "__main__":
+    wrong = differences(Path(sys.argv[1]))
+    print(wrong or "every figure agrees")
+    sys.exit(bool(wrong))
