@@ -1,16 +1,25 @@
 """Evidence: the ledger, the run on disk, panel evaluation, statistics."""
 
+from surefoot.evidence.columns import Agreement, ColumnSummary
 from surefoot.evidence.evaluate import PanelEvaluator, PanelResult
+from surefoot.evidence.labels import CAUSES, LABELS, label
 from surefoot.evidence.ledger import ledger_row, without_timing
+from surefoot.evidence.passes import evaluate_panel
 from surefoot.evidence.run import RunFolder, RunRecord, run_name, timestamp, versions
 from surefoot.evidence.summary import PanelSummary, summarise
 
 __all__ = [
+    "CAUSES",
+    "LABELS",
+    "Agreement",
+    "ColumnSummary",
     "PanelEvaluator",
     "PanelResult",
     "PanelSummary",
     "RunFolder",
     "RunRecord",
+    "evaluate_panel",
+    "label",
     "ledger_row",
     "run_name",
     "summarise",
