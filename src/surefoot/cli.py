@@ -1,4 +1,4 @@
-"""The command line: surefoot plan | train | evaluate | tasks | engines | panel."""
+"""The command line: surefoot plan | train | evaluate | replay | tasks | engines | panel."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from tyro.conf import OmitArgPrefixes, Positional
 
+from surefoot.cli_replay import ReplayCommand
 from surefoot.contract import SurefootError
 
 
@@ -271,6 +272,7 @@ Commands = (
     Annotated[PlanCommand, tyro.conf.subcommand("plan")]
     | Annotated[TrainCommand, tyro.conf.subcommand("train")]
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
+    | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]
     | Annotated[TasksCommand, tyro.conf.subcommand("tasks")]
     | Annotated[EnginesCommand, tyro.conf.subcommand("engines")]
     | Annotated[
