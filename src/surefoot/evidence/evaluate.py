@@ -69,6 +69,7 @@ class PanelEvaluator:
         only: Sequence[int] | None = None,
     ) -> None:
         self.task, self.panel, self.half, self.engine, self.control_hz = task, panel, half, engine, control_hz
+        self._digest = panel.digest
         everything = panel.select(half)
         if not everything:
             raise SurefootError(f"Panel {panel.name} has no scenario in its {half} half; use another --half.")
@@ -121,13 +122,13 @@ class PanelEvaluator:
         rows = self._identify(column, name) | played.rows
         tag = rows["column"][0].replace(":", "-")
         tag = tag if self.engine == "mujoco" else f"{tag}-{self.engine}"
-        kept = choose(rows, self.panel.digest) if traces else []
+        kept = choose(rows, self._digest) if traces else []
         stem = {i: f"{tag}-{self.numbers[i]:05d}" for i in kept}
         rows["trace"] = np.array([stem.get(i, "") for i in range(len(self.numbers))])
-        names = {
-            k: np.asarray(rows[k][0]) for k in ("column", "perturbation", "strength", "engine", "policy")
-        }
-        about = names | {"panel_digest": np.asarray(self.panel.digest), "half": np.asarray(self.half)}
+        names = {k: np.asarray(rows[k][0]) for k in ("column", "perturbation", "engine", "policy")}
+        about = names | {"panel_digest": np.asarray(self._digest), "half": np.asarray(self.half)}
+        # `strength` in a trace is that of the motors.
+        about["perturbation_strength"] = rows["strength"][0]
         found = {s: played.trace(i) | about | {"scenario": rows["scenario"][i]} for i, s in stem.items()}
         steps = self.env.num_envs * len(played.frames["position"])
         return PanelResult(rows, found, played.seconds, steps)
