@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from surefoot.evidence.columns import HOLDS_AT
+
 if TYPE_CHECKING:
     from surefoot.evidence import ColumnSummary, PanelSummary
 
@@ -63,6 +65,11 @@ def _row(c: ColumnSummary) -> tuple[str, ...]:
 def verdicts(s: PanelSummary) -> list[str]:
     """What the columns say, in sentences."""
     out = []
+    if s.success_low < HOLDS_AT:
+        out.append(
+            f"[bold red]It fails:[/bold red] its success is not shown to reach {percent(HOLDS_AT)} "
+            f"(interval from {percent(s.success_low)})."
+        )
     if s.beats_baselines is False:
         out.append(
             "[bold red]It does not beat the baselines:[/bold red] its success interval is not above that of "
