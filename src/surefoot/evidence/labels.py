@@ -32,19 +32,23 @@ CAUSES: dict[str, Cause] = {
 LABELS = tuple(CAUSES)
 
 START_S = 1.0
-"""A fall this soon is one of the start: two gait periods at 2 Hz."""
+"""A fall this soon is one of the start: about two gait periods."""
 PUSH_S = 2.0
-"""A fall this soon after a push is its doing; robots that recover do so within about a second."""
+"""A fall this soon after a push is its doing. Measured on a walk-flat run pushed at 1.5 m/s: its 15 falls came
+0.40 to 0.84 s after the push, and the slowest of 241 recoveries took 1.4 s."""
 BEFORE_S = 0.5
-"""How long before a fall begins its reason is looked for: one gait period at 2 Hz."""
+"""How long before a fall begins its reason is looked for: about one gait period."""
 TILT_RAD = 0.35
-"""A fall begins when the trunk leans further than this for good: 20 degrees, twice what walking shows."""
+"""A fall begins when the trunk leans further than this for good: 20 degrees. The furthest lean in 256 successful
+episodes, pushes of 0.5 to 1 m/s included, was 0.27 rad."""
 EDGE_RATIO = 2.0
-"""Sideways to upward force of a foot beyond any friction of the columns (1.5): it hit something upright."""
+"""Sideways to upward force of a foot beyond any friction of the columns (1.5): it hit something upright.
+legged_gym's stumble penalty (Rudin et al., CoRL 2021) has 5, where it must not punish by mistake."""
 EDGE_FORCE_N = 20.0
 SLIP_MPS = 0.5
-"""Speed of a foot on the ground; a stance foot of a walking robot stays below 0.2 m/s."""
-SLIP_S = 0.06
+SLIP_S = 0.08
+"""A loaded foot faster than SLIP_MPS for this long slides. Feet are that fast for a step or two whenever they
+touch down or lift off; the longest such stretch in 256 successful episodes was 0.06 s."""
 LOAD_N = 10.0
 """Upward force from which a foot carries weight."""
 SATURATED = 0.5
@@ -54,7 +58,8 @@ STILL_SHARE = 0.2
 STILL_MPS, STILL_RADPS = 0.1, 0.1
 """Speeds below which a robot is where it was, whatever was asked."""
 RESTLESS_RADPS = 2.0
-"""Root mean square joint speed of a robot that moves its legs; standing ones stay below 0.5 rad/s."""
+"""Root mean square joint speed of a robot that moves its legs. Robots that hold their pose were below 0.25
+rad/s, a trained policy above 4.5 rad/s, even when told to stand."""
 ALONG = 0.7
 """Share of the commanded speed from which the command counts as followed; the rest is drift."""
 DEAD_ZONE = 0.05
