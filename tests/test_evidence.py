@@ -28,7 +28,7 @@ from surefoot.evidence import (
     summarise,
     without_timing,
 )
-from surefoot.evidence.evaluate import GRAVITY, _Tally
+from surefoot.evidence.tally import GRAVITY, Tally
 from surefoot.learners import PpoMetrics
 from surefoot.policy import HoldPose, PolicyBundle
 from surefoot.rollout import RolloutBlock
@@ -100,11 +100,11 @@ def test_evaluating_twice_gives_the_same_rows(
 
 def test_a_scenario_does_not_depend_on_its_neighbours(evaluator: PanelEvaluator) -> None:
     """The halves, each in a batch of its own, are the rows of the whole."""
-    together = evaluator.run(HoldPose(ACTIONS), traces=0)
+    together = evaluator.run(HoldPose(ACTIONS), traces=False)
     assert together.traces == {}
     for half in ("selection", "confirmation"):
         alone = PanelEvaluator(tiny.walk(), tiny.tiny_panel(), half, 50.0)  # type: ignore[arg-type]
-        rows = alone.run(HoldPose(ACTIONS)).rows
+        rows = alone.run(HoldPose(ACTIONS), traces=False).rows
         alone.close()
         mine = together.rows["half"] == half
         assert mine.sum() == len(rows["half"]) == 8
@@ -146,9 +146,12 @@ def test_an_episode_that_lasts_ends_by_timeout(passed: PanelResult) -> None:
 def test_a_trace_is_the_lived_episode(passed: PanelResult, fallen: PanelResult) -> None:
     limit = np.array(WALK.robot.torque_limit_nm)
     for result in (passed, fallen):
-        assert len(result.traces) == 4
-        for i, frames in result.traces.items():
-            assert all(len(v) == result.rows["steps"][i] for v in frames.values())
+        assert result.traces
+        for stem, frames in result.traces.items():
+            (i,) = np.flatnonzero(result.rows["trace"] == stem)
+            assert frames["scenario"] == i
+            lived = ("position", "quaternion", "joint_position", "torque", "foot_force", "command", "contact")
+            assert all(len(frames[k]) == result.rows["steps"][i] for k in lived)
             saturated = (np.abs(frames["torque"]) > 0.99 * limit).any(1).mean()
             assert saturated == pytest.approx(result.rows["torque_saturation"][i], abs=1e-6)
             _, x, y, _ = frames["quaternion"].T
@@ -165,7 +168,7 @@ def test_holding_the_pose_succeeds_only_where_standing_was_asked() -> None:
     # 7 s: past the last push
     chosen: Panel = panel.model_copy(update={"scenarios": (*standing, *moving), "episode_s": 7.0})
     evaluator = PanelEvaluator(WALK, chosen, "all", 50.0)
-    rows = evaluator.run(HoldPose(ACTIONS), traces=0).rows
+    rows = evaluator.run(HoldPose(ACTIONS), traces=False).rows
     evaluator.close()
     asked = np.abs([rows[f"command_{k}"] for k in ("vx", "vy", "wz")]).max(0) > 0
     assert not rows["success"][asked].any()
@@ -211,7 +214,8 @@ def step(
     done = torch.tensor(ended)
     timeout = torch.tensor(reason) == 1
     return SimpleNamespace(
-        view=SimpleNamespace(robot=robot, task=state), reward=torch.ones(n), terminated=done & ~timeout,
+        view=SimpleNamespace(robot=robot, task=state), reward=torch.ones(n),
+        terms=torch.tensor([[0.75, 0.5]] * n), terminated=done & ~timeout,
         truncated=done & timeout, reason=torch.tensor(reason, dtype=torch.uint8),
     )  # fmt: skip
 
@@ -219,10 +223,11 @@ def step(
 def test_metrics_are_means_over_the_steps_lived_after_settling() -> None:
     env: Any = SimpleNamespace(
         num_envs=2, device="cpu", dt=0.5, contract=WALK.contract, reasons=("alive", "timeout", "tilted"),
+        reward_names=("a", "b"),
         const=SimpleNamespace(torque_limit=torch.full((12,), 2.0), mass_kg=10.0),
         parameters=SimpleNamespace(strength=torch.tensor([1.0, 2.0])),
     )  # fmt: skip
-    tally = _Tally(env)
+    tally = Tally(env)
     speeds = [5.0, 5.0, 5.0, 5.0, 0.9, 1.2]  # the first 2 s do not count
     for k, v in enumerate(speeds):
         last = k == 5
@@ -236,6 +241,12 @@ def test_metrics_are_means_over_the_steps_lived_after_settling() -> None:
     assert rows["velocity_error_mps"] == pytest.approx([(0.1 + 0.2) / 2, 0.1], abs=1e-6)
     assert rows["yaw_error_radps"] == pytest.approx([0.2, 0.2])
     assert rows["achieved_vx"] == pytest.approx([1.05, 0.9])
+    assert rows["achieved_ratio"] == pytest.approx([1.05, 0.9])
+    assert rows["error_vx"] == pytest.approx([0.15, 0.1], abs=1e-6)
+    assert rows["error_vy"].tolist() == [0.0, 0.0]
+    assert rows["error_wz"] == pytest.approx(rows["yaw_error_radps"])
+    assert rows["return.a"].tolist() == [4.5, 3.75]
+    assert rows["return.b"].tolist() == [3.0, 2.5]
     assert rows["work_j"] == pytest.approx([6 * 0.5 * 6, 6 * 0.5 * 5])
     assert rows["distance_m"] == pytest.approx([0.5 * sum(speeds), 0.5 * sum(speeds[:5])])
     assert rows["cost_of_transport"] == pytest.approx(rows["work_j"] / (10.0 * GRAVITY * rows["distance_m"]))
@@ -252,10 +263,11 @@ def test_metrics_are_means_over_the_steps_lived_after_settling() -> None:
 def test_a_robot_that_stays_has_no_cost_of_transport() -> None:
     env: Any = SimpleNamespace(
         num_envs=2, device="cpu", dt=0.02, contract=WALK.contract, reasons=("alive", "timeout"),
+        reward_names=("a", "b"),
         const=SimpleNamespace(torque_limit=torch.full((12,), 9.0), mass_kg=10.0),
         parameters=SimpleNamespace(strength=torch.ones(2)),
     )  # fmt: skip
-    tally = _Tally(env)
+    tally = Tally(env)
     tally.add(step(env, 1, [0.0, 0.0], [True, True], [1, 1], contact=False))
     rows = tally.rows()
     assert np.isnan(rows["cost_of_transport"]).all()
@@ -345,9 +357,17 @@ def test_a_saved_panel_can_be_summarised_again(tiny_run: Path) -> None:
             "seconds",
         )
         given = {k: getattr(kept, k) for k in names}
-        steps = len(rows["steps"]) * 150
-        assert summarise(rows, run.record.contract, **given, simulated_steps=steps) == kept
-        assert len(list((folder / "traces").iterdir())) == 4
+        steps = round(kept.steps_per_second * kept.seconds)
+        assert kept.total_seconds
+        assert kept.total_steps_per_second
+        total = round(kept.total_steps_per_second * kept.total_seconds)
+        again = summarise(
+            rows, run.record.contract, **given, simulated_steps=steps, normaliser=kept.normaliser,
+            total_seconds=kept.total_seconds, total_steps=total,
+        )  # fmt: skip
+        assert again == kept
+        stems = {p.stem for p in (folder / "traces").iterdir()}
+        assert stems == set(rows["trace"]) - {""}
         assert load_npz(next((folder / "traces").iterdir()))["position"].shape[1] == 3
 
 
@@ -361,8 +381,11 @@ def test_the_confirmation_is_that_of_the_confirmed_checkpoint(tiny_run: Path) ->
     evaluator = PanelEvaluator(plan.task, plan.panel, "confirmation", 50.0)
     rows = evaluator.run(bundle).rows
     evaluator.close()
-    kept = read_table(run.path / "panels" / "tiny-v1" / "confirmation" / "episodes.parquet")
+    table = read_table(run.path / "panels" / "tiny-v1" / "confirmation" / "episodes.parquet")
+    nominal = (table["column"] == "nominal") & (table["engine"] == "mujoco")
+    kept = {k: v[nominal] for k, v in table.items()}
     assert kept.keys() == rows.keys()
+    assert rows["states_digest"].tolist() == kept["states_digest"].tolist(), "to the bit"
     assert rows["success"].tolist() == kept["success"].tolist()
     assert rows["steps"].tolist() == kept["steps"].tolist()
 

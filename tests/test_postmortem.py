@@ -14,7 +14,7 @@ import pytest
 
 from surefoot.artifacts import JsonLines, read_json, read_table, write_table
 from surefoot.evidence import RunFolder
-from surefoot.evidence.cases import representative_failures
+from surefoot.evidence.examples import representative_failures
 from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
 from surefoot.evidence.results import load_result
 from tiny import surefoot

@@ -1,4 +1,4 @@
-"""The command line: surefoot plan | train | evaluate | compare | postmortem | tasks | engines | panel."""
+"""Train legged robots in thousands of parallel environments, and prove what they learned."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from tyro.conf import OmitArgPrefixes, Positional
 
+from surefoot.cli_replay import ReplayCommand
 from surefoot.contract import SurefootError
 
 
@@ -106,6 +107,8 @@ class TrainCommand:
     """Continue this run folder from its latest checkpoint, exactly."""
     tracker: Literal["tensorboard", "wandb", "none"] = "tensorboard"
     """Export ledger rows to a dashboard; wandb is an optional extra and honours WANDB_MODE=offline."""
+    perturb: tuple[str, ...] = ("all",)
+    """Columns of the closing evaluation: all, none, or perturbations by name (see `surefoot evaluate`)."""
     quiet: bool = False
     """Do not print the contract and the recipe first."""
 
@@ -118,7 +121,9 @@ class TrainCommand:
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."
                 )
-            return resume_run(console, self.resume, self.updates, self.minutes, self.until, self.tracker)
+            return resume_run(
+                console, self.resume, self.updates, self.minutes, self.until, self.tracker, self.perturb
+            )
         if not self.task:
             raise SurefootError(
                 "Say what to train, e.g. `surefoot train walk-flat`; `surefoot tasks` lists what there is."
@@ -137,13 +142,18 @@ class TrainCommand:
             self.out,
             self.tracker,
             self.quiet,
+            self.perturb,
         )
 
 
 @dataclass(frozen=True)
 class EvaluateCommand:
-    """Evaluate a run's policy on a held-out panel: one pass, deterministic actions, every episode a row on
-    disk."""
+    """Evaluate a run's policy on a held-out panel: one pass a column, deterministic actions, every episode a
+    row on disk.
+
+    Columns are the panel's own scenarios, with the same keys, under a perturbation; baselines run on the same
+    panel.
+    """
 
     run_folder: Positional[str]
     """Run folder, as `surefoot train` printed it."""
@@ -151,10 +161,19 @@ class EvaluateCommand:
     """Panel name or file (default: the task's)."""
     half: str = "confirmation"
     """Which half: confirmation, selection (the one that training looked at) or all."""
-    engine: str = "mujoco"
-    """Simulator to evaluate on. Results are stated on mujoco; another one shows whether they carry over."""
+    engine: str = "auto"
+    """auto: the nominal column on mujoco, the others on the fastest engine that can take the robot. Another
+    name: all columns on it, and how far its nominal column agrees with mujoco's (sim-to-sim)."""
     checkpoint: str = "confirmed"
-    """confirmed (what the run's result is stated on), best, latest, or a checkpoint file of this run."""
+    """confirmed (what the run's result is stated on), best, latest, a checkpoint file of this run, or a
+    baseline: baseline:hold-pose, baseline:random, baseline:open-loop-trot."""
+    perturb: tuple[str, ...] = ("all",)
+    """all, none, perturbations (noise, delay in s, friction, payload in kg, push in m/s, strength, dropout;
+    on terrain: curbs, stones) or columns at any strength (friction_0.25, delay_60ms, payload_+2kg)."""
+    sweep: bool = False
+    """Every declared strength of the chosen perturbations, for curves of success against strength."""
+    baselines: bool = True
+    """Whether hold-pose, random and open-loop-trot run on the same panel."""
     json: bool = False
     """Print the summary as one JSON object."""
 
@@ -162,7 +181,16 @@ class EvaluateCommand:
         from surefoot.commands import evaluate_run
 
         summary = evaluate_run(
-            console, self.run_folder, self.panel, self.half, self.engine, self.checkpoint, quiet=self.json
+            console,
+            self.run_folder,
+            self.panel,
+            self.half,
+            self.engine,
+            self.checkpoint,
+            self.perturb,
+            self.sweep,
+            self.baselines,
+            quiet=self.json,
         )
         if self.json:
             print(json.dumps(summary.model_dump(mode="json"), indent=2))
@@ -288,6 +316,7 @@ Commands = (
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
     | Annotated[PostmortemCommand, tyro.conf.subcommand("postmortem")]
+    | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]
     | Annotated[TasksCommand, tyro.conf.subcommand("tasks")]
     | Annotated[EnginesCommand, tyro.conf.subcommand("engines")]
     | Annotated[

@@ -5,22 +5,35 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 
-from surefoot.contract import Half, SurefootError, as_half, construct_id, load_panel
+from surefoot.baselines import BASELINES, PREFIX, baseline
+from surefoot.contract import (
+    Column,
+    Half,
+    SurefootError,
+    as_half,
+    columns,
+    construct_id,
+    load_panel,
+    text_digest,
+)
 from surefoot.cores import prepare_torch
 from surefoot.display import Display
-from surefoot.engines import check_engine
-from surefoot.evidence import PanelEvaluator, PanelSummary, RunFolder
+from surefoot.evidence import PanelSummary, RunFolder, evaluate_panel, summarise
+from surefoot.evidence.evaluate import TRAINED
+from surefoot.evidence.passes import engines_for
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
-from surefoot.policy import PolicyBundle, PolicyCard
+from surefoot.policy import Policy, PolicyBundle, PolicyCard
 from surefoot.tables import print_plan, print_summary
 from surefoot.trackers import check_tracker, make_tracker
-from surefoot.train import Limits, Trainer, new_run, panel_summary
+from surefoot.train import Limits, Trainer, new_run
 
 
 def start_run(
@@ -36,6 +49,7 @@ def start_run(
     out: str | None,
     tracker: str,
     quiet: bool,
+    perturb: tuple[str, ...] = ("all",),
 ) -> int:
     """Plans, prints, trains, confirms."""
     limits = Limits(updates, minutes, until)
@@ -43,11 +57,12 @@ def start_run(
     plan = make_plan(task, overrides=overrides, seed=seed, engine=engine, device=device)
     if not quiet:
         print_plan(console, plan)
+    columns(plan.panel, perturb)  # what is not known is refused before an hour is spent
     if updates is None and minutes is None and until is None:
         limits = Limits(None, plan.task.minutes, plan.task.until)
     prepare_torch()
     run = new_run(plan, out)
-    return _train(console, plan, run, limits, tracker, resume=False)
+    return _train(console, plan, run, limits, tracker, perturb, resume=False)
 
 
 def resume_run(
@@ -57,15 +72,17 @@ def resume_run(
     minutes: float | None,
     until: float | None,
     tracker: str,
+    perturb: tuple[str, ...] = ("all",),
 ) -> int:
     limits = Limits(updates, minutes, until)
     check_tracker(tracker)
     run = RunFolder.open(folder)
     plan = plan_of(run)
+    columns(plan.panel, perturb)
     if updates is None and minutes is None and until is None:
         limits = Limits(None, plan.task.minutes, plan.task.until)
     prepare_torch()
-    return _train(console, plan, run, limits, tracker, resume=True)
+    return _train(console, plan, run, limits, tracker, perturb, resume=True)
 
 
 def plan_of(run: RunFolder) -> Plan:
@@ -84,7 +101,13 @@ def plan_of(run: RunFolder) -> Plan:
 
 
 def _train(
-    console: Console, plan: Plan, run: RunFolder, limits: Limits, tracker_name: str, resume: bool
+    console: Console,
+    plan: Plan,
+    run: RunFolder,
+    limits: Limits,
+    tracker_name: str,
+    perturb: tuple[str, ...],
+    resume: bool,
 ) -> int:
     new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
     with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
@@ -113,7 +136,7 @@ def _train(
             soft_wrap=True,
         )
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
-    summary = _confirm(plan, run, trainer.chosen)
+    summary = _confirm(plan, run, trainer.chosen, perturb)
     run.write_record(confirmation=summary)
     print_summary(console, plan, run, summary)
     return 0
@@ -134,36 +157,85 @@ def surefoot_command() -> str:
     return "surefoot"
 
 
-def _confirm(plan: Plan, run: RunFolder, chosen: str) -> PanelSummary:
-    """The chosen checkpoint on the confirmation half; exported as the run's policy."""
+def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) -> PanelSummary:
+    """The chosen checkpoint on the confirmation half, with its columns and baselines; exported as the run's
+    policy."""
     run.confirm(chosen)
     found, bundle = load_policy(run, "confirmed")
-    checkpoint.save(run.path / "policy.safetensors", bundle.tensors, {"policy": bundle.meta()})
-    return _evaluate(plan, run, found, bundle, "confirmation", "mujoco", "confirmation")
+    meta = {"policy": bundle.meta(), "normaliser_digest": bundle.normaliser_digest}
+    checkpoint.save(run.path / "policy.safetensors", bundle.tensors, meta)
+    return evaluate_policy(
+        plan,
+        run,
+        bundle,
+        found.digest,
+        where="confirmation",
+        half="confirmation",
+        columns=columns(plan.panel, perturb),
+    )
 
 
 def load_policy(run: RunFolder, name: str) -> tuple[checkpoint.Checkpoint, PolicyBundle]:
+    """The policy of a checkpoint. The file's digest is verified as it is read, and the normaliser against the
+    digest noted when it was saved and against the one that the learner went on with."""
     found = run.load_checkpoint(name)
     tensors = {k.removeprefix("policy."): v for k, v in found.tensors.items() if k.startswith("policy.")}
-    return found, PolicyBundle(PolicyCard.model_validate(found.meta["policy"]), tensors)
+    bundle = PolicyBundle(PolicyCard.model_validate(found.meta["policy"]), tensors)
+    noted = found.meta.get("normaliser_digest", bundle.normaliser_digest)  # absent before it was noted
+    mean = found.tensors.get("learner.obs_normalizer.mean")
+    same = mean is None or not bundle.card.normalised or torch.equal(mean, bundle.tensors["mean"])
+    if noted != bundle.normaliser_digest or not same:
+        raise SurefootError(
+            f"The normaliser in checkpoint '{name}' of {run.path} is not the one that it was saved with; "
+            "use another checkpoint of the run."
+        )
+    return found, bundle
 
 
-def _evaluate(
+def evaluate_policy(
     plan: Plan,
     run: RunFolder,
-    found: checkpoint.Checkpoint,
-    bundle: PolicyBundle,
-    half: Half,
-    engine: str,
+    policy: Policy,
+    digest: str,
+    *,
     where: str,
+    half: Half,
+    columns: tuple[Column, ...],
+    engine: str = "auto",
+    baselines: tuple[str, ...] = BASELINES,
+    name: str = TRAINED,
 ) -> PanelSummary:
-    evaluator = PanelEvaluator(plan.task, plan.panel, half, plan.recipe.control_hz, engine=engine)
-    try:
-        result = evaluator.run(bundle)
-    finally:
-        evaluator.close()
-    summary = panel_summary(plan, evaluator, result, found.digest, engine)
-    run.save_panel(where, summary, result)
+    """Runs every pass that was asked for, and writes the table beside the run's other panels."""
+    begun = time.perf_counter()
+    hz = plan.recipe.control_hz
+    table, passes = evaluate_panel(
+        plan.task,
+        plan.panel,
+        half,
+        hz,
+        policy,
+        engine=engine,
+        columns=columns,
+        baselines=baselines,
+        name=name,
+    )
+    summary = summarise(
+        table.rows,
+        plan.task.contract,
+        panel=plan.panel.name,
+        panel_digest=plan.panel.digest,
+        half=half,
+        construct_id=plan.construct_id,
+        training_id=plan.training_id,
+        checkpoint=digest,
+        engine=str(passes[0].rows["engine"][0]),
+        seconds=passes[0].seconds,
+        simulated_steps=passes[0].steps,
+        normaliser=getattr(policy, "normaliser_digest", ""),
+        total_seconds=time.perf_counter() - begun,
+        total_steps=table.steps,
+    )
+    run.save_panel(where, summary, table)
     return summary
 
 
@@ -174,23 +246,49 @@ def evaluate_run(
     half: str,
     engine: str,
     checkpoint_name: str,
+    perturb: tuple[str, ...],
+    sweep: bool,
+    baselines: bool,
     quiet: bool,
 ) -> PanelSummary:
     """Evaluates a run's checkpoint and writes the result beside the run's other panels."""
     chosen_half = as_half(half)
     run = RunFolder.open(folder)
     plan = plan_of(run)
-    check_engine(engine)
     if panel is not None:
         chosen = load_panel(panel)
         check_disjoint(plan.seeds, chosen)
         plan = dataclasses.replace(
             plan, panel=chosen, construct_id=construct_id(plan.task.contract, chosen, plan.evaluation)
         )
+    asked = columns(plan.panel, perturb, sweep)
+    engines_for(engine, plan.task, plan.recipe.control_hz)
     prepare_torch()
-    found, bundle = load_policy(run, checkpoint_name)
-    where = f"{half}-{Path(checkpoint_name).stem}-{found.digest[:8]}"
-    summary = _evaluate(plan, run, found, bundle, chosen_half, engine, where)
+    policy, digest, name = policy_named(plan, run, checkpoint_name)
+    stem = Path(checkpoint_name.replace(":", "-")).stem
+    where = f"{half}-{stem}-{digest[:8]}" + ("" if engine == "auto" else f"-{engine}")
+    summary = evaluate_policy(
+        plan,
+        run,
+        policy,
+        digest,
+        where=where,
+        half=chosen_half,
+        columns=asked,
+        engine=engine,
+        baselines=BASELINES if baselines else (),
+        name=name,
+    )
     if not quiet:
         print_summary(console, plan, run, summary, training=False)
     return summary
+
+
+def policy_named(plan: Plan, run: RunFolder, name: str) -> tuple[Policy, str, str]:
+    """(policy, its digest, what rows call it): a checkpoint, or a baseline as `baseline:hold-pose`."""
+    if not name.startswith(PREFIX):
+        found, bundle = load_policy(run, name)
+        return bundle, found.digest, TRAINED
+    task = plan.task
+    made = baseline(name, task.contract, task.robot, plan.recipe.control_hz, plan.panel.seeds)
+    return made, text_digest(name), name.removeprefix(PREFIX)

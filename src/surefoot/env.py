@@ -79,6 +79,10 @@ class VecEnv:
         terms = c.observation
         self._noise = torch.cat([torch.full((t.size,), t.noise) for t in terms]).to(self.device)
         self._scale = torch.cat([torch.full((t.size,), t.scale) for t in terms]).to(self.device)
+        # Terms with noise are sensors; commands, actions and the clock never leave the controller.
+        sensor = [k if t.noise > 0 else len(terms) for k, t in enumerate(terms)]
+        self._sensor = torch.tensor(sensor).repeat_interleave(torch.tensor([t.size for t in terms]))
+        self._sensor = self._sensor.to(self.device)
         extra = torch.cat([torch.full((t.size,), t.scale) for t in c.privileged]).to(self.device)
         self._critic_scale = torch.cat([self._scale, extra])
         self._weights = torch.tensor(
@@ -199,6 +203,8 @@ class VecEnv:
         self.state = dataclasses.replace(self.state, command=self._command())
         ahead = dataclasses.replace(view, task=self.state)
         obs, critic, exploration = self._observe(ahead, script)
+        if self.sampler.dropout is not None:
+            obs = self._drop(obs, script, self.sampler.dropout)
         self.obs, self.critic, self.exploration = obs, critic, exploration
         done = terminated | truncated
         if self.auto_reset and bool(done.any()):
@@ -281,6 +287,17 @@ class VecEnv:
         obs = (noisy * self._scale).clamp(-limit, limit)
         critic = (torch.cat([clean, extra], 1) * self._critic_scale).clamp(-limit, limit)
         return obs, critic, box_muller(u)[:, :act]
+
+    def _drop(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
+        """Readings that are lost are those seen last: each sensor (a term with noise) fails on its own."""
+        sensors = len(self.contract.observation)
+        wide = -(-sensors // 4) * 4
+        u = self._keyed.uniforms(
+            script.family, script.member, script.episode, Channel.DROPOUT, wide, self.state.age * wide
+        )
+        lost = u[:, :sensors] < chance[:, None]
+        lost = torch.cat([lost, torch.zeros_like(lost[:, :1])], 1)
+        return torch.where(lost[:, self._sensor], self.obs, obs)
 
     # ---- rewards and ends
 
@@ -409,6 +426,12 @@ class VecEnv:
         rows |= {k: getattr(script, k).cpu().numpy() for k in ("family", "member", "episode")}
         rows["age"] = self.state.age[new].cpu().numpy()
         self.failures.append(rows)
+
+    def origins(self) -> np.ndarray:
+        """[N, 2] world xy of the middle of each environment's tile; zeros on a plane."""
+        if self._field is None:
+            return np.zeros((self.num_envs, 2), np.float32)
+        return self._field.origins[self.script.tile].cpu().numpy()
 
     def take_ended(self) -> list[dict[str, np.ndarray]]:
         ended, self.ended = self.ended, []

@@ -189,6 +189,7 @@ class _Alone:
     """Serves one environment of a larger plan as if there were no other."""
 
     count = 1
+    dropout: Tensor | None = None
 
     def __init__(self, sampler: TrainSampler, env: int) -> None:
         self.seeds, self.strata = sampler.seeds, sampler.strata

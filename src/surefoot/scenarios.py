@@ -71,6 +71,8 @@ class Sampler(Protocol):
     episode_steps: int
     segment_steps: int
     strata: int
+    dropout: Tensor | None
+    """[count] chance that a sensor's reading is lost in a step; None: none ever is."""
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         """Scenarios for environments `rows` [M] in their `episode` [M]; `level` [M] is the curriculum's."""
@@ -96,6 +98,7 @@ class TrainSampler:
         self.push_steps = round(PUSH_EVERY_S * control_hz)
         self.pushes = math.ceil(self.episode_steps / self.push_steps)
         self.strata = contract.strata.count
+        self.dropout: Tensor | None = None
         self._strata = contract.strata
         self._keyed = Keyed(seeds, device)
         self._atlas = atlas
@@ -269,13 +272,14 @@ class PanelSampler:
         robot: RobotSpec,
         control_hz: float,
         atlas: Atlas | None,
+        dropout: float = 0.0,
     ) -> None:
         self.seeds = panel.seeds
         self.count = len(scenarios)
         self.episode_steps = self.segment_steps = round(panel.episode_s * control_hz)
         self.strata = 1
-        self._scenarios = scenarios
         n = len(scenarios)
+        self.dropout = torch.full((n,), dropout) if dropout > 0 else None
         family = np.array([s.family for s in scenarios])
         member = np.array([s.member for s in scenarios])
         env = family * panel.seeds.envs_per_family + member
@@ -303,7 +307,7 @@ class PanelSampler:
             stratum=torch.zeros(n, 1, dtype=torch.int64),
             push_step=torch.from_numpy(step),
             push_velocity=torch.from_numpy(kick),
-            noise_scale=torch.tensor([s.noise_scale for s in scenarios]),
+            noise_scale=torch.tensor([s.noise_scale for s in scenarios], dtype=torch.float32),
             phase=torch.zeros(n),
             level=torch.tensor([s.terrain.level for s in scenarios]),
             tile=torch.from_numpy(tile),
@@ -317,6 +321,11 @@ class PanelSampler:
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         return self._all.take(rows)
+
+    @property
+    def scenarios(self) -> Scenarios:
+        """All of them, one row per environment."""
+        return self._all
 
 
 def _start(

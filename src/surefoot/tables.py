@@ -7,28 +7,16 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from surefoot.contract import Panel, SurefootError, load_panel, panel_names
+from surefoot.evidence_tables import percent as _percent
+from surefoot.evidence_tables import plain_table as _table
+from surefoot.evidence_tables import print_columns
 from surefoot.plan import Plan, make_plan
 from surefoot.tasks import task_names
 
 if TYPE_CHECKING:
     from surefoot.evidence import PanelSummary, RunFolder
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 2, 0, 0),
-        header_style="dim",
-    )
-    for c in columns:
-        table.add_column(c)
-    return table
 
 
 def print_plan(console: Console, plan: Plan) -> None:
@@ -121,10 +109,6 @@ def print_plan(console: Console, plan: Plan) -> None:
     console.print()
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}%"
-
-
 def print_summary(
     console: Console, plan: Plan, run: RunFolder, s: PanelSummary, training: bool = True
 ) -> None:
@@ -175,9 +159,12 @@ def print_summary(
             "wall-clock",
             f"{f['train_seconds'] or 0:.0f} s training + {f['evaluation_seconds'] or 0:.0f} s evaluation",
         )
+    if s.labels:
+        table.add_row("failures", ", ".join(f"{k} {v}" for k, v in s.labels.items()))
     table.add_row("run folder", escape(str(run.path)))
     console.print()
     console.print(table, highlight=False)
+    print_columns(console, s)
     me = surefoot_command()
     console.print("\n[bold]Next[/bold]")
     for command, why in (

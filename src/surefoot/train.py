@@ -19,6 +19,7 @@ from surefoot.env import VecEnv
 from surefoot.evidence import (
     HONESTY_EVERY,
     PanelEvaluator,
+    PanelResult,
     PanelSummary,
     RunFolder,
     RunRecord,
@@ -192,8 +193,11 @@ class Trainer:
         """Scores the current policy on the selection half, into the ledger row; true when it is the best so
         far."""
         p = self.progress
-        result = self.selection.run(self.policy())
-        summary = panel_summary(self.plan, self.selection, result, checkpoint=f"update-{p.update}")
+        policy = self.policy()
+        result = self.selection.run(policy)
+        summary = panel_summary(
+            self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
+        )
         self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
         p.evaluation_seconds += result.seconds
         p.successes.append(summary.success)
@@ -225,8 +229,11 @@ class Trainer:
         p = self.progress
         if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
             return "best"
-        result = self.selection.run(self.policy())
-        summary = panel_summary(self.plan, self.selection, result, checkpoint=f"update-{p.update}")
+        policy = self.policy()
+        result = self.selection.run(policy)
+        summary = panel_summary(
+            self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
+        )
         self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
         p.evaluation_seconds += result.seconds
         return "latest" if summary.success >= p.best else "best"
@@ -257,6 +264,7 @@ class Trainer:
             "update": p.update,
             "contract_digest": self.plan.task.contract.digest,
             "policy": policy.meta(),
+            "normaliser_digest": policy.normaliser_digest,
             "successes": p.successes,
             "best": p.best,
             "best_update": p.best_update,
@@ -305,9 +313,13 @@ class Trainer:
 
 
 def panel_summary(
-    plan: Plan, evaluator: PanelEvaluator, result: Any, checkpoint: str, engine: str = "mujoco"
+    plan: Plan,
+    evaluator: PanelEvaluator,
+    result: PanelResult,
+    checkpoint: str,
+    normaliser: str = "",
 ) -> PanelSummary:
-    steps = evaluator.env.num_envs * evaluator.env.sampler.episode_steps
+    """Of one nominal pass."""
     return summarise(
         result.rows,
         plan.task.contract,
@@ -317,9 +329,12 @@ def panel_summary(
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         checkpoint=checkpoint,
-        engine=engine,
+        engine=evaluator.engine,
         seconds=result.seconds,
-        simulated_steps=steps,
+        simulated_steps=result.steps,
+        normaliser=normaliser,
+        total_seconds=result.seconds,
+        total_steps=result.steps,
     )
 
 

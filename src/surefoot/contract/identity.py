@@ -7,13 +7,16 @@ from typing import Any
 from surefoot.contract.digests import digest
 from surefoot.contract.errors import SurefootError
 from surefoot.contract.panel import Panel
+from surefoot.contract.perturbation import PERTURBATIONS
 from surefoot.contract.plant import EVALUATION_PLANT, Plant
 from surefoot.contract.recipe import Recipe
 from surefoot.contract.seeds import SeedPlan
 from surefoot.contract.task import TaskContract
 
-METRICS_VERSION = 1
-"""Raised whenever the meaning of a panel metric changes; part of the construct id."""
+METRICS_VERSION = 2
+"""Raised whenever the meaning of a panel metric changes; part of the construct id.
+
+2: errors by axis, achieved ratio, recovery, returns by term and labels; inference on a fixed batch."""
 
 
 def evaluation_plant(control_hz: float) -> Plant:
@@ -48,6 +51,7 @@ def construct_fields(contract: TaskContract, panel: str, panel_digest: str, plan
         "safety": contract.safety.model_dump(mode="json"),
         "panel": panel,
         "panel_digest": panel_digest,
+        "perturbations": [p.model_dump(mode="json", exclude={"doc"}) for p in PERTURBATIONS],
         "plant": plant.model_dump(mode="json"),
         "metrics_version": METRICS_VERSION,
     }

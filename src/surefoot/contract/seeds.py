@@ -75,6 +75,12 @@ class Channel(IntEnum):
     WEIGHTS = 19
     MIRROR = 20
     LATENT = 21
+    DROPOUT = 22
+    """Which sensor readings are lost, step by step."""
+    BASELINE = 23
+    """Actions of the random baseline, step by step."""
+    JITTER = 24
+    """How a replayed failure's factors are moved from environment to environment."""
 
 
 FIRST_USER_CHANNEL = 1024

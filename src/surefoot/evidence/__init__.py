@@ -1,15 +1,22 @@
 """Evidence: the ledger, the run on disk, panel evaluation, statistics."""
 
+from surefoot.evidence.columns import Agreement, ColumnSummary
 from surefoot.evidence.evaluate import PanelEvaluator, PanelResult
 from surefoot.evidence.figures import Figure, figure, headline
 from surefoot.evidence.honesty import EVERY as HONESTY_EVERY
 from surefoot.evidence.honesty import batch_honesty
+from surefoot.evidence.labels import CAUSES, LABELS, label
 from surefoot.evidence.ledger import ledger_row, without_timing
+from surefoot.evidence.passes import evaluate_panel
 from surefoot.evidence.run import RunFolder, RunRecord, run_name, timestamp, versions
 from surefoot.evidence.summary import PanelSummary, summarise
 
 __all__ = [
+    "CAUSES",
     "HONESTY_EVERY",
+    "LABELS",
+    "Agreement",
+    "ColumnSummary",
     "Figure",
     "PanelEvaluator",
     "PanelResult",
@@ -17,8 +24,10 @@ __all__ = [
     "RunFolder",
     "RunRecord",
     "batch_honesty",
+    "evaluate_panel",
     "figure",
     "headline",
+    "label",
     "ledger_row",
     "run_name",
     "summarise",

@@ -3,32 +3,46 @@ one pass."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from surefoot.contract import Half, Panel, Plant, SurefootError, evaluation_plant
-from surefoot.env import Step, VecEnv
+from surefoot.contract import (
+    PERTURBATIONS,
+    Column,
+    Half,
+    Panel,
+    Plant,
+    Scenario,
+    SurefootError,
+    evaluation_plant,
+)
+from surefoot.contract.perturbation import applies
+from surefoot.env import VecEnv
+from surefoot.evidence.keep import choose
+from surefoot.evidence.perturb import dropout_of, perturb_all
+from surefoot.evidence.play import Played, play
 from surefoot.policy import Policy
 from surefoot.scenarios import PanelSampler
 from surefoot.tasks import Task
 from surefoot.terrain import Atlas, TileId
 
-TRACES = 4
-"""Episodes per evaluation whose states are kept for replay."""
-GRAVITY = 9.81
+TRAINED = "trained"
 
 
 @dataclass(frozen=True)
 class PanelResult:
-    """One row per episode, and the state traces of a few."""
+    """One row per episode, and the traces of those worth looking at."""
 
     rows: dict[str, np.ndarray]
-    traces: dict[int, dict[str, np.ndarray]]
-    seconds: float
+    traces: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    """By file stem; the row that each belongs to names it."""
+    seconds: float = 0.0
     """Wall-clock of the pass."""
+    steps: int = 0
+    """Environment steps simulated."""
 
     @property
     def success(self) -> float:
@@ -37,7 +51,11 @@ class PanelResult:
 
 class PanelEvaluator:
     """A panel (or a half of it) laid out as environments on the evaluation plant; `run` may be called many
-    times."""
+    times, for any column.
+
+    `only` lays out some scenarios (numbers within the half) and leaves everything else as it is with all of
+    them: the atlas, and the places in the batch that inference is padded to.
+    """
 
     def __init__(
         self,
@@ -48,55 +66,92 @@ class PanelEvaluator:
         *,
         engine: str = "mujoco",
         plant: Plant | None = None,
+        only: Sequence[int] | None = None,
     ) -> None:
-        self.task, self.panel, self.half = task, panel, half
-        self.scenarios = panel.select(half)
-        if not self.scenarios:
+        self.task, self.panel, self.half, self.engine, self.control_hz = task, panel, half, engine, control_hz
+        self._digest = panel.digest
+        everything = panel.select(half)
+        if not everything:
             raise SurefootError(f"Panel {panel.name} has no scenario in its {half} half; use another --half.")
-        ids = sorted({TileId(s.terrain.cls, s.terrain.level, s.terrain.key) for s in self.scenarios})
-        atlas = None if all(t.cls == "flat" for t in ids) and not task.tiles else Atlas.build(ids)
-        sampler = PanelSampler(panel, self.scenarios, task.contract, task.robot, control_hz, atlas)
+        self.places = list(range(len(everything))) if only is None else list(only)
+        self.scenarios = tuple(everything[i] for i in self.places)
+        numbers = [k for k, s in enumerate(panel.scenarios) if half in ("all", s.half)]
+        self.numbers = np.array([numbers[i] for i in self.places])
+        """[N] place of each scenario in the panel."""
+        ids = _tiles(everything, panel)
+        self._atlas = None if all(t.cls == "flat" for t in ids) and not task.tiles else Atlas.build(ids)
         self.env = VecEnv(
             task,
-            sampler,
+            self._sampler(Column()),
             plant or evaluation_plant(control_hz),
             engine=engine,
-            atlas=atlas,
+            atlas=self._atlas,
             auto_reset=False,
             stagger=False,
         )
-        self._start = self.env.snapshot()
 
-    def run(self, policy: Policy, traces: int = TRACES) -> PanelResult:
-        """Plays every scenario once, to its end or its fall."""
-        env = self.env
-        env.restore(self._start)
-        begun = time.perf_counter()
-        tally = _Tally(env)
-        state = torch.zeros(env.num_envs, 0, device=env.device)
-        chosen = (
-            np.unique(np.linspace(0, env.num_envs - 1, traces).astype(int)) if traces else np.zeros(0, int)
+    def _sampler(self, column: Column) -> PanelSampler:
+        return PanelSampler(
+            self.panel,
+            perturb_all(self.scenarios, column),
+            self.task.contract,
+            self.task.robot,
+            self.control_hz,
+            self._atlas,
+            dropout_of(column),
         )
-        frames: list[dict[str, np.ndarray]] = []
-        for _ in range(env.sampler.episode_steps):
-            action, state = policy(env.obs, state)
-            step = env.step(action)
-            tally.add(step)
-            if len(chosen):
-                frames.append(_frame(step, chosen))
-        rows = self._identify() | tally.rows()
-        kept = {
-            int(i): {k: np.stack([f[k][j] for f in frames])[: rows["steps"][i]] for k in frames[0]}
-            for j, i in enumerate(chosen)
-        }
-        return PanelResult(rows, kept, time.perf_counter() - begun)
 
-    def _identify(self) -> dict[str, np.ndarray]:
-        s = self.scenarios
+    def play(self, policy: Policy, column: Column | None = None) -> Played:
+        """Every scenario of `column` once, to its end or its fall."""
+        column = column or Column()
+        self.env.restart(self._sampler(column), stagger=False)
+        lived = perturb_all(self.scenarios, column)
+        terrain = {
+            "class": np.array([s.terrain.cls for s in lived]),
+            "level": np.array([s.terrain.level for s in lived]),
+            "key": np.array([s.terrain.key for s in lived]),
+        }
+        return play(self.env, policy, terrain, torch.tensor(self.places, device=self.env.device))
+
+    def run(
+        self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
+    ) -> PanelResult:
+        """One column: rows, and the traces of typical and of telling episodes."""
+        column = column or Column()
+        played = self.play(policy, column)
+        rows = self._identify(column, name) | played.rows
+        tag = rows["column"][0].replace(":", "-")
+        tag = tag if self.engine == "mujoco" else f"{tag}-{self.engine}"
+        kept = choose(rows, self._digest) if traces else []
+        stem = {i: f"{tag}-{self.numbers[i]:05d}" for i in kept}
+        rows["trace"] = np.array([stem.get(i, "") for i in range(len(self.numbers))])
+        names = {k: np.asarray(rows[k][0]) for k in ("column", "perturbation", "engine", "policy")}
+        about = names | {"panel_digest": np.asarray(self._digest), "half": np.asarray(self.half)}
+        # `strength` in a trace is that of the motors.
+        about["perturbation_strength"] = rows["strength"][0]
+        found = {s: played.trace(i) | about | {"scenario": rows["scenario"][i]} for i, s in stem.items()}
+        steps = self.env.num_envs * len(played.frames["position"])
+        return PanelResult(rows, found, played.seconds, steps)
+
+    def _identify(self, column: Column, policy: str) -> dict[str, np.ndarray]:
+        """Which episode a row is of. Friction, payload and terrain are those of the column."""
+        n, seeds = len(self.scenarios), self.panel.seeds
+        s = perturb_all(self.scenarios, column)
         command = np.array([x.command for x in s])
+        family, member = np.array([x.family for x in s]), np.array([x.member for x in s])
+        keys = seeds.episode_key(family * seeds.envs_per_family + member, 0)
+        shown = column.name if policy == TRAINED else f"baseline:{policy}"
+        shown = shown if policy == TRAINED or not column.perturbation else f"{shown}:{column.name}"
         return {
-            "family": np.array([x.family for x in s]),
-            "member": np.array([x.member for x in s]),
+            "column": np.array([shown] * n),
+            "perturbation": np.array([column.perturbation] * n),
+            "strength": np.full(n, column.strength),
+            "engine": np.array([self.engine] * n),
+            "policy": np.array([policy] * n),
+            "scenario": self.numbers,
+            "key": np.array([f"{int(k):016x}" for k in keys]),
+            "family": family,
+            "member": member,
             "half": np.array([x.half for x in s]),
             "command_vx": command[:, 0],
             "command_vy": command[:, 1],
@@ -111,109 +166,10 @@ class PanelEvaluator:
         self.env.close()
 
 
-class _Tally:
-    """Sums over the steps that each episode actually lived."""
-
-    def __init__(self, env: VecEnv) -> None:
-        n, dev = env.num_envs, env.device
-        self.env = env
-        self.alive = torch.ones(n, dtype=torch.bool, device=dev)
-        self.reason = torch.zeros(n, dtype=torch.int64, device=dev)
-        names = (
-            "steps",
-            "settled",
-            "velocity",
-            "yaw",
-            "work",
-            "distance",
-            "saturated",
-            "trunk",
-            "slip",
-            "vx",
-            "vy",
-            "wz",
-            "return",
-        )
-        self.sum = {k: torch.zeros(n, dtype=torch.float64, device=dev) for k in names}
-        self.peak_tilt = torch.zeros(n, device=dev)
-        self.limit = env.const.torque_limit * env.parameters.strength[:, None]
-
-    def add(self, step: Step) -> None:
-        v, dt = step.view, self.env.dt
-        robot, command = v.robot, v.task.command
-        success = self.env.contract.success
-        live = self.alive.to(torch.float64)
-        settled = live * (v.task.age > round(success.settle_s / dt))
-        error = (robot.linear_velocity[:, :2] - command[:, :2]).norm(dim=1)
-        yaw = (robot.angular_velocity[:, 2] - command[:, 2]).abs()
-        power = (robot.torque * robot.joint_velocity).abs().sum(1)
-        speed = robot.linear_velocity[:, :2].norm(dim=1)
-        add = {
-            "steps": live,
-            "settled": settled,
-            "velocity": settled * error,
-            "yaw": settled * yaw,
-            "work": live * power * dt,
-            "distance": live * speed * dt,
-            "saturated": live * (robot.torque.abs() > 0.99 * self.limit).any(1),
-            "trunk": live * robot.trunk_contact,
-            "slip": live * (robot.foot_velocity[..., :2].norm(dim=2) * v.task.contact).sum(1) * dt,
-            "vx": settled * robot.linear_velocity[:, 0],
-            "vy": settled * robot.linear_velocity[:, 1],
-            "wz": settled * robot.angular_velocity[:, 2],
-            "return": live * step.reward,
-        }
-        for k, x in add.items():
-            self.sum[k] += x
-        tilt = torch.acos((-robot.gravity[:, 2]).clamp(-1, 1))
-        self.peak_tilt = torch.where(self.alive, torch.maximum(self.peak_tilt, tilt), self.peak_tilt)
-        ended = self.alive & (step.terminated | step.truncated)
-        self.reason = torch.where(ended, step.reason.long(), self.reason)
-        self.alive = self.alive & ~ended
-
-    def rows(self) -> dict[str, np.ndarray]:
-        s = {k: v.cpu().numpy() for k, v in self.sum.items()}
-        success, dt = self.env.contract.success, self.env.dt
-        reasons = np.array(self.env.reasons)[self.reason.cpu().numpy()]
-        fall = reasons != "timeout"
-        with np.errstate(invalid="ignore", divide="ignore"):
-            velocity, yaw = s["velocity"] / s["settled"], s["yaw"] / s["settled"]
-            cot = s["work"] / (self.env.const.mass_kg * GRAVITY * s["distance"])
-            achieved = {f"achieved_{k}": s[k] / s["settled"] for k in ("vx", "vy", "wz")}
-        good = (velocity < success.velocity_error_mps) & (yaw < success.yaw_error_radps)
-        # A robot that hardly moves has no cost of transport; a faller before the settling time no velocity
-        # error: NaN.
-        cot[s["distance"] < 0.5] = np.nan
-        return {
-            "success": ~fall & good,
-            "fall": fall,
-            "reason": reasons,
-            "steps": s["steps"].astype(np.int64),
-            "lived_s": s["steps"] * dt,
-            "velocity_error_mps": velocity,
-            "yaw_error_radps": yaw,
-            "cost_of_transport": cot,
-            "work_j": s["work"],
-            "distance_m": s["distance"],
-            "torque_saturation": s["saturated"] / s["steps"],
-            "trunk_contact": s["trunk"] / s["steps"],
-            "foot_slip_m": s["slip"],
-            "peak_tilt_rad": self.peak_tilt.cpu().numpy(),
-            "return": s["return"],
-            **achieved,
-        }
-
-
-def _frame(step: Step, rows: np.ndarray) -> dict[str, np.ndarray]:
-    r, t = step.view.robot, step.view.task
-    fields = {
-        "position": r.position,
-        "quaternion": r.quaternion,
-        "joint_position": r.joint_position,
-        "torque": r.torque,
-        "foot_position": r.foot_position,
-        "foot_force": r.foot_force,
-        "command": t.command,
-        "action": t.action,
-    }
-    return {k: v[rows].cpu().numpy().copy() for k, v in fields.items()}
+def _tiles(scenarios: Sequence[Scenario], panel: Panel) -> list[TileId]:
+    """Every tile that the panel or one of its terrain columns stands on: the atlas is the same for all."""
+    ids = {TileId(s.terrain.cls, s.terrain.level, s.terrain.key) for s in scenarios}
+    for p in PERTURBATIONS:
+        if p.terrain is not None and applies(p, panel):
+            ids |= {TileId(p.terrain, int(x), s.terrain.key) for x in p.sweep for s in scenarios}
+    return sorted(ids)

@@ -34,15 +34,15 @@ from surefoot.evidence.summary import PanelSummary
 from surefoot.learners import checkpoint
 
 EPISODES_VERSION = 1
-PANEL_ROWS_VERSION = 1
-STATES_VERSION = 1
+PANEL_ROWS_VERSION = 2
+STATES_VERSION = 2
 """Of traces and of the states that failures are replayed from."""
 
 
 class RunRecord(Frozen):
     """run.json: what was frozen before the run, and what came out of it."""
 
-    schema_version: int = 1
+    schema_version: int = 2
     id: str
     created: str
     status: Literal["running", "interrupted", "finished"]
@@ -135,6 +135,7 @@ class RunFolder:
 
     def write_record(self, **changes: Any) -> None:
         try:
+            changes |= {"schema_version": RunRecord.model_fields["schema_version"].default}
             self.record = RunRecord.model_validate(self.record.model_copy(update=changes).model_dump())
         except ValidationError as error:
             raise AssertionError(error) from error
@@ -177,13 +178,16 @@ class RunFolder:
         folder = self.path / "panels" / summary.panel / where
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "traces").mkdir(exist_ok=True)
-        for episode, frames in result.traces.items():
-            save_npz(folder / "traces" / f"{episode:05d}.npz", schema_version=STATES_VERSION, **frames)
+        for old in (folder / "traces").glob("*.npz"):
+            if old.stem not in result.traces:
+                old.unlink()
+        for stem, frames in result.traces.items():
+            save_npz(folder / "traces" / f"{stem}.npz", schema_version=STATES_VERSION, **frames)
         write_table(
             folder / "episodes.parquet",
             result.rows,
             PANEL_ROWS_VERSION,
-            {"construct_id": summary.construct_id},
+            {"construct_id": summary.construct_id, "checkpoint": summary.checkpoint},
         )
         write_json(folder / "summary.json", summary)
         return folder

@@ -6,8 +6,18 @@ from collections import Counter
 
 import numpy as np
 
-from surefoot.contract import TaskContract
+from surefoot.contract import NOMINAL, TaskContract
 from surefoot.contract.model import Frozen
+from surefoot.evidence.columns import (
+    REFERENCE,
+    Agreement,
+    ColumnSummary,
+    agreement,
+    beats_baselines,
+    column_summary,
+    split_columns,
+    transfer,
+)
 from surefoot.evidence.figures import Figure, headline
 from surefoot.evidence.statistics import mean_interval, rate
 
@@ -16,7 +26,7 @@ class PanelSummary(Frozen):
     """What a panel pass says. Errors are means over episodes of time-means over the steps lived after
     settling."""
 
-    schema_version: int = 1
+    schema_version: int = 2
     panel: str
     panel_digest: str
     half: str
@@ -46,6 +56,18 @@ class PanelSummary(Frozen):
     steps_per_second: float
     figures: dict[str, Figure] = {}
     """Every headline figure with its interval, n and effective n."""
+    normaliser: str = ""
+    """Digest of the policy's normaliser; empty for baselines and in tables of before version 2."""
+    labels: dict[str, int] = {}
+    causes: dict[str, int] = {}
+    columns: tuple[ColumnSummary, ...] = ()
+    transfer: tuple[str, ...] = ()
+    """Columns and terrain classes on which the policy is shown to hold: success interval from 80% up."""
+    agreement: tuple[Agreement, ...] = ()
+    beats_baselines: bool | None = None
+    total_seconds: float | None = None
+    """Wall-clock of all columns."""
+    total_steps_per_second: float | None = None
 
 
 def summarise(
@@ -61,8 +83,22 @@ def summarise(
     engine: str,
     seconds: float,
     simulated_steps: int,
+    normaliser: str = "",
+    total_seconds: float | None = None,
+    total_steps: int = 0,
 ) -> PanelSummary:
-    """The summary of per-episode rows; everything in it can be recomputed from them."""
+    """The summary of per-episode rows; everything in it but the clock can be recomputed from them.
+
+    The headline is the nominal column on `engine`; the others stand in `columns`.
+    """
+    parts = list(split_columns(rows)) if "column" in rows else []
+    nominal = {e: r for c, e, r in parts if r["policy"][0] == "trained" and c == NOMINAL}
+    rows = nominal.get(engine, rows)
+    if parts and engine not in nominal:  # a baseline evaluated as if it were a policy
+        rows = parts[0][2]
+    reference = nominal.get(REFERENCE)
+    others = [r for e, r in nominal.items() if e != REFERENCE]
+    columns = [column_summary(r, contract) for _, _, r in parts]
     family = rows["family"]
     success, fall = rate(rows["success"], family), rate(rows["fall"], family)
 
@@ -101,4 +137,17 @@ def summarise(
         seconds=seconds,
         steps_per_second=simulated_steps / seconds,
         figures=headline(rows),
+        normaliser=normaliser,
+        labels=_counts(rows, "label"),
+        causes=_counts(rows, "cause"),
+        columns=tuple(columns),
+        transfer=transfer(columns, rows) if columns else (),
+        agreement=tuple(agreement(reference, r) for r in others) if reference else (),
+        beats_baselines=beats_baselines(columns),
+        total_seconds=total_seconds,
+        total_steps_per_second=total_steps / total_seconds if total_seconds else None,
     )
+
+
+def _counts(rows: dict[str, np.ndarray], name: str) -> dict[str, int]:
+    return dict(sorted(Counter(x for x in rows.get(name, np.zeros(0)).tolist() if x).items()))

@@ -1,0 +1,224 @@
+"""Failure labels: rules over what an episode's trace shows, the first that holds gives the label.
+
+A label says what was seen; its cause is the category to look into first. A failure that no rule explains is
+`unknown`, never the likeliest guess. docs/evidence.md has the rules, the thresholds and where they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+Trace = Mapping[str, Any]
+Cause = Literal["perception", "state", "action", "timing", "reward", "evaluation", "unknown"]
+
+CAUSES: dict[str, Cause] = {
+    "non_finite": "evaluation",
+    "tripped_at_start": "state",
+    "fell_after_push": "timing",
+    "stumbled_on_edge": "perception",
+    "slipped": "state",
+    "torque_saturated": "action",
+    "stood_still": "reward",
+    "oscillated_in_place": "reward",
+    "wrong_direction": "perception",
+    "drifted": "state",
+    "off_course": "reward",
+    "unknown": "unknown",
+}
+"""Every label with the category of cause that it points to."""
+LABELS = tuple(CAUSES)
+
+START_S = 1.0
+"""A fall this soon is one of the start: about two gait periods."""
+PUSH_S = 2.0
+"""A fall this soon after a push is its doing. Measured on a walk-flat run pushed at 1.5 m/s: its 15 falls
+came 0.40 to 0.84 s after the push, and the slowest of 241 recoveries took 1.4 s."""
+BEFORE_S = 0.5
+"""How long before a fall begins its reason is looked for: about one gait period."""
+TILT_RAD = 0.35
+"""A fall begins when the trunk leans further than this for good: 20 degrees. The furthest lean in 256
+successful episodes, pushes of 0.5 to 1 m/s included, was 0.27 rad."""
+EDGE_RATIO = 2.0
+"""Sideways to upward force of a foot beyond any friction of the columns (1.5): it hit something upright.
+legged_gym's stumble penalty (Rudin et al., CoRL 2021) has 5, where it must not punish by mistake."""
+EDGE_FORCE_N = 20.0
+SLIP_MPS = 0.5
+SLIP_S = 0.08
+"""A loaded foot faster than SLIP_MPS for this long slides. Feet are that fast for a step or two whenever they
+touch down or lift off; the longest such stretch in 256 successful episodes was 0.06 s."""
+LOAD_N = 10.0
+"""Upward force from which a foot carries weight."""
+SATURATED = 0.5
+"""Share of the steps looked at with a joint at 99% of its torque limit."""
+STILL_SHARE = 0.2
+"""Less than this share of the commanded motion is standing still."""
+STILL_MPS, STILL_RADPS = 0.1, 0.1
+"""Speeds below which a robot is where it was, whatever was asked."""
+RESTLESS_RADPS = 2.0
+"""Root mean square joint speed of a robot that moves its legs. Robots that hold their pose were below 0.25
+rad/s, a trained policy above 4.5 rad/s, even when told to stand."""
+ALONG = 0.7
+"""Share of the commanded speed from which the command counts as followed; the rest is drift."""
+DEAD_ZONE = 0.05
+
+
+def label(trace: Trace) -> tuple[str, Cause]:
+    """The label of a failed episode and its cause. `trace` is what `traces/*.npz` holds."""
+    found = _lasted(trace) if str(trace["reason"]) == "timeout" else _fell(trace)
+    return found, CAUSES[found]
+
+
+def _fell(t: Trace) -> str:
+    if str(t["reason"]) == "nonfinite":
+        return "non_finite"
+    rules: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
+        ("tripped_at_start", tripped_at_start),
+        ("fell_after_push", fell_after_push),
+        ("stumbled_on_edge", stumbled_on_edge),
+        ("slipped", slipped),
+        ("torque_saturated", lambda t: saturated(t, before_fall(t))),
+    )
+    return next((name for name, holds in rules if holds(t)), "unknown")
+
+
+def _lasted(t: Trace) -> str:
+    settled = slice(round(float(t["settle_s"]) * float(t["control_hz"])), None)
+    if not len(t["command"][settled]):
+        return "unknown"
+    rules: tuple[tuple[str, Callable[[Trace, slice], bool]], ...] = (
+        ("oscillated_in_place", oscillated_in_place),
+        ("stood_still", stood_still),
+        ("torque_saturated", saturated),
+        ("wrong_direction", wrong_direction),
+        ("drifted", drifted),
+        ("off_course", off_course),
+    )
+    return next((name for name, holds in rules if holds(t, settled)), "unknown")
+
+
+# ---- falls
+
+
+def tripped_at_start(t: Trace) -> bool:
+    return bool(len(t["position"]) <= START_S * float(t["control_hz"]))
+
+
+def fell_after_push(t: Trace) -> bool:
+    """A push came within PUSH_S before the end."""
+    end, pushes = len(t["position"]), np.asarray(t["push_step"])
+    return bool(((pushes < end) & (pushes >= end - PUSH_S * float(t["control_hz"]))).any())
+
+
+def stumbled_on_edge(t: Trace) -> bool:
+    """Off flat ground, a foot met a force that only an upright face can give."""
+    if str(t["terrain_class"]) == "flat":
+        return False
+    force = np.asarray(t["foot_force"])[before_fall(t)]
+    sideways, upward = np.linalg.norm(force[..., :2], axis=-1), np.abs(force[..., 2])
+    return bool(((sideways > EDGE_RATIO * upward) & (sideways > EDGE_FORCE_N)).any())
+
+
+def slipped(t: Trace) -> bool:
+    """A foot that carries weight slid for SLIP_S on end before the trunk leaned."""
+    at, hz = before_fall(t), float(t["control_hz"])
+    speed = np.linalg.norm(np.asarray(t["foot_velocity"])[at][..., :2], axis=-1)
+    sliding = (speed > SLIP_MPS) & (np.asarray(t["foot_force"])[at][..., 2] > LOAD_N)
+    need = max(1, round(SLIP_S * hz))
+    return any(_longest(foot) >= need for foot in sliding.T)
+
+
+def before_fall(t: Trace) -> slice:
+    """The steps of BEFORE_S that end where the trunk begins to lean for good."""
+    lean = tilt(t) > TILT_RAD
+    upright = np.flatnonzero(~lean)
+    onset = int(upright[-1]) + 1 if len(upright) else 0
+    first = max(0, onset - round(BEFORE_S * float(t["control_hz"])))
+    return slice(first, max(onset, first + 1))
+
+
+def tilt(t: Trace) -> np.ndarray:
+    """[T] angle of the trunk's z axis to the vertical."""
+    _, x, y, _ = np.asarray(t["quaternion"], np.float64).T
+    return np.asarray(np.arccos(np.clip(1 - 2 * (x * x + y * y), -1, 1)))
+
+
+def saturated(t: Trace, at: slice) -> bool:
+    torque = np.abs(np.asarray(t["torque"])[at])
+    full = (torque > 0.99 * np.asarray(t["torque_limit"])).any(1)
+    return bool(len(full) and full.mean() >= SATURATED)
+
+
+def _longest(flags: np.ndarray) -> int:
+    best = run = 0
+    for flag in flags.tolist():
+        run = run + 1 if flag else 0
+        best = max(best, run)
+    return best
+
+
+# ---- episodes that lasted
+
+
+def achieved(t: Trace, at: slice) -> np.ndarray:
+    """Mean vx, vy, wz in the body frame."""
+    linear, angular = np.asarray(t["linear_velocity"])[at], np.asarray(t["angular_velocity"])[at]
+    return np.array([linear[:, 0].mean(), linear[:, 1].mean(), angular[:, 2].mean()], np.float64)
+
+
+def asked(t: Trace, at: slice) -> np.ndarray:
+    return np.asarray(np.asarray(t["command"], np.float64)[at].mean(0))
+
+
+def in_place(t: Trace, at: slice) -> bool:
+    """It moved less than a fifth of what was commanded, or than anybody would call moving."""
+    done, want = achieved(t, at), asked(t, at)
+    slow = np.hypot(*done[:2]) < max(STILL_MPS, STILL_SHARE * float(np.hypot(*want[:2])))
+    unturned = abs(done[2]) < max(STILL_RADPS, STILL_SHARE * abs(float(want[2])))
+    return bool(slow and unturned)
+
+
+def restless(t: Trace, at: slice) -> bool:
+    speed = np.asarray(t["joint_velocity"], np.float64)[at]
+    return bool(np.sqrt((speed**2).mean()) > RESTLESS_RADPS)
+
+
+def oscillated_in_place(t: Trace, at: slice) -> bool:
+    return in_place(t, at) and restless(t, at)
+
+
+def stood_still(t: Trace, at: slice) -> bool:
+    return in_place(t, at) and not restless(t, at) and bool(np.abs(asked(t, at)).max() > DEAD_ZONE)
+
+
+def wrong_direction(t: Trace, at: slice) -> bool:
+    """It went (or turned) the other way."""
+    done, want = achieved(t, at), asked(t, at)
+    away = float(done[:2] @ want[:2]) < 0 and np.hypot(*done[:2]) > STILL_MPS < np.hypot(*want[:2])
+    back = done[2] * want[2] < 0 and abs(done[2]) > STILL_RADPS < abs(want[2])
+    return bool(away or back)
+
+
+def drifted(t: Trace, at: slice) -> bool:
+    """It did what was commanded, and on top of it moved sideways or turned by more than the limit."""
+    done, want = achieved(t, at), asked(t, at)
+    size = float(np.hypot(*want[:2]))
+    if size > DEAD_ZONE:
+        along = float(done[:2] @ want[:2]) / size
+        across = abs(float(done[0] * want[1] - done[1] * want[0])) / size
+        followed = along >= ALONG * size
+    else:
+        across, followed = float(np.hypot(*done[:2])), True
+    turned = abs(float(done[2] - want[2]))
+    return bool(followed and (across > float(t["velocity_limit"]) or turned > float(t["yaw_limit"])))
+
+
+def off_course(t: Trace, at: slice) -> bool:
+    """It lasted, and its mean errors were above the limits of a success."""
+    command = np.asarray(t["command"], np.float64)[at]
+    linear = np.asarray(t["linear_velocity"], np.float64)[at, :2]
+    velocity = np.linalg.norm(linear - command[:, :2], axis=1).mean()
+    yaw = np.abs(np.asarray(t["angular_velocity"], np.float64)[at, 2] - command[:, 2]).mean()
+    return bool(velocity >= float(t["velocity_limit"]) or yaw >= float(t["yaw_limit"]))

@@ -1,0 +1,164 @@
+"""One pass: every environment lives its episode to its end under one policy, and leaves a row and a trace."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.engines.mujoco import rotation_of
+from surefoot.env import Step, VecEnv
+from surefoot.evidence.labels import label
+from surefoot.evidence.recovery import recovery
+from surefoot.evidence.tally import Tally
+from surefoot.policy import FixedBatch, Policy, first_state
+from surefoot.scenarios import NEVER
+
+STATES = ("position", "quaternion", "joint_position")
+"""What an episode's digest is taken of, every step it lived."""
+ROBOT = (
+    *STATES,
+    "linear_velocity",
+    "angular_velocity",
+    "joint_velocity",
+    "torque",
+    "foot_position",
+    "foot_velocity",
+    "foot_force",
+)
+TASK = ("command", "action", "contact")
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a pass left: one row per episode, and everything that was seen of all of them."""
+
+    rows: dict[str, np.ndarray]
+    frames: dict[str, np.ndarray]  # [T, N, ...]
+    fixed: list[dict[str, np.ndarray]]
+    """Per episode: what does not change within it, for its trace."""
+    seconds: float
+
+    def trace(self, i: int) -> dict[str, np.ndarray]:
+        """Episode `i` up to its end, self-contained."""
+        steps = int(self.rows["steps"][i])
+        lived = {k: v[:steps, i] for k, v in self.frames.items()}
+        end = {k: np.asarray(str(self.rows[k][i])) for k in ("reason", "label", "cause") if k in self.rows}
+        return lived | self.fixed[i] | end
+
+
+@torch.inference_mode()
+def play(
+    env: VecEnv, policy: Policy, terrain: Mapping[str, np.ndarray], rows: Tensor | None = None
+) -> Played:
+    """Plays the episodes that `env` stands at the beginning of, whatever comes after their ends.
+
+    `rows` are the places of these environments in the batch that inference is padded to (default: their
+    own numbers); `terrain` names their ground, one entry per environment under class, level and key.
+    """
+    begun = time.perf_counter()
+    n, steps = env.num_envs, env.sampler.episode_steps
+    place = torch.arange(n, device=env.device) if rows is None else rows
+    act = FixedBatch(policy, place)
+    state = first_state(policy, env.script.family, env.script.member)
+    fixed = _fixed(env, terrain)
+    tally, film = Tally(env), _Film(steps)
+    for t in range(steps):
+        action, state = act(env.obs, state)
+        step = env.step(action)
+        tally.add(step)
+        film.add(t, step)
+        if not bool(tally.alive.any()):
+            break
+    played = Played(tally.rows(), film.frames(), fixed, 0.0)
+    played.rows.update(_recoveries(played, env.dt))
+    played.rows.update(_labels(played))
+    played.rows["states_digest"] = np.array([states_digest(played.trace(i)) for i in range(n)])
+    return Played(played.rows, played.frames, fixed, time.perf_counter() - begun)
+
+
+class _Film:
+    """All that was seen, step by step, in memory laid out once."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.count = steps, 0
+        self._all: dict[str, Tensor] = {}
+
+    def add(self, t: int, step: Step) -> None:
+        r, s = step.view.robot, step.view.task
+        seen = {k: getattr(r, k) for k in ROBOT} | {k: getattr(s, k) for k in TASK}
+        if not self._all:
+            self._all = {k: v.new_empty((self.steps, *v.shape)) for k, v in seen.items()}
+        for k, v in seen.items():
+            self._all[k][t] = v
+        self.count = t + 1
+
+    def frames(self) -> dict[str, np.ndarray]:
+        return {k: v[: self.count].cpu().numpy() for k, v in self._all.items()}
+
+
+def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Start, pushes, parameters and limits of every episode, by the names of the trace layout."""
+    c, n = env.contract, env.num_envs
+    robot, script = env.engine.state(), env.script
+    limit = env.const.torque_limit * env.parameters.strength[:, None]
+    per = {
+        "start_position": robot.position,
+        "start_quaternion": robot.quaternion,
+        "start_linear_velocity": (rotation_of(robot.quaternion) @ robot.linear_velocity[..., None])[..., 0],
+        "start_angular_velocity": robot.angular_velocity,
+        "start_joint_position": robot.joint_position,
+        "torque_limit": limit,
+        "noise_scale": script.noise_scale,
+        "phase": script.phase,
+        "family": script.family,
+        "member": script.member,
+        "episode": script.episode,
+        **env.parameters.tensors(),
+    }
+    drop = env.sampler.dropout
+    per["dropout"] = torch.zeros(n) if drop is None else drop
+    columns = {k: v.cpu().numpy().copy() for k, v in per.items()} | {
+        f"terrain_{k}": np.asarray(terrain[k]) for k in ("class", "level", "key")
+    }
+    common = {
+        "control_hz": 1.0 / env.dt,
+        "settle_s": c.success.settle_s,
+        "velocity_limit": c.success.velocity_error_mps,
+        "yaw_limit": c.success.yaw_error_radps,
+        "episode_steps": env.sampler.episode_steps,
+    }
+    origin = env.origins()
+    when, kick = script.push_step.cpu().numpy(), script.push_velocity.cpu().numpy()
+    out = []
+    for i in range(n):
+        due = when[i] < NEVER
+        mine = {k: v[i] for k, v in columns.items()} | {k: np.asarray(v) for k, v in common.items()}
+        mine |= {"push_step": when[i][due], "push_velocity": kick[i][due], "tile_origin": origin[i]}
+        out.append(mine)
+    return out
+
+
+def _recoveries(played: Played, dt: float) -> dict[str, np.ndarray]:
+    """`recovery_s` of the slowest push and whether it (and so every one) was recovered from."""
+    found = [recovery(played.trace(i), dt) for i in range(len(played.fixed))]
+    return {"recovery_s": np.array([s for s, _ in found]), "recovered": np.array([ok for _, ok in found])}
+
+
+def _labels(played: Played) -> dict[str, np.ndarray]:
+    failed = ~played.rows["success"]
+    found = [label(played.trace(i)) if failed[i] else ("", "") for i in range(len(failed))]
+    return {"label": np.array([a for a, _ in found]), "cause": np.array([b for _, b in found])}
+
+
+def states_digest(trace: Mapping[str, np.ndarray]) -> str:
+    """16 hex digits of the SHA-256 of every state of an episode: equal only if they agree to the bit."""
+    sha = hashlib.sha256()
+    for k in STATES:
+        sha.update(np.ascontiguousarray(trace[k], "<f4").tobytes())
+    return sha.hexdigest()[:16]

@@ -1,0 +1,41 @@
+"""How long a push keeps a robot from what it was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+WINDOW_S = 0.5
+"""Velocities are averaged over this long: about a gait period, which the figures of a step swing through."""
+
+
+def recovery(trace: Mapping[str, Any], dt: float) -> tuple[float, bool]:
+    """Seconds from a push until the mean velocity over the next 0.5 s is within the success limits again.
+
+    Of several pushes the slowest counts; each has until the next one, or the end. (NaN, False) where a push
+    was not recovered from, (NaN, True) where there was none.
+    """
+    pushes = [int(p) for p in np.asarray(trace["push_step"]) if p < len(trace["position"])]
+    if not pushes:
+        return float("nan"), True
+    done = np.concatenate(
+        [np.asarray(trace["linear_velocity"])[:, :2], np.asarray(trace["angular_velocity"])[:, 2:]], 1
+    )
+    error = np.asarray(done - np.asarray(trace["command"]), np.float64)
+    width = max(1, round(WINDOW_S / dt))
+    slowest = 0.0
+    for first, last in zip(pushes, [*pushes[1:], len(error)], strict=True):
+        part = error[first:last]
+        if len(part) < width:
+            return float("nan"), False
+        total = np.concatenate([np.zeros((1, 3)), np.cumsum(part, 0)])
+        mean = (total[width:] - total[:-width]) / width
+        good = np.linalg.norm(mean[:, :2], axis=1) < float(trace["velocity_limit"])
+        good &= np.abs(mean[:, 2]) < float(trace["yaw_limit"])
+        at = np.flatnonzero(good)
+        if not len(at):
+            return float("nan"), False
+        slowest = max(slowest, float(at[0]) * dt)
+    return slowest, True

@@ -1,0 +1,93 @@
+"""Tables of the evidence room for people: columns, baselines, engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from surefoot.evidence.columns import HOLDS_AT
+
+if TYPE_CHECKING:
+    from surefoot.evidence import ColumnSummary, PanelSummary
+
+
+def plain_table(title: str, *columns: str) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 2, 0, 0),
+        header_style="dim",
+    )
+    for c in columns:
+        table.add_column(c)
+    return table
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}%"
+
+
+def print_columns(console: Console, s: PanelSummary) -> None:
+    """The columns beside the nominal one, the baselines, and what follows from them."""
+    if len(s.columns) < 2:
+        return
+    table = plain_table(
+        "Columns: the same scenarios, perturbed", "column", "engine", "success", "95% interval", "falls",
+        "velocity error", "holds", "failures",
+    )  # fmt: skip
+    for c in s.columns:
+        table.add_row(*_row(c))
+    console.print()
+    console.print(table, highlight=False)
+    console.print()
+    for line in verdicts(s):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _row(c: ColumnSummary) -> tuple[str, ...]:
+    error = "not measured" if c.velocity_error_mps is None else f"{c.velocity_error_mps:.3f} m/s"
+    return (
+        c.column,
+        c.engine,
+        percent(c.success),
+        f"{percent(c.success_low)} to {percent(c.success_high)}",
+        percent(c.fall_rate),
+        error,
+        "yes" if c.holds else "no",
+        ", ".join(f"{k} {v}" for k, v in c.labels.items()) or "-",
+    )
+
+
+def verdicts(s: PanelSummary) -> list[str]:
+    """What the columns say, in sentences."""
+    out = []
+    if s.success_low < HOLDS_AT:
+        out.append(
+            f"[bold red]It fails:[/bold red] its success is not shown to reach {percent(HOLDS_AT)} "
+            f"(interval from {percent(s.success_low)})."
+        )
+    if s.beats_baselines is False:
+        out.append(
+            "[bold red]It does not beat the baselines:[/bold red] its success interval is not above that of "
+            "every baseline, so nothing is shown to be learned."
+        )
+    elif s.beats_baselines:
+        out.append("It beats every baseline: its success interval lies above theirs.")
+    held = ", ".join(s.transfer) or "nothing"
+    out.append(f"Shown to hold (success interval from 80% up): {held}.")
+    for a in s.agreement:
+        rank = "not measured" if a.rank_correlation is None else f"{a.rank_correlation:.2f}"
+        out.append(
+            f"Sim-to-sim, {a.engine} against {a.reference}: success agrees on "
+            f"{percent(a.success_agreement)} of {a.n} scenarios, rank correlation of errors {rank}."
+        )
+    if s.total_seconds and s.total_steps_per_second:
+        out.append(
+            f"Evaluated {len(s.columns)} columns in {s.total_seconds:.0f} s "
+            f"({s.total_steps_per_second:,.0f} steps/s)."
+        )
+    return out

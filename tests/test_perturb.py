@@ -1,0 +1,192 @@
+"""A column is the panel's own scenarios under one perturbation, with the same keys; what it shifts is what
+the environment then has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import tiny
+from surefoot.contract import (
+    PERTURBATIONS,
+    Column,
+    SurefootError,
+    columns,
+    construct,
+    evaluation_plant,
+    make_panel,
+    trained_range,
+)
+from surefoot.contract import identity as identity_module
+from surefoot.evidence import PanelEvaluator
+from surefoot.evidence.perturb import perturb, perturb_all
+from surefoot.policy import HoldPose
+
+FLAT, ROUGH = make_panel("walk-flat-v1"), make_panel("walk-rough-v1")
+DEFAULT = (
+    "noise_x2", "delay_40ms", "delay_120ms", "friction_0.3", "friction_1.5", "payload_+3kg", "push_1.0",
+    "push_1.5", "strength_0.8", "dropout_0.1",
+)  # fmt: skip
+
+
+def one(name: str) -> Column:
+    (found,) = columns(FLAT, (name,))
+    return found
+
+
+def test_all_is_one_or_two_strengths_of_everything() -> None:
+    assert tuple(c.name for c in columns(FLAT, ("all",))) == DEFAULT
+    assert tuple(c.name for c in columns(ROUGH, ("all",))) == (*DEFAULT, "curbs_4", "stones_4")
+    assert columns(FLAT, ("none",)) == ()
+
+
+def test_a_sweep_has_the_defaults_among_its_strengths() -> None:
+    for p in PERTURBATIONS:
+        assert set(p.default) <= set(p.sweep)
+        assert p.sweep == tuple(sorted(p.sweep))
+    swept = [c.name for c in columns(FLAT, ("all",), sweep=True)]
+    assert set(DEFAULT) < set(swept)
+    assert len(swept) == len(set(swept))
+
+
+def test_a_column_can_have_any_strength() -> None:
+    assert one("friction_0.25") == Column(name="friction_0.25", perturbation="friction", strength=0.25)
+    assert one("delay_60ms").strength == pytest.approx(0.06)
+    assert [c.name for c in columns(FLAT, ("push", "push_1.5", "push_0.7"))] == [
+        "push_1.0",
+        "push_1.5",
+        "push_0.7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("fricton", "did you mean 'friction'?"),
+        ("friction_0,3", "no perturbation 'friction_0,3'"),
+        ("delay_400ms", "from 0 to 0.16 s"),
+        ("dropout_1", "from 0 to 0.99"),
+        ("curbs", "does not apply to panel walk-flat-v1"),
+    ],
+)
+def test_what_is_not_a_column_is_refused_by_name(name: str, hint: str) -> None:
+    with pytest.raises(SurefootError, match=hint.replace("?", r"\?")):
+        columns(FLAT, (name,))
+
+
+def test_a_perturbed_scenario_differs_in_one_thing() -> None:
+    changed = {
+        "noise_x2": {"noise_scale"}, "delay_40ms": {"delay_s"}, "friction_0.3": {"friction"},
+        "payload_+3kg": {"payload_kg"}, "push_1.5": {"pushes"}, "strength_0.8": {"strength"},
+        "dropout_0.1": set(),
+    }  # fmt: skip
+    for name, fields in changed.items():
+        for s in FLAT.scenarios[::97]:
+            p = perturb(s, one(name))
+            assert {k for k in type(s).model_fields if getattr(s, k) != getattr(p, k)} == fields, name
+    assert perturb_all(FLAT.scenarios, Column()) == FLAT.scenarios
+
+
+def test_a_push_keeps_its_direction_and_time() -> None:
+    s = FLAT.scenarios[3]
+    p = perturb(s, one("push_1.5"))
+    before, after = s.pushes[0], p.pushes[0]
+    assert np.hypot(after.vx_mps, after.vy_mps) == pytest.approx(1.5)
+    assert after.vx_mps * before.vy_mps == pytest.approx(after.vy_mps * before.vx_mps)
+    assert after.time_s == before.time_s
+
+
+def test_terrain_columns_move_every_scenario_to_a_class_nobody_trained_on() -> None:
+    (column,) = columns(ROUGH, ("stones_6",))
+    moved = perturb_all(ROUGH.scenarios, column)
+    assert {(s.terrain.cls, s.terrain.level) for s in moved} == {("stones", 6)}
+    assert [s.terrain.key for s in moved] == [s.terrain.key for s in ROUGH.scenarios]
+
+
+def test_training_ranges_are_the_contracts() -> None:
+    contract = tiny.walk().contract
+    ranges = {p.name: trained_range(p, contract) for p in PERTURBATIONS}
+    assert ranges["friction"] == (0.4, 1.2)
+    assert ranges["delay"] == (0.0, 0.02)
+    assert ranges["dropout"] is None
+    assert ranges["curbs"] is None
+
+
+def test_perturbations_are_part_of_the_construct(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, plant = tiny.walk(), evaluation_plant(50.0)
+    before = construct(task.contract, FLAT, plant)
+    assert before["metrics_version"] == 2
+    harder = PERTURBATIONS[0].model_copy(update={"default": (3.0,)})
+    monkeypatch.setattr(identity_module, "PERTURBATIONS", (harder, *PERTURBATIONS[1:]))
+    after = construct(task.contract, FLAT, plant)
+    assert {k for k in before if before[k] != after[k]} == {"perturbations"}
+
+
+# ---- in the environment
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> Iterator[PanelEvaluator]:
+    torch.set_num_threads(1)
+    made = PanelEvaluator(tiny.walk(), tiny.tiny_panel(), "all", 50.0)
+    yield made
+    made.close()
+
+
+def parameters_of(evaluator: PanelEvaluator, name: str) -> dict[str, np.ndarray]:
+    (column,) = columns(evaluator.panel, (name,)) or (Column(),)
+    evaluator.env.restart(evaluator._sampler(column), stagger=False)
+    return {k: v.numpy().copy() for k, v in evaluator.env.engine.parameters().tensors().items()}
+
+
+def test_the_engine_simulates_what_the_column_says(evaluator: PanelEvaluator) -> None:
+    nominal = parameters_of(evaluator, "none")
+    assert np.allclose(parameters_of(evaluator, "friction_0.3")["friction"], 0.3)
+    assert np.allclose(parameters_of(evaluator, "delay_120ms")["delay_s"], 0.12)
+    assert np.allclose(parameters_of(evaluator, "strength_0.8")["strength"], 0.8)
+    heavier = parameters_of(evaluator, "payload_+3kg")["payload_kg"]
+    assert np.allclose(heavier, nominal["payload_kg"] + 3.0, atol=1e-5)
+    again = parameters_of(evaluator, "none")
+    assert all(np.array_equal(again[k], nominal[k]) for k in nominal), "a column leaves nothing behind"
+
+
+def observations(evaluator: PanelEvaluator, name: str, steps: int = 12) -> torch.Tensor:
+    """Of robots that hold still, [T, N, O]."""
+    (column,) = columns(evaluator.panel, (name,)) or (Column(),)
+    env = evaluator.env
+    env.restart(evaluator._sampler(column), stagger=False)
+    seen = [env.obs.clone()]
+    for _ in range(steps):
+        seen.append(env.step(torch.zeros(env.num_envs, 12)).obs.clone())
+    return torch.stack(seen)
+
+
+def test_twice_the_noise_is_the_same_noise_doubled(evaluator: PanelEvaluator) -> None:
+    none, once, twice = (observations(evaluator, k, 1)[0] for k in ("noise_x0", "none", "noise_x2"))
+    assert (once != none).any()
+    assert torch.allclose(twice - none, 2 * (once - none), atol=1e-5)
+
+
+def test_a_lost_reading_is_the_last_one_again(evaluator: PanelEvaluator) -> None:
+    plain, dropped = observations(evaluator, "none"), observations(evaluator, "dropout_0.4")
+    assert torch.equal(plain[0], dropped[0]), "the first reading always arrives"
+    gyro, command, joints = slice(0, 3), slice(6, 9), slice(9, 21)
+    fresh, lost = dropped[1:] == plain[1:], dropped[1:] == dropped[:-1]
+    assert (fresh | lost).all(), "either this reading, or the one seen before"
+    for part in (gyro, joints):  # a sensor's numbers are lost together
+        whole = lost[..., part].all(-1)
+        assert torch.equal(whole, lost[..., part].any(-1))
+        assert 0.3 < whole.float().mean() < 0.5
+    assert torch.equal(dropped[..., command], plain[..., command]), "a command is no sensor"
+    assert torch.equal(observations(evaluator, "dropout_0.4"), dropped), "keyed: the same every time"
+
+
+def test_every_column_runs_and_names_itself(evaluator: PanelEvaluator) -> None:
+    column = one("friction_0.3")
+    rows = evaluator.run(HoldPose(12), column, name="hold-pose", traces=False).rows
+    assert set(rows["column"]) == {"baseline:hold-pose:friction_0.3"}
+    assert set(rows["friction"]) == {0.3}
+    assert len(set(rows["key"])) == 16
