@@ -18,6 +18,7 @@ from surefoot.evidence import PanelEvaluator, PanelSummary, RunFolder
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import PolicyBundle, PolicyCard
+from surefoot.report import write_report
 from surefoot.tables import print_plan, print_summary
 from surefoot.trackers import check_tracker, make_tracker
 from surefoot.train import Limits, Trainer, new_run, panel_summary
@@ -113,6 +114,7 @@ def _train(
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
     summary = _confirm(plan, run, trainer.chosen)
     run.write_record(confirmation=summary)
+    write_report([run.path])
     print_summary(console, plan, run, summary)
     return 0
 

@@ -165,6 +165,8 @@ def print_summary(
             f"{f['train_seconds'] or 0:.0f} s training + {f['evaluation_seconds'] or 0:.0f} s evaluation",
         )
     table.add_row("run folder", escape(str(run.path)))
+    if training:
+        table.add_row("report", escape(str(run.path / "report.html")))
     console.print()
     console.print(table, highlight=False)
     me = surefoot_command()
@@ -175,6 +177,7 @@ def print_summary(
             f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}",
             "train on, exactly from here",
         ),
+        (f"{me} serve --runs {run.path.parent}", "reports of all runs, side by side"),
         (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure"),
     ):
         console.print(f"  {escape(command)}   [dim]# {why}", highlight=False, soft_wrap=True)

@@ -99,7 +99,9 @@ def both(draw: Callable[[int], Html]) -> Html:
     return join(el("div", draw(WIDE), class_="only-wide"), el("div", draw(NARROW), class_="only-narrow"))
 
 
-def line_chart(axes: Axes, lines: Sequence[Line], label: str, y_text: Callable[[float], str] | None = None) -> Html:
+def line_chart(
+    axes: Axes, lines: Sequence[Line], label: str, y_text: Callable[[float], str] | None = None
+) -> Html:
     parts = [axes.frame()]
     text = y_text or axes.y_format
     for line in lines:
@@ -134,7 +136,12 @@ def _line_tips(axes: Axes, lines: Sequence[Line], text: Callable[[float], str]) 
 
 
 def stacked_chart(
-    axes: Axes, x: np.ndarray, table: np.ndarray, names: Sequence[str], colours: Sequence[str], label: str,
+    axes: Axes,
+    x: np.ndarray,
+    table: np.ndarray,
+    names: Sequence[str],
+    colours: Sequence[str],
+    label: str,
     text: Callable[[float], str],
 ) -> Html:
     """Areas on top of each other, positive ones upwards from 0 and negative ones downwards."""
@@ -149,7 +156,9 @@ def stacked_chart(
             top = base + part
             upper = [(a, axes.py(b)) for a, b in zip(pixels, top, strict=True)]
             lower = [(a, axes.py(b)) for a, b in zip(pixels, base, strict=True)]
-            parts.append(el("path", class_="area", d=_path(upper + lower[::-1]) + "Z", fill=f"var({colours[k]})"))
+            parts.append(
+                el("path", class_="area", d=_path(upper + lower[::-1]) + "Z", fill=f"var({colours[k]})")
+            )
             base += part
     if axes.y_range[0] < 0:
         zero = _n(axes.py(0))
@@ -175,7 +184,8 @@ def sparkline(y: np.ndarray, colour: str = "--c1", width: int = 120, height: int
     low, high = float(y.min()), float(y.max())
     span = high - low or 1.0
     points = [
-        (2 + (width - 4) * i / (len(y) - 1), height - 3 - (height - 6) * (v - low) / span) for i, v in enumerate(y)
+        (2 + (width - 4) * i / (len(y) - 1), height - 3 - (height - 6) * (v - low) / span)
+        for i, v in enumerate(y)
     ]
     path = el("path", class_="line", d=_path(points), stroke=f"var({colour})")
     return el("svg", path, class_="spark", viewBox=f"0 0 {width} {height}", aria_hidden="true")

@@ -30,7 +30,8 @@ def _counts(run: RunFigures) -> Html:
         high = 1 - s.low if s.low is not None else None
         return el(
             "p",
-            f"No failure among {s.n} nominal episodes ({number(s.n_eff)} effective). That does not mean none can "
+            f"No failure among {s.n} nominal episodes ({number(s.n_eff)} effective). That does not mean "
+            f"none can "
             f"happen: with 95% confidence fewer than {percent(high)} of such episodes fail.",
             class_="lead",
         )
@@ -58,14 +59,24 @@ def _count(c: LabelCount) -> Html:
 
 def _viewer(replays: Replays, index: int) -> Html:
     if not replays.episodes:
-        return el("p", el("b", "Replay: "), el("span", f"{NOT_MEASURED}. {replays.why_none}", class_="absent"))
+        return el(
+            "p", el("b", "Replay: "), el("span", f"{NOT_MEASURED}. {replays.why_none}", class_="absent")
+        )
     cards = [_card(e, k) for k, e in enumerate(replays.episodes)]
     assert replays.robot is not None
     data = {"robot": replays.robot, "episodes": [e.data for e in replays.episodes]}
     controls = el(
         "div",
         el("button", "▶", type="button", class_="play", aria_label="Play or pause"),
-        el("input", type="range", class_="scrub", min="0", max="1000", value="0", aria_label="Time in the episode"),
+        el(
+            "input",
+            type="range",
+            class_="scrub",
+            min="0",
+            max="1000",
+            value="0",
+            aria_label="Time in the episode",
+        ),
         el("output", "0.0 s", class_="clock"),
         el(
             "select",
@@ -82,9 +93,21 @@ def _viewer(replays: Replays, index: int) -> Html:
             "div",
             el(
                 "div",
-                el("canvas", class_="view", tabindex="0", aria_label="Robot in 3D: drag to turn, wheel or pinch to zoom"),
+                el(
+                    "canvas",
+                    class_="view",
+                    tabindex="0",
+                    aria_label="Robot in 3D: drag to turn, wheel or pinch to zoom",
+                ),
                 el("p", class_="hint"),
-                el("p", el("i", class_="commanded"), " commanded ", el("i", class_="achieved"), " actual", class_="key"),
+                el(
+                    "p",
+                    el("i", class_="commanded"),
+                    " commanded ",
+                    el("i", class_="achieved"),
+                    " actual",
+                    class_="key",
+                ),
                 class_="stage",
             ),
             controls,

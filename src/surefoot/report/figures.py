@@ -1,7 +1,7 @@
 """A run's artifacts read into plain figures. Nothing here is rendered, and nothing that is absent is guessed.
 
-Every figure about held-out episodes is recomputed from the episode rows; what summary.json says of the same is
-compared with it, so that a summary that was edited by hand shows.
+Every figure about held-out episodes is recomputed from the episode rows; what summary.json says of the same
+is compared with it, so that a summary that was edited by hand shows.
 """
 
 from __future__ import annotations

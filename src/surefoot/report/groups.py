@@ -50,7 +50,12 @@ def _groups(rows: Rows, factor: str, labels: np.ndarray) -> list[Group]:
         mask = labels == label
         family = rows["family"][mask]
         out.append(
-            Group(factor, str(label), rate_of(rows["success"][mask], family), rate_of(rows["fall"][mask], family))
+            Group(
+                factor,
+                str(label),
+                rate_of(rows["success"][mask], family),
+                rate_of(rows["fall"][mask], family),
+            )
         )
     return out
 

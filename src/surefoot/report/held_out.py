@@ -33,7 +33,8 @@ def strata(run: RunFigures) -> Html:
     return _card(
         title,
         *inner,
-        lead="Success with its 95% interval in every group of held-out episodes. The top line is where to look first.",
+        lead="Success with its 95% interval in every group of held-out episodes. The top line is "
+        "where to look first.",
     )
 
 
@@ -58,7 +59,12 @@ def forest(groups: Sequence[Group], kind: str) -> Html:
                 tabindex="0",
             )
         )
-    scale = el("div", el("span"), el("span", *[el("i", t) for t in ("0%", "50%", "100%")], class_="scale"), class_="row head")
+    scale = el(
+        "div",
+        el("span"),
+        el("span", *[el("i", t) for t in ("0%", "50%", "100%")], class_="scale"),
+        class_="row head",
+    )
     return el("div", scale, *rows, class_=f"forest {kind}")
 
 
@@ -82,12 +88,18 @@ def perturbations(run: RunFigures) -> Html:
         return _card(
             title,
             el("p", NOT_MEASURED, class_="absent"),
-            lead="The same scenarios with noise, delay, friction, payload, pushes, weak motors or lost sensors.",
+            lead="The same scenarios with noise, delay, friction, payload, pushes, weak motors or "
+            "lost sensors.",
         )
     panel = run.panel
     transfer = panel.summary.transfer
     tags = (
-        el("p", "Shown to hold: ", *([el("span", t, class_="tag") for t in transfer] or ["none"]), class_="tags")
+        el(
+            "p",
+            "Shown to hold: ",
+            *([el("span", t, class_="tag") for t in transfer] or [Html("none")]),
+            class_="tags",
+        )
         if transfer is not None
         else None
     )
@@ -97,8 +109,8 @@ def perturbations(run: RunFigures) -> Html:
         _table(panel),
         _agreement(panel),
         el("div", *_curves(panel, run.record.contract), class_="multiples"),
-        lead="The same scenarios, played again with one thing made harder; the engine stands beside each. Curves: "
-        "success against strength, the range drawn in training shaded.",
+        lead="The same scenarios, played again with one thing made harder; the engine stands beside "
+        "each. Curves: success against strength, the range drawn in training shaded.",
     )
 
 
@@ -146,7 +158,9 @@ def _table(panel: PanelFigures) -> Html:
     )
     return el(
         "div",
-        el("table", el("thead", el("tr", *[el("th", h) for h in head])), el("tbody", *rows), class_="columns"),
+        el(
+            "table", el("thead", el("tr", *[el("th", h) for h in head])), el("tbody", *rows), class_="columns"
+        ),
         class_="scroll",
     )
 
@@ -162,9 +176,12 @@ def _holds(c: Column) -> Html:
 def _agreement(panel: PanelFigures) -> Html:
     found = panel.summary.agreement
     if not found:
-        return el("p", word("sim-to-sim", "Second simulator"), ": ", el("span", NOT_MEASURED, class_="absent"))
+        return el(
+            "p", word("sim-to-sim", "Second simulator"), ": ", el("span", NOT_MEASURED, class_="absent")
+        )
     says = [
-        f"{a.engine}: same outcome in {percent(a.success_agreement)} of {a.n} scenarios, rank correlation of errors "
+        f"{a.engine}: same outcome in {percent(a.success_agreement)} of {a.n} scenarios, rank correlation "
+        f"of errors "
         f"{number(a.rank_correlation)}"
         for a in found
     ]
@@ -213,7 +230,9 @@ def _curve(
     )
     reference = panel.reference(columns[0])
     nominal = reference.success.value
-    rule = Line("unperturbed", np.array(axes.x_range), np.full(2, nominal), "--c0") if known(nominal) else None
+    rule = (
+        Line("unperturbed", np.array(axes.x_range), np.full(2, nominal), "--c0") if known(nominal) else None
+    )
     lines = [line] if rule is None else [rule, line]
     chart = line_chart(axes, lines, f"Success against {kind}", percent)
     note = "training range shaded" if trained else "training range: not drawn in training"
@@ -243,12 +262,17 @@ def commands(run: RunFigures) -> Html:
         title,
         el(
             "div",
-            _grid(found, "velocity_error", word("velocity error", "Velocity error, m/s"), limits.velocity_error_mps),
+            _grid(
+                found,
+                "velocity_error",
+                word("velocity error", "Velocity error, m/s"),
+                limits.velocity_error_mps,
+            ),
             _grid(found, "yaw_error", word("turning error", "Turning error, rad/s"), limits.yaw_error_radps),
             class_="two",
         ),
-        lead="Mean error for every commanded forward speed (across) and turning rate (down). A cell is as dark as "
-        "its error; a ring marks errors above the contract's limit.",
+        lead="Mean error for every commanded forward speed (across) and turning rate (down). A cell "
+        "is as dark as its error; a ring marks errors above the contract's limit.",
     )
 
 
@@ -260,7 +284,9 @@ def _grid(h: Heatmap, key: str, title: object, limit: float) -> Html:
             c = h.cells[vx, wz]
             value: float | None = getattr(c, key)
             if value is None:
-                cells.append(el("span", "–", class_="cell none", data_tip=f"{vx} m/s, {wz} rad/s: {NOT_MEASURED}"))
+                cells.append(
+                    el("span", "–", class_="cell none", data_tip=f"{vx} m/s, {wz} rad/s: {NOT_MEASURED}")
+                )
                 continue
             part = min(value / limit, 1.25) / 1.25
             tip = (
@@ -283,7 +309,13 @@ def _grid(h: Heatmap, key: str, title: object, limit: float) -> Html:
     return el(
         "figure",
         el("figcaption", el("b", title), el("small", f"limit {limit:g}")),
-        el("div", *cells, *foot, class_="heat", style=f"grid-template-columns:auto repeat({len(h.vx)},minmax(0,1fr))"),
+        el(
+            "div",
+            *cells,
+            *foot,
+            class_="heat",
+            style=f"grid-template-columns:auto repeat({len(h.vx)},minmax(0,1fr))",
+        ),
         el("p", "→ forward speed, m/s    ↑ turning rate, rad/s", class_="axes"),
     )
 
@@ -297,7 +329,9 @@ def _absent() -> Html:
 
 
 def _card(title: object, *children: object, lead: str = "") -> Html:
-    return el("section", el("h2", title), el("p", lead, class_="lead") if lead else None, *children, class_="card")
+    return el(
+        "section", el("h2", title), el("p", lead, class_="lead") if lead else None, *children, class_="card"
+    )
 
 
 __all__ = ["Axes", "commands", "forest", "perturbations", "strata", "training_range"]

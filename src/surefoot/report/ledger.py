@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class Ledger:
         table = np.array([[_zero(r.get(k)) for k in keys] for r in self.rows], float).reshape(n, len(keys))
         at = np.array([_zero(r.get(x)) for r in self.rows], float)
         edges = np.unique(np.linspace(0, n, min(n, POINTS) + 1).astype(int))
-        parts = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
         return np.array([at[p][-1] for p in parts]), np.array([reduce(table[p], axis=0) for p in parts])
 
 
@@ -71,7 +72,7 @@ def thin(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if n <= POINTS:
         return x, y
     edges = np.linspace(0, n, POINTS + 1).astype(int)
-    parts = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
     return np.array([x[p][-1] for p in parts]), np.array([y[p].mean() for p in parts])
 
 

@@ -68,7 +68,9 @@ def tiles(run: RunFigures, dollars_per_hour: float | None) -> Html:
         return getattr(nominal, name) if nominal else Figure()
 
     hours = run.wall_seconds / 3600 if run.wall_seconds is not None else None
-    cost = Figure(hours * dollars_per_hour) if hours is not None and dollars_per_hour is not None else Figure()
+    cost = (
+        Figure(hours * dollars_per_hour) if hours is not None and dollars_per_hour is not None else Figure()
+    )
     speed = run.steps_per_second
     return el(
         "section",
@@ -82,7 +84,9 @@ def tiles(run: RunFigures, dollars_per_hour: float | None) -> Html:
             speed,
             number,
             "steps/s",
-            note=f"middle 90% of {speed.n} updates: {number(speed.low)} to {number(speed.high)}" if speed.n else "",
+            note=f"middle 90% of {speed.n} updates: {number(speed.low)} to {number(speed.high)}"
+            if speed.n
+            else "",
         ),
         _tile(
             "wall_seconds",
@@ -90,7 +94,8 @@ def tiles(run: RunFigures, dollars_per_hour: float | None) -> Html:
             Figure(run.wall_seconds),
             duration,
             "",
-            note=f"{duration(run.train_seconds)} training, {duration(run.evaluation_seconds)} evaluation; one run",
+            note=f"{duration(run.train_seconds)} training, "
+            f"{duration(run.evaluation_seconds)} evaluation; one run",
         ),
         _tile(
             "cost",
@@ -98,7 +103,7 @@ def tiles(run: RunFigures, dollars_per_hour: float | None) -> Html:
             cost,
             lambda v: NOT_MEASURED if v is None else f"${v:,.2f}" if v >= 0.1 else f"${v:.4f}",
             "",
-            note=f"{hours:.3f} h at ${dollars_per_hour:g}/h"
+            note=f"{hours:.3f} h at ${dollars_per_hour:.2f}/h"
             if hours is not None and dollars_per_hour is not None
             else "give --dollars-per-hour to price it",
         ),
@@ -127,14 +132,24 @@ def _tile(
     for c in baselines:
         theirs: Figure = getattr(c, name)
         rows.append(
-            el("li", el("span", c.policy.replace("-", " ")), shown(f"{c.name}.{name}", theirs, text(theirs.value)))
+            el(
+                "li",
+                el("span", c.policy.replace("-", " ")),
+                shown(f"{c.name}.{name}", theirs, text(theirs.value)),
+            )
         )
     compared = Html("")
     if name in ("success", "fall", "velocity_error", "cost_of_transport"):
         compared = (
             el("ul", *rows, class_="baselines")
             if rows
-            else el("p", word("baselines", "Baselines"), ": ", el("span", NOT_MEASURED, class_="absent"), class_="nobase")
+            else el(
+                "p",
+                word("baselines", "Baselines"),
+                ": ",
+                el("span", NOT_MEASURED, class_="absent"),
+                class_="nobase",
+            )
         )
     return el(
         "div",
@@ -262,10 +277,7 @@ def paired_difference(a: RunFigures, b: RunFigures) -> Figure:
     if a.panel is None or b.panel is None:
         return Figure()
     ours, theirs = (
-        {
-            (int(f), int(m)): bool(s)
-            for f, m, s in zip(p["family"], p["member"], p["success"], strict=True)
-        }
+        {(int(f), int(m)): bool(s) for f, m, s in zip(p["family"], p["member"], p["success"], strict=True)}
         for p in (a.panel.nominal_rows, b.panel.nominal_rows)
     )
     keys = sorted(ours.keys() & theirs.keys())

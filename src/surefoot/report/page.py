@@ -12,7 +12,10 @@ from surefoot.report.figures import RunFigures
 from surefoot.report.html import Html, el, join
 from surefoot.report.traces import MOST, read_replays
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
 """The browser itself refuses anything that would come over a network."""
 
 
@@ -29,7 +32,7 @@ def report_page(runs: Sequence[RunFigures], dollars_per_hour: float | None = Non
     return document(f"{names} · Surefoot", el("main", *body), "page.js", "replay.js")
 
 
-def document(title: str, body: Html, *scripts: str) -> str:
+def document(title: str, body: Html, *scripts: str, policy: str = POLICY) -> str:
     page = el(
         "html",
         el(
@@ -37,11 +40,16 @@ def document(title: str, body: Html, *scripts: str) -> str:
             el("meta", charset="utf-8"),
             el("meta", name="viewport", content="width=device-width, initial-scale=1"),
             el("meta", name="color-scheme", content="light dark"),
-            el("meta", http_equiv="Content-Security-Policy", content=POLICY),
+            el("meta", http_equiv="Content-Security-Policy", content=policy),
             el("title", title),
             el("style", Html(asset("style.css"))),
         ),
-        el("body", body, el("div", id="tip", role="tooltip"), *[el("script", Html(asset(s))) for s in scripts]),
+        el(
+            "body",
+            body,
+            el("div", id="tip", role="tooltip"),
+            *[el("script", Html(asset(s))) for s in scripts],
+        ),
         lang="en",
     )
     return f"<!doctype html>\n{page}\n"
@@ -56,7 +64,8 @@ def _header(runs: Sequence[RunFigures], back: str) -> Html:
     one = len(runs) == 1
     title = first.id if one else f"{len(runs)} runs"
     about = (
-        f"{first.task} · {first.contract.robot} · seed {first.seeds.root} · {first.created.replace('T', ' ')[:16]} UTC"
+        f"{first.task} · {first.contract.robot} · seed {first.seeds.root} · "
+        f"{first.created.replace('T', ' ')[:16]} UTC"
         if one
         else ", ".join(r.record.id for r in runs)
     )
@@ -95,4 +104,6 @@ def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int,
 def _torn(run: RunFigures) -> Html | None:
     if not run.ledger.torn:
         return None
-    return el("p", "The ledger's last line was cut off when the run was killed; it is left out.", class_="note bad")
+    return el(
+        "p", "The ledger's last line was cut off when the run was killed; it is left out.", class_="note bad"
+    )

@@ -41,9 +41,14 @@ def provenance(run: RunFigures) -> Html:
         el("h3", "Held-out seeds are disjoint from training seeds"),
         el(
             "p",
-            el("b", "Proven: " if d.disjoint else "NOT disjoint: ", class_="grade " + ("good" if d.disjoint else "bad")),
+            el(
+                "b",
+                "Proven: " if d.disjoint else "NOT disjoint: ",
+                class_="grade " + ("good" if d.disjoint else "bad"),
+            ),
             d.reason,
-            f" {d.keys_checked:,} keys compared, {d.shared} shared. Training: root {r.seeds.root}, {r.seeds.families} ",
+            f" {d.keys_checked:,} keys compared, {d.shared} shared. Training: root {r.seeds.root}, "
+            f"{r.seeds.families} ",
             word("seed family", "seed families"),
             f" of {r.seeds.envs // r.seeds.families} environments; panel: root {r.panel_seeds.root}, "
             f"{r.panel_seeds.families} families. Random numbers version {r.seeds.rng_version}.",
@@ -52,7 +57,11 @@ def provenance(run: RunFigures) -> Html:
         _audit(run),
         el("h3", "Versions"),
         el("p", " · ".join(f"{k} {v}" for k, v in r.versions.items())),
-        el("p", f"Run {r.id}, begun {r.created}, status {r.status}, schema {r.schema_version}.", class_="muted"),
+        el(
+            "p",
+            f"Run {r.id}, begun {r.created}, status {r.status}, schema {r.schema_version}.",
+            class_="muted",
+        ),
         class_="card provenance",
     )
 
@@ -62,10 +71,14 @@ def _audit(run: RunFigures) -> Html:
         return el("p", NOT_MEASURED, class_="absent")
     if not run.panel.disagreements:
         n = len(run.panel.rows["family"])
-        return el("p", f"Every figure above is computed from the {n} episode rows; summary.json agrees with them.")
+        return el(
+            "p", f"Every figure above is computed from the {n} episode rows; summary.json agrees with them."
+        )
     says = [el("li", x) for x in run.panel.disagreements]
     return join(
-        el("p", "summary.json does not agree with its own rows; the rows are shown above.", class_="note bad"),
+        el(
+            "p", "summary.json does not agree with its own rows; the rows are shown above.", class_="note bad"
+        ),
         el("ul", *says),
     )
 

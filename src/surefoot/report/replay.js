@@ -244,7 +244,7 @@
       gl.uniform1f(this.at.flatly, flatly);
       gl.drawElements(gl.TRIANGLES, mesh.count, gl.UNSIGNED_SHORT, 0);
     }
-    shape(kind, q, p, size, colour, squash) {
+    shape(kind, q, p, size, colour, squash, flatly = squash ? 1 : 0) {
       const parts = [];
       if (kind === "sphere") parts.push(["sphere", p, [size[0], size[0], size[0]]]);
       else if (kind === "ellipsoid") parts.push(["sphere", p, size]);
@@ -261,7 +261,7 @@
         // Normals of a stretched shape: turned by the rotation after dividing by the stretch.
         const m = rotation(q), turned = m.map((v, i) => v / scale[Math.floor(i / 3)]);
         const model = placed(q, place, scale);
-        this.draw(this.meshes[mesh], squash ? times(squash, model) : model, turned, colour, { flatly: squash ? 1 : 0 });
+        this.draw(this.meshes[mesh], squash ? times(squash, model) : model, turned, colour, { flatly });
       }
     }
     // A shaft with a ball at its end, lying along `vector` above the trunk.
@@ -271,8 +271,8 @@
       const d = unit(vector), half = Math.hypot(1 + d[2], d[0], d[1]) || 1;
       const q = d[2] < -0.999 ? [0, 1, 0, 0] : unit([1 + d[2], -d[1], d[0], 0].map((v) => v / half));
       const middle = from.map((v, i) => v + vector[i] / 2), end = from.map((v, i) => v + vector[i]);
-      this.shape("capsule", q, middle, [0.009, length / 2], colour);
-      this.shape("sphere", [1, 0, 0, 0], end, [0.022], colour);
+      this.shape("capsule", q, middle, [0.009, length / 2], colour, null, 0.7);
+      this.shape("sphere", [1, 0, 0, 0], end, [0.022], colour, null, 0.7);
     }
   }
 
@@ -448,26 +448,30 @@
       ctx.fillStyle = colour("soft");
       if (!pick.length) return void ctx.fillText("not measured", margins[0], h / 2);
       const scale = kind === "tilt" ? 10 / 1000 : 1 / 1000;
-      let low = 0, high = kind === "torque" ? 1 : kind === "tilt" ? 10 : 0.1;
+      let low = 0, high = kind === "torque" ? 1 : kind === "tilt" ? 10 : 0;
       for (let t = 0; t < e.frames; t++)
         for (const k of pick) {
           const v = values[t * columns + k] * scale;
           if (v < low) low = v;
           if (v > high) high = v;
         }
+      if (high - low < 0.2) high = low + 0.2;
+      const raw = (high - low) / 3, power = 10 ** Math.floor(Math.log10(raw));
+      const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+      low = Math.floor(low / step + 1e-6) * step;
+      high = Math.ceil(high / step - 1e-6) * step;
       const [left, right, top, bottom] = margins;
       const x = (t) => left + ((w - left - right) * t) / Math.max(e.frames - 1, 1);
       const y = (v) => top + (h - top - bottom) * (1 - (v - low) / (high - low || 1));
       ctx.strokeStyle = colour("line");
       ctx.textAlign = "right";
-      for (const v of [low, 0, high]) {
-        if (v === 0 && (low === 0 || high === 0) && low !== 0 && high !== 0) continue;
+      for (let v = low; v < high + step / 2; v += step) {
         ctx.beginPath();
         ctx.moveTo(left, y(v));
         ctx.lineTo(w - right, y(v));
         ctx.stroke();
-        if (v !== 0 || low === 0 || (y(0) - y(high) > 12 && y(low) - y(0) > 12))
-          ctx.fillText(kind === "torque" ? `${Math.round(100 * v)}%` : kind === "tilt" ? `${v.toFixed(0)}°` : v.toFixed(1), left - 5, y(v) + 4);
+        const text = kind === "torque" ? `${Math.round(100 * v)}%` : kind === "tilt" ? `${v.toFixed(0)}°` : String(Math.round(100 * v) / 100);
+        ctx.fillText(text.replace("-", "−"), left - 6, y(v) + 4);
       }
       ctx.lineWidth = 1.6;
       pick.forEach((k, i) => {

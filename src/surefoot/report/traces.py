@@ -152,7 +152,38 @@ def _shapes(model: mujoco.MjModel, spec: RobotSpec) -> dict[str, Any]:
                 "part": "foot" if g in feet else "trunk" if body == trunk else "leg",
             }
         )
+    shapes += _links(model, bodies, trunk, shapes)
     return {"bodies": bodies, "shapes": shapes, "height": spec.stand_height_m}
+
+
+def _links(
+    model: mujoco.MjModel, bodies: list[int], trunk: int, shapes: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Thin rods from each body's joint to the next one's, so that a robot whose hips have no shape of their
+    own still hangs together. They are drawn, never collided with."""
+    round_ones = [s["size"][0] for s in shapes if s["kind"] in ("capsule", "sphere", "cylinder")]
+    radius = 0.7 * min(round_ones, default=0.01)
+    links = []
+    for child in range(1, model.nbody):
+        parent, offset = int(model.body_parentid[child]), model.body_pos[child]
+        length = float(np.linalg.norm(offset))
+        if parent == 0 or child == trunk or length < 2 * radius:
+            continue
+        if parent not in bodies:
+            bodies.append(parent)
+        quaternion = np.zeros(4)
+        mujoco.mju_quatZ2Vec(quaternion, offset)
+        links.append(
+            {
+                "body": bodies.index(parent),
+                "kind": "capsule",
+                "size": [round(radius, 5), round(length / 2, 5)],
+                "position": [round(float(p) / 2, 5) for p in offset],
+                "quaternion": [round(float(q), 6) for q in quaternion],
+                "part": "leg",
+            }
+        )
+    return links
 
 
 def body_poses(
@@ -227,9 +258,9 @@ def _poses(place: np.ndarray, turn: np.ndarray) -> dict[str, Any]:
     for t in range(1, len(turn)):
         flip = np.sum(turn[t] * turn[t - 1], -1) < 0
         turn[t][flip] *= -1
-    ints = np.concatenate(
-        [np.rint(place / unit), np.rint(turn * 32_000)], axis=2
-    ).astype(np.int16)  # [T, B, 7]
+    ints = np.concatenate([np.rint(place / unit), np.rint(turn * 32_000)], axis=2).astype(
+        np.int16
+    )  # [T, B, 7]
     return {"unit": unit, "poses": packed(ints)}
 
 
@@ -270,11 +301,20 @@ def body_velocity(trace: dict[str, Any], position: np.ndarray, hz: float) -> np.
     """Forward, sideways and turning velocity in the trunk's frame [T, 3]; from the positions where the trace
     has no velocities."""
     if "linear_velocity" in trace and "angular_velocity" in trace:
-        return np.concatenate([trace["linear_velocity"][:, :2], trace["angular_velocity"][:, 2:3]], 1)
+        both = (trace["linear_velocity"][:, :2], trace["angular_velocity"][:, 2:3])
+        return np.concatenate(both, axis=1).astype(float)
     w, x, y, z = np.moveaxis(trace["quaternion"].astype(float), -1, 0)
     step = np.gradient(position, axis=0) * hz if len(position) > 1 else np.zeros_like(position)
-    vx = step[:, 0] * (1 - 2 * (y * y + z * z)) + step[:, 1] * 2 * (x * y + w * z) + step[:, 2] * 2 * (x * z - w * y)
-    vy = step[:, 0] * 2 * (x * y - w * z) + step[:, 1] * (1 - 2 * (x * x + z * z)) + step[:, 2] * 2 * (y * z + w * x)
+    vx = (
+        step[:, 0] * (1 - 2 * (y * y + z * z))
+        + step[:, 1] * 2 * (x * y + w * z)
+        + step[:, 2] * 2 * (x * z - w * y)
+    )
+    vy = (
+        step[:, 0] * 2 * (x * y - w * z)
+        + step[:, 1] * (1 - 2 * (x * x + z * z))
+        + step[:, 2] * 2 * (y * z + w * x)
+    )
     yaw = np.unwrap(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
     wz = np.gradient(yaw) * hz if len(yaw) > 1 else np.zeros_like(yaw)
     return np.stack([vx, vy, wz], 1)
@@ -330,13 +370,16 @@ def _caption(r: dict[str, Any]) -> str:
     parts = [f"family {r['family']}, member {r.get('member', '?')}"]
     if "command_vx" in r:
         parts.append(
-            f"command {r['command_vx']:g} m/s ahead, {r['command_vy']:g} m/s left, {r['command_wz']:g} rad/s turn"
+            f"command {r['command_vx']:g} m/s ahead, {r['command_vy']:g} m/s left, {r['command_wz']:g} "
+            f"rad/s turn"
         )
     if "friction" in r:
         parts.append(f"friction {r['friction']:g}, payload {r['payload_kg']:g} kg")
     if r.get("terrain", "flat") != "flat":
         parts.append(f"{str(r['terrain']).replace('_', ' ')} level {r['level']}")
-    parts.append(f"ended by {str(r['reason']).replace('_', ' ')} after {r['lived_s']:g} s" if "lived_s" in r else "")
+    parts.append(
+        f"ended by {str(r['reason']).replace('_', ' ')} after {r['lived_s']:g} s" if "lived_s" in r else ""
+    )
     return "; ".join(p for p in parts if p).replace("-", "−")
 
 

@@ -1,10 +1,20 @@
-"""How it was trained: contract and recipe, the course of learning, whether the batch was honest, freshness."""
+"""How it was trained: contract and recipe, the course of learning, batch honesty, freshness."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from surefoot.report.charts import Axes, Line, both, legend, line_chart, rate_axis, sparkline, spread, stacked_chart
+from surefoot.report.charts import (
+    Axes,
+    Line,
+    both,
+    legend,
+    line_chart,
+    rate_axis,
+    sparkline,
+    spread,
+    stacked_chart,
+)
 from surefoot.report.figures import RunFigures
 from surefoot.report.html import NOT_MEASURED, Html, el, join, known, number, percent, short
 from surefoot.report.ledger import thin
@@ -25,9 +35,7 @@ def learning(run: RunFigures) -> Html:
     marks = ((float(chosen) * per_update, "confirmed checkpoint"),) if chosen else ()
     return _card(
         "Learning",
-        el(
-            "h3", word("held-out", "Held-out"), " success, on the ", word("selection half")
-        ),
+        el("h3", word("held-out", "Held-out"), " success, on the ", word("selection half")),
         _held_out(run, last, marks),
         el("h3", "Training ", word("return")),
         _returns(run, last),
@@ -35,8 +43,8 @@ def learning(run: RunFigures) -> Html:
         _rewards(run, last),
         el("h3", "Why training episodes ended"),
         _resets(run, last),
-        lead="What the policy does on scenarios it never saw, above what the learner was paid. When the second "
-        "rises and the first does not, only the score improved.",
+        lead="What the policy does on scenarios it never saw, above what the learner was paid. When the "
+        "second rises and the first does not, only the score improved.",
     )
 
 
@@ -64,7 +72,10 @@ def _returns(run: RunFigures, last: float) -> Html:
     line = Line("mean return", x, y, "--c2")
     return both(
         lambda w: line_chart(
-            Axes(w, 160, (0, last), spread(y), x_label=X_LABEL), [line], "Mean return of training episodes", number
+            Axes(w, 160, (0, last), spread(y), x_label=X_LABEL),
+            [line],
+            "Mean return of training episodes",
+            number,
         )
     )
 
@@ -106,7 +117,9 @@ def _resets(run: RunFigures, last: float) -> Html:
     share = np.divide(table, total, out=np.zeros_like(table), where=total > 0)
     happened = np.flatnonzero(table.sum(0) > 0)
     shown = [names[k].replace("_", " ") for k in happened]
-    colours = ["--c3" if names[k] == "timeout" else f"--c{(2, 4, 5, 6, 7, 1)[i % 6]}" for i, k in enumerate(happened)]
+    colours = [
+        "--c3" if names[k] == "timeout" else f"--c{(2, 4, 5, 6, 7, 1)[i % 6]}" for i, k in enumerate(happened)
+    ]
     filled = total[:, 0] > 0
     chart = both(
         lambda w: stacked_chart(
@@ -137,20 +150,31 @@ def contract(run: RunFigures) -> Html:
         ("ends when", "; ".join(t.doc or t.name.replace("_", " ") for t in c.terminations)),
         (
             "success",
-            f"no fall; after {s.settle_s:g} s mean velocity error < {s.velocity_error_mps:g} m/s and turning error "
+            f"no fall; after {s.settle_s:g} s mean velocity error < {s.velocity_error_mps:g} m/s and "
+            f"turning error "
             f"< {s.yaw_error_radps:g} rad/s",
         ),
         ("safety", f"{c.safety.doc} ≤ {percent(c.safety.limit)}"),
     ]
     how = [
-        ("rollout", f"{a.rollout_shape[0]} steps × {a.rollout_shape[1]} environments = {a.samples_per_update:,} samples"),
+        (
+            "rollout",
+            f"{a.rollout_shape[0]} steps × {a.rollout_shape[1]} environments = {a.samples_per_update:,} "
+            f"samples",
+        ),
         ("learning", f"{recipe.minibatches} minibatches of {a.minibatch_size:,}, {recipe.epochs} epochs"),
         ("networks", f"{' × '.join(map(str, recipe.hidden))} {recipe.activation}, PPO clip {recipe.clip:g}"),
         ("discount", f"γ {recipe.gamma:g}, λ {recipe.lam:g}"),
         ("control", f"{recipe.control_hz:g} Hz"),
         ("engine", f"{r.engine} on {r.device}; judged on native MuJoCo"),
-        ("seeds", f"root {r.seeds.root}, {a.train_seed_families} families × {a.envs_per_seed_family} environments"),
-        ("samples", f"{short(float(r.figures.get('samples') or 0))} in {r.figures.get('updates', 0)} updates"),
+        (
+            "seeds",
+            f"root {r.seeds.root}, {a.train_seed_families} families × {a.envs_per_seed_family} environments",
+        ),
+        (
+            "samples",
+            f"{short(float(r.figures.get('samples') or 0))} in {r.figures.get('updates', 0)} updates",
+        ),
     ]
     rewards = [
         el(
@@ -167,7 +191,11 @@ def contract(run: RunFigures) -> Html:
             el("td", f.name),
             el("td", {"family": "seed family", "env": "environment", "episode": "episode"}[f.level]),
             el("td", ", ".join(f.categories) or _span(f.train), class_="num"),
-            el("td", ", ".join(f.held_out_categories) or ("" if f.categories else _span(f.held_out)), class_="num"),
+            el(
+                "td",
+                ", ".join(f.held_out_categories) or ("" if f.categories else _span(f.held_out)),
+                class_="num",
+            ),
             el("td", f.unit if f.unit != "1" else ""),
         )
         for f in c.factors
@@ -221,14 +249,21 @@ HONESTY = (
 def honesty(run: RunFigures) -> Html:
     items = [_gauge(run, key, name, text) for key, name, text in HONESTY]
     n = run.ledger.last("honesty.n")
-    for key, name in (("honesty.n_eff_return", "samples worth, by return"), ("honesty.n_eff_advantage", "by advantage")):
+    for key, name in (
+        ("honesty.n_eff_return", "samples worth, by return"),
+        ("honesty.n_eff_advantage", "by advantage"),
+    ):
         value = run.ledger.last(key)
         text = f"{number(value)} of {number(n)}" if known(value) and known(n) else number(value)
         items.append(_item(key, name, value, text, run.ledger.values(key)))
     return el(
         "section",
         el("h2", word("batch honesty", "Batch honesty")),
-        el("p", "Are the environments as many as they look? Last measured value, and its course.", class_="lead"),
+        el(
+            "p",
+            "Are the environments as many as they look? Last measured value, and its course.",
+            class_="lead",
+        ),
         el("div", *items, class_="strip"),
         class_="card",
     )
@@ -241,7 +276,13 @@ def freshness(run: RunFigures) -> Html:
         _gauge(run, "freshness.mean_age_steps", "mean age, control steps", number),
         _gauge(run, "freshness.epochs", "passes over each sample", number),
         _gauge(run, "freshness.gradient_steps", "gradient steps per update", number),
-        _item("kl", word("KL", "policy change (KL)"), ledger.last("kl"), number(ledger.last("kl")), ledger.values("kl")),
+        _item(
+            "kl",
+            word("KL", "policy change (KL)"),
+            ledger.last("kl"),
+            number(ledger.last("kl")),
+            ledger.values("kl"),
+        ),
         _item(
             "clip_fraction",
             word("clip share"),
@@ -254,7 +295,11 @@ def freshness(run: RunFigures) -> Html:
     return el(
         "section",
         el("h2", word("freshness", "Freshness")),
-        el("p", "How old the policy was that collected what the learner used, at the last update.", class_="lead"),
+        el(
+            "p",
+            "How old the policy was that collected what the learner used, at the last update.",
+            class_="lead",
+        ),
         el("div", *items, class_="strip"),
         class_="card",
     )
@@ -263,7 +308,9 @@ def freshness(run: RunFigures) -> Html:
 def _largest(run: RunFigures) -> Html:
     values = run.ledger.values("first_ratio_error")
     worst = float(values.max()) if len(values) else None
-    return _item("first_ratio_error", word("first ratio", "first ratio − 1, largest"), worst, number(worst), values)
+    return _item(
+        "first_ratio_error", word("first ratio", "first ratio − 1, largest"), worst, number(worst), values
+    )
 
 
 def _gauge(run: RunFigures, key: str, name: str, text: object) -> Html:
@@ -289,4 +336,6 @@ def _item(key: str, title: object, value: float | None, text: str, values: np.nd
 
 
 def _card(title: object, *children: object, lead: str = "") -> Html:
-    return el("section", el("h2", title), el("p", lead, class_="lead") if lead else None, *children, class_="card")
+    return el(
+        "section", el("h2", title), el("p", lead, class_="lead") if lead else None, *children, class_="card"
+    )

@@ -11,8 +11,10 @@ from surefoot.report.html import NOT_MEASURED, number, percent
 Grade = Literal["good", "mixed", "bad", "none"]
 
 RULE = (
-    "Reliable: the lower end of the success interval is at least 90%, the safety limit holds and every baseline "
-    "that was measured is beaten. Failing: success below 50%, the safety limit broken, or a baseline not beaten. "
+    "Reliable: the lower end of the success interval is at least 90%, the safety limit holds and every "
+    "baseline "
+    "that was measured is beaten. Failing: success below 50%, the safety limit broken, or a baseline not "
+    "beaten. "
     "In between: partly working."
 )
 
@@ -48,7 +50,8 @@ def verdict(run: RunFigures) -> Verdict:
             (systems, Claim("learning claim", NOT_MEASURED, "none"), _embodiment(None)),
         )
     s, lost = panel.nominal.success, beaten_by(panel)
-    assert s.value is not None and s.low is not None
+    assert s.value is not None
+    assert s.low is not None
     held = panel.summary.safety_held
     if s.value < 0.5 or not held or lost:
         grade: Grade = "bad"

@@ -29,7 +29,8 @@ def write_report(
     data = report_page(runs, dollars_per_hour).encode()
     if len(data) > LARGEST:
         raise SurefootError(
-            f"The report would take {len(data) / 1e6:.1f} MB, above {LARGEST / 1e6:g} MB; give fewer runs at once."
+            f"The report would take {len(data) / 1e6:.1f} MB, above {LARGEST / 1e6:g} MB; give fewer runs "
+            f"at once."
         )
     atomic_write(path, data)
     return path
