@@ -77,7 +77,7 @@ class Axes:
                 el("line", class_="grid", x1=self.left, x2=self.width - self.right, y1=_n(at), y2=_n(at)),
                 el("text", self.y_format(y), class_="tick y", x=self.left - 7, y=_n(at + 4)),
             ]
-        xs = self.x_ticks if self.x_ticks is not None else ticks(*self.x_range, max(2, self.width // 110))
+        xs = self.x_ticks if self.x_ticks is not None else ticks(*self.x_range, max(4, self.width // 110))
         for x in xs:
             parts.append(el("text", self.x_format(x), class_="tick x", x=_n(self.px(x)), y=bottom + 16))
         if self.x_label:

@@ -54,6 +54,9 @@ class Column:
     cost_of_transport: Figure
     labels: dict[str, int]
     holds: bool | None
+    unit: str = ""
+    trained: tuple[float, float] | None = None
+    """What training saw of the perturbed quantity; None: nothing, or not said."""
 
     @property
     def baseline(self) -> bool:
@@ -75,7 +78,7 @@ class PanelFigures:
 
     @property
     def baselines(self) -> tuple[Column, ...]:
-        return tuple(c for c in self.columns if c.baseline)
+        return tuple(c for c in self.columns if c.baseline and not c.perturbation)
 
     @property
     def perturbed(self) -> tuple[Column, ...]:
@@ -142,6 +145,8 @@ def _confirmation(run: RunFolder) -> PanelFigures | None:
     same = [p for p in read if p.summary.construct_id == run.record.construct_id]
     checkpoint = run.record.confirmation.checkpoint if run.record.confirmation else None
     same = [p for p in same if checkpoint is None or p.summary.checkpoint == checkpoint]
+    # A pass on another engine stands beside the result; it is not the result.
+    same = [p for p in same if p.summary.engine == same[0].summary.engine]
     if read and not same:
         raise SurefootError(
             f"'{read[0].folder}' belongs to another run: its construct id or checkpoint is not the one in "
@@ -243,6 +248,8 @@ def _columns(rows: Rows, summary: Summary) -> tuple[Column, ...]:
                 cost_of_transport=mean_of(part, "cost_of_transport"),
                 labels={k: labels.count(k) for k in dict.fromkeys(labels)},
                 holds=said[key].holds if key in said else None,
+                unit=said[key].unit if key in said else "",
+                trained=said[key].trained if key in said else None,
             )
         )
     return tuple(out)
@@ -264,7 +271,7 @@ def _disagreements(nominal: Column, columns: tuple[Column, ...], summary: Summar
     by_key = {(c.name, c.engine, c.policy): c for c in columns}
     for c in summary.columns:
         mine = by_key.get((c.column, c.engine, c.policy))
-        check(f"success of {c.column}", c.success, mine.success.value if mine else None)
+        check(f"success of {c.column} on {c.engine}", c.success, mine.success.value if mine else None)
     return tuple(found)
 
 

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 import surefoot
-from surefoot.report import failures, held_out, overview, provenance, training
+from surefoot.report import (
+    compare,
+    failures,
+    held_out,
+    honesty,
+    overview,
+    perturbations,
+    provenance,
+    training,
+)
 from surefoot.report.figures import RunFigures
 from surefoot.report.html import Html, el, join
 from surefoot.report.traces import MOST, read_replays
@@ -26,7 +35,7 @@ def report_page(runs: Sequence[RunFigures], dollars_per_hour: float | None = Non
     most = MOST if single else max(4, MOST // len(runs))
     body = [
         _header(runs, back),
-        overview.comparison(runs, dollars_per_hour) if not single else None,
+        compare.comparison(runs, dollars_per_hour) if not single else None,
         *[_run(r, k, dollars_per_hour, most, single) for k, r in enumerate(runs)],
     ]
     return document(f"{names} · Surefoot", el("main", *body), "page.js", "replay.js")
@@ -87,11 +96,11 @@ def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int,
         _torn(run),
         training.learning(run),
         held_out.strata(run),
-        held_out.perturbations(run),
+        perturbations.perturbations(run),
         held_out.commands(run),
         failures.failures(run, replays, index),
-        training.honesty(run),
-        training.freshness(run),
+        honesty.honesty(run),
+        honesty.freshness(run),
         training.contract(run),
         provenance.provenance(run),
     )

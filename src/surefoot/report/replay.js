@@ -168,7 +168,7 @@
   const FRAGMENT = `precision highp float; varying vec3 normal, world; uniform vec3 colour, line, sky, middle; uniform float grid, flatly;
     void main() {
       vec3 n = normalize(normal); float sun = max(dot(n, normalize(vec3(0.4, 0.3, 0.85))), 0.0);
-      vec3 c = colour * mix(0.52 + 0.18 * n.z + 0.42 * sun, 1.0, flatly);
+      vec3 c = colour * mix(grid > 0.5 ? 0.36 + 0.12 * n.z + 0.63 * sun : 0.62 + 0.16 * n.z + 0.36 * sun, 1.0, flatly);
       if (grid > 0.5) {
         vec2 edge = abs(fract(world.xy * 2.0 - 0.5) - 0.5) / 2.0; float d = length(world - middle);
         float width = 0.004 + 0.0035 * d; float on = 1.0 - smoothstep(width * 0.4, width, min(edge.x, edge.y));

@@ -20,6 +20,9 @@ class ColumnSummary(_Open):
     policy: str = "trained"
     success: float | None = None
     holds: bool | None = None
+    unit: str = ""
+    trained: tuple[float, float] | None = None
+    """What training saw of the perturbed quantity."""
 
 
 class Agreement(_Open):
