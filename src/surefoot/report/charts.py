@@ -1,8 +1,8 @@
 """Charts as plain SVG: colours by CSS variable, so that they follow the page into the dark; hover read by
 page.js.
 
-A chart that must hold text at a fixed size is drawn twice, for a wide and for a narrow page (`both`); the
-style sheet shows one of the two.
+A chart that must hold text at a fixed size is drawn for three widths of the page (`at_widths`); the style
+sheet shows one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from surefoot.report.html import Html, el, join, percent, short
 
-WIDE, NARROW = 1040, 350
+WIDTHS = {"wide": 1040, "middle": 680, "narrow": 350}
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ class Axes:
         return join(*parts)
 
 
-def both(draw: Callable[[int], Html]) -> Html:
-    """The chart for a wide and for a narrow page."""
-    return join(el("div", draw(WIDE), class_="only-wide"), el("div", draw(NARROW), class_="only-narrow"))
+def at_widths(draw: Callable[[int], Html]) -> Html:
+    """The chart for a laptop, a tablet and a phone."""
+    return join(*[el("div", draw(width), class_=f"only-{name}") for name, width in WIDTHS.items()])
 
 
 def line_chart(

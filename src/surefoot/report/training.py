@@ -7,7 +7,7 @@ import numpy as np
 from surefoot.report.charts import (
     Axes,
     Line,
-    both,
+    at_widths,
     legend,
     line_chart,
     rate_axis,
@@ -54,7 +54,7 @@ def _held_out(run: RunFigures, last: float, marks: tuple[tuple[float, str], ...]
     _, low = run.ledger.series("evaluation.success_low")
     _, high = run.ledger.series("evaluation.success_high")
     line = Line("success", x, y, "--c1", low, high, dots=True)
-    return both(
+    return at_widths(
         lambda w: line_chart(
             rate_axis(width=w, height=210, x_range=(0, last), x_label=X_LABEL, marks=marks),
             [line],
@@ -69,7 +69,7 @@ def _returns(run: RunFigures, last: float) -> Html:
     if not len(x):
         return el("p", NOT_MEASURED, class_="absent")
     line = Line("mean return", x, y, "--c2")
-    return both(
+    return at_widths(
         lambda w: line_chart(
             Axes(w, 160, (0, last), spread(y), x_label=X_LABEL),
             [line],
@@ -93,7 +93,7 @@ def _rewards(run: RunFigures, last: float) -> Html:
         parts = np.concatenate([parts, table[:, rest].sum(1, keepdims=True)], 1)
     colours = [f"--c{k + 1}" for k in range(len(top))] + (["--c0"] if len(rest) else [])
     up, down = np.maximum(parts, 0).sum(1), np.minimum(parts, 0).sum(1)
-    chart = both(
+    chart = at_widths(
         lambda w: stacked_chart(
             Axes(w, 220, (0, last), spread(up, down, zero=True), x_label=X_LABEL),
             x,
@@ -120,7 +120,7 @@ def _resets(run: RunFigures, last: float) -> Html:
         "--c3" if names[k] == "timeout" else f"--c{(2, 4, 5, 6, 7, 1)[i % 6]}" for i, k in enumerate(happened)
     ]
     filled = total[:, 0] > 0
-    chart = both(
+    chart = at_widths(
         lambda w: stacked_chart(
             rate_axis(width=w, height=180, x_range=(0, last), x_label=X_LABEL),
             x[filled],
