@@ -17,18 +17,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from surefoot.artifacts import JsonLines, atomic_write, load_npz
-from surefoot.contract import SurefootError
+from surefoot.contract import SurefootError, load_panel
+from surefoot.evidence import PanelEvaluator
 from surefoot.evidence.statistics import effective_n, mean_interval, rate
+from surefoot.policy import HoldPose
 from surefoot.report import write_report
 from surefoot.report.charts import ticks
 from surefoot.report.figures import read_run
 from surefoot.report.html import Html, duration, el, esc, number, percent, script_json
 from surefoot.report.perturbations import training_range
 from surefoot.report.poses import body_poses, body_velocity, packed, robot_shapes, tilt_of, unpacked
-from surefoot.report.traces import read_replays
+from surefoot.report.traces import read_replays, tile_origin, unwrapped
 from surefoot.report.verdict import verdict
 from surefoot.robots import ROBOTS, robot
-from surefoot.terrain import RESOLUTION_M, tile
+from surefoot.tasks import task
+from surefoot.terrain import RESOLUTION_M, Atlas, TileId, tile
 from tiny import surefoot
 
 
@@ -482,3 +485,30 @@ def test_numbers_for_people() -> None:
         "not measured",
     ]
     assert ticks(0, 1, 4) == [0, 0.25, 0.5, 0.75, 1]
+
+
+def test_episodes_on_an_atlas_are_put_back_on_their_tile() -> None:
+    """Traces are in the atlas's coordinates; feet must stand on the one tile that is drawn."""
+    whole = load_panel("walk-rough-v1")
+    panel = whole.with_families(2)
+    rough = task("walk-rough")
+    evaluator = PanelEvaluator(rough, panel, "confirmation", 50.0)
+    try:
+        result = evaluator.run(HoldPose(rough.contract.action.size))
+    finally:
+        evaluator.close()
+    assert {s.terrain.cls for s in evaluator.scenarios} > {"flat"}
+    for i, trace in result.traces.items():
+        t = evaluator.scenarios[i].terrain
+        alone = Atlas.build([TileId(t.cls, t.level, t.key)])
+        feet = trace["foot_position"].astype(float)
+        feet[..., :2] -= tile_origin(trace["position"].astype(float))[:2]
+        gap = feet[..., 2] - alone.height(alone.wrap(feet[..., :2], 0))
+        assert gap[-1] == pytest.approx(np.full(4, 0.022), abs=0.006)  # the radius of a foot
+
+
+def test_wrapped_positions_become_one_path() -> None:
+    straight = np.stack([np.linspace(0, 30, 300), np.linspace(0, -12, 300), np.full(300, 0.3)], 1)
+    wrapped = straight.copy()
+    wrapped[:, :2] = (straight[:, :2] + 4) % 8 - 4
+    assert unwrapped(wrapped) == pytest.approx(straight)

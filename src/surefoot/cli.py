@@ -208,6 +208,7 @@ class ServeCommand:
 
         server = make_server(self.runs, self.host, self.port, self.dollars_per_hour)
         console.print(f"{server.url} serves {self.runs}; stop with Ctrl-C.", highlight=False, soft_wrap=True)
+        console.file.flush()  # whoever reads this through a pipe must see it before the server ends
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -126,7 +127,12 @@ def _percent(value: float) -> str:
 
 
 def print_summary(
-    console: Console, plan: Plan, run: RunFolder, s: PanelSummary, training: bool = True
+    console: Console,
+    plan: Plan,
+    run: RunFolder,
+    s: PanelSummary,
+    training: bool = True,
+    report: Path | None = None,
 ) -> None:
     """What came out, where it is, and what to type next."""
     from surefoot.commands import surefoot_command
@@ -165,8 +171,8 @@ def print_summary(
             f"{f['train_seconds'] or 0:.0f} s training + {f['evaluation_seconds'] or 0:.0f} s evaluation",
         )
     table.add_row("run folder", escape(str(run.path)))
-    if training:
-        table.add_row("report", escape(str(run.path / "report.html")))
+    if report is not None:
+        table.add_row("report", escape(str(report)))
     console.print()
     console.print(table, highlight=False)
     me = surefoot_command()

@@ -10,6 +10,7 @@ import numpy as np
 
 from surefoot.evidence import RunRecord
 from surefoot.evidence.statistics import mean_interval
+from surefoot.report.charts import Line, at_widths, legend, line_chart, rate_axis
 from surefoot.report.figures import Figure, RunFigures
 from surefoot.report.html import NOT_MEASURED, Html, duration, el, join, known, number, percent
 from surefoot.report.overview import bar, interval_text, shown
@@ -60,9 +61,42 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
         "section",
         el("h2", "Side by side"),
         note,
-        el("div", el("table", el("thead", head), el("tbody", *rows), class_="compare"), class_="scroll"),
+        el(
+            "div",
+            el(
+                "table",
+                el("thead", head),
+                el("tbody", *rows),
+                class_="compare",
+                style=f"--runs:{len(runs)}",
+            ),
+            class_="scroll",
+        ),
+        _curves(runs),
         class_="card",
     )
+
+
+def _curves(runs: Sequence[RunFigures]) -> Html | None:
+    """Held-out success of all runs over their samples."""
+    lines = []
+    for k, run in enumerate(runs):
+        x, y = run.ledger.series("evaluation.success")
+        if len(x):
+            lines.append(Line(run.record.id, x, y, f"--c{k % 7 + 1}", dots=True))
+    if not lines:
+        return None
+    last = max(float(line.x.max()) for line in lines)
+    chart = at_widths(
+        lambda w: line_chart(
+            rate_axis(width=w, height=230, x_range=(0, last), x_label="samples"),
+            lines,
+            "Held-out success of the runs over training",
+            percent,
+        )
+    )
+    title = el("h3", word("held-out", "Held-out"), " success while training, on the ", word("selection half"))
+    return join(title, legend([line.name for line in lines], [line.colour for line in lines]), chart)
 
 
 def _row(name: str, runs: Sequence[RunFigures], cell: Any) -> Html:

@@ -21,6 +21,8 @@ from surefoot.report.figures import RunFigures
 from surefoot.report.html import Html, el, join
 from surefoot.report.traces import MOST, read_replays
 
+SCHEMA_VERSION = 1
+"""Of the page's figures: the names in its data-figure attributes."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -50,6 +52,7 @@ def document(title: str, body: Html, *scripts: str, policy: str = POLICY) -> str
             el("meta", name="viewport", content="width=device-width, initial-scale=1"),
             el("meta", name="color-scheme", content="light dark"),
             el("meta", http_equiv="Content-Security-Policy", content=policy),
+            el("meta", name="surefoot.schema_version", content=SCHEMA_VERSION),
             el("title", title),
             el("style", Html(asset("style.css"))),
         ),

@@ -140,8 +140,8 @@ def _replay(
     if missing:
         raise SurefootError(f"'{file}' is not a trace: it has no {', '.join(missing)}; evaluate again.")
     hz = _scalar(trace, "control_hz", run.record.recipe.control_hz)
-    position = _unwrapped(trace["position"].astype(float))
-    origin = np.append(trace["tile_origin"][:2], 0.0) if "tile_origin" in trace else _origin(position)
+    position = unwrapped(trace["position"].astype(float))
+    origin = np.append(trace["tile_origin"][:2], 0.0) if "tile_origin" in trace else tile_origin(position)
     local = position - origin
     finite = np.isfinite(local).all(1) & np.isfinite(trace["joint_position"]).all(1)
     frames = int(np.argmin(finite)) if not finite.all() else len(local)  # up to the first broken frame
@@ -184,7 +184,7 @@ def _signals(trace: dict[str, Any], velocity: np.ndarray, frames: int, spec: Rob
     return {"torque": "torque" in trace, "data": packed(np.rint(table).astype(np.int16))}
 
 
-def _unwrapped(position: np.ndarray) -> np.ndarray:
+def unwrapped(position: np.ndarray) -> np.ndarray:
     """Positions without the jumps of a whole tile that keep a robot on its periodic ground."""
     jump = np.diff(position[:, :2], axis=0, prepend=position[:1, :2])
     periods = np.where(np.isfinite(jump), np.rint(jump / SIZE_M), 0.0)
@@ -193,7 +193,7 @@ def _unwrapped(position: np.ndarray) -> np.ndarray:
     return out
 
 
-def _origin(position: np.ndarray) -> np.ndarray:
+def tile_origin(position: np.ndarray) -> np.ndarray:
     """Centre of the tile on which the episode began: tiles lie on a lattice, and robots start at a centre."""
     lattice = (SIZE_M + 2 * MARGIN_M + RESOLUTION_M) / 2
     start = position[0, :2] if len(position) and np.isfinite(position[0, :2]).all() else np.zeros(2)
