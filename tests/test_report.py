@@ -295,6 +295,12 @@ def test_robot_that_is_not_here_is_not_drawn(tiny_run: Path, tmp_path: Path) -> 
     assert "is not installed here" in page.words
 
 
+def test_golden_run_can_be_reported(tmp_path: Path) -> None:
+    """Runs of every released schema stay readable, without a replay where their traces are gone."""
+    page = Page(write_report([Path(__file__).parent / "golden" / "v1"], tmp_path / "r.html"))
+    assert page.value("success") is not None
+
+
 # ---- verdict
 
 

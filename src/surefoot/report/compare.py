@@ -177,7 +177,10 @@ def _construct(r: RunRecord) -> dict[str, Any]:
 
 def _treatment(runs: Sequence[RunFigures]) -> str:
     if len({r.record.training_id for r in runs}) == 1:
-        return "They were trained alike; they differ in seed only." if len(runs) > 1 else ""
+        seeds = {r.record.seeds.root for r in runs}
+        return "They were trained alike, " + (
+            "with other seeds." if len(seeds) > 1 else "with the same seed."
+        )
     first = runs[0].record
     names: set[str] = set()
     for r in runs[1:]:
