@@ -14,6 +14,7 @@ def failures(run: RunFigures, replays: Replays, index: int) -> Html:
         "section",
         el("h2", "Failures and replay"),
         _counts(run),
+        _elsewhere(run),
         _viewer(replays, index),
         class_="card",
     )
@@ -43,10 +44,34 @@ def _counts(run: RunFigures) -> Html:
     return join(el("p", note, class_="lead"), el("div", *[_count(c) for c in found], class_="forest labels"))
 
 
+def _elsewhere(run: RunFigures) -> Html | None:
+    """Failures of the perturbed columns, most first: what breaks when something is made harder."""
+    found = [c for c in run.panel.perturbed if c.labels] if run.panel else []
+    if not found:
+        return None
+    rows = []
+    for c in sorted(found, key=lambda c: c.success.value or 0.0):
+        most = sorted(c.labels.items(), key=lambda kv: (-kv[1], kv[0]))
+        chips = [el("span", f"{plain(k)} {v}", class_="tag") for k, v in most]
+        rows.append(el("tr", el("th", plain(c.name), scope="row"), el("td", c.engine), el("td", *chips)))
+    head = el("thead", el("tr", el("th", "column"), el("th", "engine"), el("th", "failures by label")))
+    return el(
+        "details",
+        el("summary", f"Failures under perturbation: {sum(sum(c.labels.values()) for c in found)} episodes"),
+        el("div", el("table", head, el("tbody", *rows)), class_="scroll"),
+        open=True,
+    )
+
+
+def plain(name: str) -> str:
+    """A name of an artifact as words."""
+    return name.replace("_", " ")
+
+
 def _count(c: LabelCount) -> Html:
     return el(
         "div",
-        el("span", c.label, el("small", f" {c.cause}") if c.cause else None, class_="what"),
+        el("span", plain(c.label), el("small", f" {c.cause}") if c.cause else None, class_="what"),
         bar(c.share, "low"),
         el("span", shown(f"label.{c.label}", c.share, percent(c.share.value)), class_="num"),
         el("span", str(c.count), class_="count"),
@@ -135,11 +160,11 @@ def _viewer(replays: Replays, index: int) -> Html:
 
 def _card(e: Replay, k: int) -> Html:
     grade = "none" if e.success is None else "good" if e.success else "bad"
-    what = e.label or ("success" if e.success else "failure" if e.success is False else "episode")
+    what = plain(e.label) or ("success" if e.success else "failure" if e.success is False else "episode")
     return el(
         "button",
         el("b", what),
-        el("span", e.column.replace("_", " ")),
+        el("span", plain(e.column)),
         el("small", e.caption),
         type="button",
         class_=f"episode {grade}",

@@ -28,16 +28,11 @@ def perturbations(run: RunFigures) -> Html:
         )
     panel = run.panel
     transfer = panel.summary.transfer
-    tags = (
-        el(
-            "p",
-            "Shown to hold: ",
-            *([el("span", t, class_="tag") for t in transfer] or [Html("none")]),
-            class_="tags",
-        )
-        if transfer is not None
-        else None
-    )
+    tags = None
+    if transfer is not None:
+        names = [t.replace("_", " ").replace(":", " ") for t in transfer]
+        chips = [el("span", n, class_="tag good") for n in names] or [Html("none")]
+        tags = el("p", "Shown to hold: ", *chips, class_="tags")
     return card(
         title,
         tags,
@@ -74,7 +69,7 @@ def _table(panel: PanelFigures) -> Html:
                         class_="measured",
                     ),
                 ),
-                el("td", "" if change is None else f"{100 * change:+.1f}".replace("-", "−"), class_="num"),
+                el("td", _points(change), class_="num"),
                 el("td", percent(c.fall.value), class_="num"),
                 el("td", _or_absent(c.velocity_error.value), class_="num"),
                 el("td", number(c.success.n_eff) + f" of {c.success.n}", class_="num"),
@@ -99,6 +94,12 @@ def _table(panel: PanelFigures) -> Html:
         ),
         class_="scroll",
     )
+
+
+def _points(change: float | None) -> str:
+    if change is None:
+        return ""
+    return f"{100 * change:+.1f}".replace("-", "−") if change else "0"
 
 
 def _holds(c: Column) -> Html:
