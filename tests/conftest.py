@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 # Before torch: one thread per operation, as the command line sets it. The machine runs other tests beside
@@ -11,6 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
+from extended import extend
 from tiny import surefoot
 
 
@@ -21,4 +23,13 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (
         surefoot("train", "tiny:walk", "--updates", "6", "--out", folder, "--quiet", "--tracker", "none") == 0
     )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def extended_run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run with perturbations, baselines, labels and batch audits. Read it, do not change it."""
+    folder = tmp_path_factory.mktemp("extended") / "run <b>&"
+    shutil.copytree(tiny_run, folder)
+    extend(folder, nominal_success=0.8)
     return folder

@@ -140,8 +140,8 @@ def test_resuming_a_run_that_is_done_changes_nothing_but_the_confirmation(
     before = digests(done)
     assert resume(done, "--updates", "6") == 0
     changed = {k for k, v in digests(done).items() if before.get(k) != v}
-    assert changed <= {"run.json", "panels/tiny-v1/confirmation/summary.json"}, (
-        "the latter holds its own seconds"
+    assert changed <= {"run.json", "panels/tiny-v1/confirmation/summary.json", "report.html"}, (
+        "the summary holds its own seconds, the report shows its digest"
     )
 
 
@@ -493,6 +493,8 @@ def test_every_artifact_carries_its_schema_version(tiny_run: Path) -> None:
             assert int(header["__metadata__"]["schema_version"]) >= 1
         elif path.suffix == ".npz":
             assert int(load_npz(path)["schema_version"]) >= 1
+        elif path.suffix == ".html":
+            assert '<meta name="surefoot.schema_version" content="1">' in path.read_text("utf-8")
         else:
             assert path.is_dir(), f"{path} has a format without a version"
         seen.add(path.suffix)

@@ -31,6 +31,7 @@ from surefoot.evidence.passes import engines_for
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
+from surefoot.report import write_report
 from surefoot.tables import print_plan, print_summary
 from surefoot.trackers import check_tracker, make_tracker
 from surefoot.train import Limits, Trainer, new_run
@@ -138,8 +139,17 @@ def _train(
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
     summary = _confirm(plan, run, trainer.chosen, perturb)
     run.write_record(confirmation=summary)
-    print_summary(console, plan, run, summary)
+    print_summary(console, plan, run, summary, report=_report(console, run))
     return 0
+
+
+def _report(console: Console, run: RunFolder) -> Path | None:
+    """The run's report; a run that is done is not failed for the want of one."""
+    try:
+        return write_report([run.path])
+    except SurefootError as error:
+        console.print(f"No report was written: {error}", highlight=False, markup=False, soft_wrap=True)
+        return None
 
 
 def _resume_hint(run: RunFolder) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -110,7 +111,12 @@ def print_plan(console: Console, plan: Plan) -> None:
 
 
 def print_summary(
-    console: Console, plan: Plan, run: RunFolder, s: PanelSummary, training: bool = True
+    console: Console,
+    plan: Plan,
+    run: RunFolder,
+    s: PanelSummary,
+    training: bool = True,
+    report: Path | None = None,
 ) -> None:
     """What came out, where it is, and what to type next."""
     from surefoot.commands import surefoot_command
@@ -162,6 +168,8 @@ def print_summary(
     if s.labels:
         table.add_row("failures", ", ".join(f"{k} {v}" for k, v in s.labels.items()))
     table.add_row("run folder", escape(str(run.path)))
+    if report is not None:
+        table.add_row("report", escape(str(report)))
     console.print()
     console.print(table, highlight=False)
     print_columns(console, s)
@@ -173,6 +181,7 @@ def print_summary(
             f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}",
             "train on, exactly from here",
         ),
+        (f"{me} serve --runs {run.path.parent}", "reports of all runs, side by side"),
         (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure"),
     ):
         console.print(f"  {escape(command)}   [dim]# {why}", highlight=False, soft_wrap=True)

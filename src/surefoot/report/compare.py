@@ -1,0 +1,193 @@
+"""Several runs side by side. Differences are stated only between runs that may be compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from surefoot.evidence import RunRecord
+from surefoot.evidence.statistics import mean_interval
+from surefoot.report.charts import Line, at_widths, legend, line_chart, rate_axis
+from surefoot.report.figures import Figure, RunFigures
+from surefoot.report.html import NOT_MEASURED, Html, duration, el, join, known, number, percent
+from surefoot.report.overview import bar, interval_text, shown
+from surefoot.report.verdict import verdict
+from surefoot.report.words import word
+
+
+def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Html:
+    """Tiles side by side; differences only between runs that may be compared."""
+    ids = {r.record.construct_id for r in runs}
+    head = el("tr", el("th", ""), *[el("th", r.record.id, scope="col") for r in runs])
+    rows = [
+        _row("Task", runs, lambda r: r.record.task),
+        _row("Verdict", runs, lambda r: el("b", verdict(r).headline, class_=f"grade {verdict(r).grade}")),
+        _figure_row("success", runs, "success", percent),
+        _figure_row("fall rate", runs, "fall", percent),
+        _figure_row("velocity error", runs, "velocity_error", number, " m/s"),
+        _figure_row("cost of transport", runs, "cost_of_transport", number),
+        _row("Training speed", runs, lambda r: f"{number(r.steps_per_second.value)} steps/s"),
+        _row("Wall-clock", runs, lambda r: duration(r.wall_seconds)),
+    ]
+    if dollars_per_hour is not None:
+        rows.append(_row("Cost", runs, lambda r: _dollars(r, dollars_per_hour)))
+    if len(ids) == 1:
+        note = el(
+            "p",
+            "These runs share one ",
+            word("construct id"),
+            f" ({next(iter(ids))[:12]}), so their results may be compared. ",
+            _treatment(runs),
+            class_="note good",
+        )
+        rows.append(_difference_row(runs))
+    else:
+        fields = sorted({f for r in runs[1:] for f in different(runs[0].record, r.record)})
+        what = ", ".join(fields) if fields else "the definition of a metric or the evaluation plant"
+        note = el(
+            "p",
+            el("b", "Comparison refused. "),
+            "The ",
+            word("construct id"),
+            "s differ, so a difference between these figures would not be one between the policies. "
+            f"What differs: {what}.",
+            class_="note bad",
+            data_refused="true",
+        )
+    return el(
+        "section",
+        el("h2", "Side by side"),
+        note,
+        el(
+            "div",
+            el(
+                "table",
+                el("thead", head),
+                el("tbody", *rows),
+                class_="compare",
+                style=f"--runs:{len(runs)}",
+            ),
+            class_="scroll",
+        ),
+        _curves(runs),
+        class_="card",
+    )
+
+
+def _curves(runs: Sequence[RunFigures]) -> Html | None:
+    """Held-out success of all runs over their samples."""
+    lines = []
+    for k, run in enumerate(runs):
+        x, y = run.ledger.series("evaluation.success")
+        if len(x):
+            lines.append(Line(run.record.id, x, y, f"--c{k % 7 + 1}", dots=True))
+    if not lines:
+        return None
+    last = max(float(line.x.max()) for line in lines)
+    chart = at_widths(
+        lambda w: line_chart(
+            rate_axis(width=w, height=230, x_range=(0, last), x_label="samples"),
+            lines,
+            "Held-out success of the runs over training",
+            percent,
+        )
+    )
+    title = el("h3", word("held-out", "Held-out"), " success while training, on the ", word("selection half"))
+    return join(title, legend([line.name for line in lines], [line.colour for line in lines]), chart)
+
+
+def _row(name: str, runs: Sequence[RunFigures], cell: Any) -> Html:
+    return el("tr", el("th", name, scope="row"), *[el("td", cell(r)) for r in runs])
+
+
+def _figure_row(name: str, runs: Sequence[RunFigures], key: str, text: Any, unit: str = "") -> Html:
+    def cell(r: RunFigures) -> Html:
+        figure: Figure = getattr(r.panel.nominal, key) if r.panel else Figure()
+        if not known(figure.value):
+            return el("span", NOT_MEASURED, class_="absent")
+        return join(
+            el("b", shown(f"{r.record.id}.{key}", figure, text(figure.value) + unit)),
+            bar(figure, "low" if key == "fall" else "high") if key in ("success", "fall") else None,
+            interval_text(figure, text),
+        )
+
+    return el("tr", el("th", word(name), scope="row"), *[el("td", cell(r)) for r in runs])
+
+
+def _difference_row(runs: Sequence[RunFigures]) -> Html:
+    cells = [el("td", "reference")]
+    for r in runs[1:]:
+        d = paired_difference(runs[0], r)
+        text = (
+            NOT_MEASURED
+            if d.value is None
+            else f"{_points(d.value)} ({_points(d.low)} to {_points(d.high)}), {d.n} scenarios"
+        )
+        cells.append(el("td", shown(f"{r.record.id}.difference", d, text)))
+    title = "Success against the first run, scenario by scenario"
+    return el("tr", el("th", title, scope="row"), *cells)
+
+
+def paired_difference(a: RunFigures, b: RunFigures) -> Figure:
+    """Mean of per-scenario differences in success, families as clusters; only scenarios that both played."""
+    if a.panel is None or b.panel is None:
+        return Figure()
+    ours, theirs = (
+        {(int(f), int(m)): bool(s) for f, m, s in zip(p["family"], p["member"], p["success"], strict=True)}
+        for p in (a.panel.nominal_rows, b.panel.nominal_rows)
+    )
+    keys = sorted(ours.keys() & theirs.keys())
+    if not keys:
+        return Figure()
+    difference = np.array([float(theirs[k]) - float(ours[k]) for k in keys])
+    m = mean_interval(difference, np.array([k[0] for k in keys]))
+    return Figure(m.value, m.low, m.high, m.n, m.n_eff)
+
+
+def _points(value: float | None) -> str:
+    return NOT_MEASURED if value is None else f"{100 * value:+.1f} points".replace("-", "−")
+
+
+def _dollars(run: RunFigures, per_hour: float) -> str:
+    wall = run.wall_seconds
+    return NOT_MEASURED if wall is None else f"${wall / 3600 * per_hour:,.4f}"
+
+
+def different(a: RunRecord, b: RunRecord) -> list[str]:
+    """The fields of the construct in which two runs differ, by name."""
+    one, two = _construct(a), _construct(b)
+    return [k for k in one if json.dumps(one[k], sort_keys=True) != json.dumps(two[k], sort_keys=True)]
+
+
+def _construct(r: RunRecord) -> dict[str, Any]:
+    c = r.contract.model_dump(mode="json")
+    names = ("robot", "robot_digest", "prior", "terminations", "success", "safety")
+    return {n: c[n] for n in names} | {
+        "observation": [[t["name"], t["size"], t["unit"], t["noise"]] for t in c["observation"]],
+        "action size": c["action"]["size"],
+        "command dead zone": c["command"]["dead_zone"],
+        "panel": r.panel,
+        "panel digest": r.panel_digest,
+        "evaluation plant": r.evaluation_plant.model_dump(mode="json"),
+    }
+
+
+def _treatment(runs: Sequence[RunFigures]) -> str:
+    if len({r.record.training_id for r in runs}) == 1:
+        seeds = {r.record.seeds.root for r in runs}
+        return "They were trained alike, " + (
+            "with other seeds." if len(seeds) > 1 else "with the same seed."
+        )
+    first = runs[0].record
+    names: set[str] = set()
+    for r in runs[1:]:
+        a, b = first.recipe.model_dump(), r.record.recipe.model_dump()
+        names |= {k.replace("_", " ") for k in a if a[k] != b[k]}
+        names |= {"randomisation"} if first.contract.factors != r.record.contract.factors else set()
+        names |= {"rewards"} if first.contract.rewards != r.record.contract.rewards else set()
+        names |= {"engine"} if first.engine != r.record.engine else set()
+    what = ", ".join(sorted(names)) or "the training plant, the learner or the number of seed families"
+    return f"They were trained differently: {what}."

@@ -1,0 +1,220 @@
+"""The report in a real browser: Debian's Chromium without a window, WebGL in software."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from surefoot.report import make_server, write_report
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+if CHROMIUM is None:
+    pytest.skip("no Chromium is installed (Debian: apt-get install chromium)", allow_module_level=True)
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (dev extra)")
+
+FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+LAPTOP, PHONE = (1280, 800), (390, 844)
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """Opens a page; the test fails if it wrote an error to the console or asked for anything else."""
+    said: list[str] = []
+    contexts = []
+
+    def opened(url: str, size: tuple[int, int] = LAPTOP, dark: bool = False) -> Any:
+        scheme = "dark" if dark else "light"
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda e: said.append(str(e)))
+        page.on(
+            "request", lambda r: said.append(r.url) if not r.url.startswith((url[:16], "data:")) else None
+        )
+        page.goto(url)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    # What the software renderer says of its own speed is not the page's doing.
+    assert [s for s in said if "GPU stall" not in s and "software" not in s.lower()] == []
+
+
+@pytest.fixture(scope="module")
+def report(extended_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_report([extended_run], tmp_path_factory.mktemp("page") / "report.html", 2.0).as_uri()
+
+
+@pytest.fixture(scope="module")
+def plain_report(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_report([tiny_run], tmp_path_factory.mktemp("page") / "report.html").as_uri()
+
+
+def pixels(page: Any) -> list[int]:
+    """A digest of the canvas, its mean colour and how many colours it has."""
+    found: list[int] = page.evaluate(
+        """() => {
+            const c = document.querySelector('.view'), gl = c.getContext('webgl'), seen = new Set();
+            const p = new Uint8Array(4 * c.width * c.height);
+            gl.readPixels(0, 0, c.width, c.height, gl.RGBA, gl.UNSIGNED_BYTE, p);
+            let digest = 0, sum = 0;
+            for (let i = 0; i < p.length; i += 4) {
+                const v = p[i] | (p[i + 1] << 8) | (p[i + 2] << 16);
+                digest = (digest * 31 + v) | 0;
+                sum += p[i];
+                seen.add(v);
+            }
+            return [digest, Math.round((4 * sum) / p.length), seen.size];
+        }"""
+    )
+    return found
+
+
+def show_replay(page: Any) -> None:
+    page.locator(".replay").scroll_into_view_if_needed()
+    page.wait_for_selector(".replay[data-ready]", timeout=30_000)
+
+
+def test_loads_from_disk_with_every_chart_drawn(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    assert page.locator("svg.chart:visible").count() >= 4 + 7  # learning, and a curve per perturbation
+    for chart in page.locator("svg.chart:visible").all():
+        box = chart.bounding_box()
+        assert box["width"] > 200
+        assert box["height"] > 80
+        assert chart.locator("path.line, path.area, circle.dot").count() > 0
+    assert page.locator(".heat .cell:visible").count() > 0
+    assert page.locator(".forest.stratum .row .point").count() > 4
+    assert page.locator(".tile").count() == 7
+
+
+def test_today_s_run_loads_too(open_page: Open, plain_report: str) -> None:
+    page = open_page(plain_report)
+    show_replay(page)
+    assert page.locator(".absent:visible").count() > 5
+
+
+def test_replay_moves_while_playing_and_stands_when_paused(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    show_replay(page)
+    page.locator(".episode").last.click()
+    page.wait_for_timeout(200)
+    first = pixels(page)
+    assert first[2] > 50, "the scene has hardly any colours: nothing is drawn"
+    page.locator(".play").click()
+    page.wait_for_timeout(700)
+    second = pixels(page)
+    page.locator(".play").click()
+    page.wait_for_timeout(100)
+    third = pixels(page)
+    page.wait_for_timeout(300)
+    assert first[0] != second[0]
+    assert pixels(page)[0] == third[0]
+    assert float(page.locator(".clock").inner_text().split()[0]) > 0
+
+
+def test_replay_scrubs_turns_and_changes_episode(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    show_replay(page)
+    seen = {pixels(page)[0]}
+    page.locator(".scrub").evaluate("e => { e.value = 500; e.dispatchEvent(new Event('input')); }")
+    seen.add(pixels(page)[0])
+    box = page.locator(".view").bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 150)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 170)
+    page.mouse.up()
+    seen.add(pixels(page)[0])
+    page.mouse.wheel(0, 300)
+    page.wait_for_timeout(100)
+    seen.add(pixels(page)[0])
+    page.locator(".episode").nth(2).click()
+    page.wait_for_timeout(200)
+    seen.add(pixels(page)[0])
+    assert len(seen) == 5
+    assert page.locator(".episode[aria-pressed=true]").count() == 1
+
+
+def test_plots_follow_the_picture(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    show_replay(page)
+    before = page.locator(".plot").first.evaluate("c => c.toDataURL()")
+    page.locator(".plot").first.click(position={"x": 150, "y": 40})
+    assert page.locator(".plot").first.evaluate("c => c.toDataURL()") != before
+    assert float(page.locator(".clock").inner_text().split()[0]) > 0
+
+
+def test_dark_page_is_dark(open_page: Open, report: str) -> None:
+    shades = {}
+    for dark in (False, True):
+        page = open_page(report, dark=dark)
+        show_replay(page)
+        background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        shades[dark] = (sum(map(int, background[4:-1].split(","))), pixels(page)[1])
+    assert shades[True][0] < 120 < 600 < shades[False][0]
+    assert shades[True][1] < shades[False][1] - 60
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_no_width_scrolls_sideways(open_page: Open, report: str, width: int) -> None:
+    page = open_page(report, size=(width, 800))
+    show_replay(page)
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    smallest = page.evaluate(
+        """Math.min(...[...document.querySelectorAll('svg.chart')].filter(s => s.clientWidth)
+        .map(s => 12 * s.clientWidth / s.viewBox.baseVal.width))"""
+    )
+    assert smallest > 8.5, "text in a chart is too small to read"
+
+
+def test_words_explain_themselves(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    page.locator(".tile .word").first.hover()
+    assert page.locator("#tip.on").inner_text().startswith("The episode did not end early")
+    chart = page.locator("svg.chart:visible").first
+    chart.scroll_into_view_if_needed()
+    page.wait_for_timeout(200)  # scrolling hides what was shown before
+    chart.hover()
+    assert "success" in page.locator("#tip.on").inner_text()
+
+
+def test_index_sorts_and_compares(open_page: Open, tiny_run: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(tiny_run, tmp_path / name)
+    server = make_server(tmp_path, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        page = open_page(server.url)
+        names = [r.inner_text() for r in page.locator(".runs tbody a").all()]
+        assert names == ["a", "b"]
+        page.locator("th button", has_text="run").first.click()
+        page.locator("th button", has_text="run").first.click()
+        assert [r.inner_text() for r in page.locator(".runs tbody a").all()] == ["b", "a"]
+        assert page.locator(".go").is_disabled()
+        for box in page.locator("input[type=checkbox]").all():
+            box.check()
+        page.locator(".go").click()
+        assert page.locator("h2", has_text="Side by side").count() == 1
+        assert page.locator("details.run").count() == 2
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
