@@ -36,9 +36,11 @@ def print_columns(console: Console, s: PanelSummary) -> None:
     if len(s.columns) < 2:
         return
     table = plain_table(
-        "Columns: the same scenarios, perturbed", "column", "engine", "success", "95% interval", "falls",
-        "velocity error", "holds", "failures",
+        "Columns: the same scenarios, perturbed (m/s: velocity error)", "column", "engine", "success",
+        "falls", "m/s", "holds", "most failures",
     )  # fmt: skip
+    for column in table.columns:
+        column.no_wrap = True
     for c in s.columns:
         table.add_row(*_row(c))
     console.print()
@@ -49,16 +51,15 @@ def print_columns(console: Console, s: PanelSummary) -> None:
 
 
 def _row(c: ColumnSummary) -> tuple[str, ...]:
-    error = "not measured" if c.velocity_error_mps is None else f"{c.velocity_error_mps:.3f} m/s"
+    most = max(c.labels.items(), key=lambda x: x[1], default=None)
     return (
-        c.column,
+        c.column.removeprefix("baseline:"),
         c.engine,
-        percent(c.success),
-        f"{percent(c.success_low)} to {percent(c.success_high)}",
+        f"{100 * c.success:.1f}% ({100 * c.success_low:.0f} to {100 * c.success_high:.0f})",
         percent(c.fall_rate),
-        error,
+        "-" if c.velocity_error_mps is None else f"{c.velocity_error_mps:.3f}",
         "yes" if c.holds else "no",
-        ", ".join(f"{k} {v}" for k, v in c.labels.items()) or "-",
+        f"{most[0]} {most[1]}" if most else "-",
     )
 
 

@@ -93,7 +93,11 @@ class Trainer:
             len(contract.rewards),
             device,
         )
-        self.selection = PanelEvaluator(plan.task, plan.panel, "selection", recipe.control_hz)
+        # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is native.
+        scored_on = "stride" if plan.engine == "stride" else "mujoco"
+        self.selection = PanelEvaluator(
+            plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on
+        )
         self.stopped: signal.Signals | None = None
         self.chosen = "latest"
         """The checkpoint that the run's result is stated on."""
@@ -212,6 +216,7 @@ class Trainer:
             "episodes",
             "effective_episodes",
             "end_reasons",
+            "engine",
         )
         row |= {f"evaluation.{k}": getattr(summary, k) for k in keys}
         row |= {"seconds.evaluation": result.seconds, "wall_seconds": p.train_seconds + p.evaluation_seconds}

@@ -49,7 +49,7 @@ class Recipe(Frozen):
     value_coefficient: float = 1.0
     max_grad_norm: float = 1.0
     adam_eps: float = 1e-5
-    evaluate_every: int = 50
+    evaluate_every: int = 25
     """Updates between evaluations on the selection half of the panel."""
     checkpoint_every: int = 25
 
