@@ -93,7 +93,7 @@ class Trainer:
             len(contract.rewards),
             device,
         )
-        # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is native.
+        # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
         scored_on = "stride" if plan.engine == "stride" else "mujoco"
         self.selection = PanelEvaluator(
             plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on
