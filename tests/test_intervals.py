@@ -134,6 +134,11 @@ def test_iqm_is_scipys_trimmed_mean(values: list[float]) -> None:
     assert found.low <= found.value <= found.high
 
 
+def test_equal_returns_have_their_value_and_no_width() -> None:
+    found = iqm_interval([683.0142662888445] * 3, [0, 1, 2])
+    assert (found.low, found.value, found.high) == (683.0142662888445,) * 3
+
+
 def test_one_wild_return_moves_the_mean_and_not_the_iqm() -> None:
     family = np.repeat(np.arange(10), 4)
     values = np.random.default_rng(4).normal(20, 1, 40)

@@ -59,9 +59,10 @@ def mean_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95
 
 def iqm(values: ArrayLike) -> float:
     """Interquartile mean: the mean of the middle half, floor(n / 4) episodes left out at either end."""
-    ordered = np.sort(checked(values, np.zeros(np.shape(values)))[0])
-    cut = int(_TRIM * ordered.size)
-    return float(ordered[cut : ordered.size - cut].mean())
+    x, _ = checked(values, np.zeros(np.shape(values)))
+    cut = int(_TRIM * x.size)
+    shifted = np.sort(x) - x[0]  # about a value of the data: the mean of equal values is that value, exactly
+    return float(x[0] + shifted[cut : x.size - cut].mean())
 
 
 def iqm_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95) -> Mean:
@@ -72,13 +73,12 @@ def iqm_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95)
     mean is the iqm and their spread that of its influence function, so families enter as they do for means.
     """
     x, _ = checked(values, family)
-    ordered = np.sort(x)
-    cut = int(_TRIM * x.size)
-    middle = float(ordered[cut : x.size - cut].mean())
-    winsorised = np.clip(x, ordered[cut], ordered[x.size - cut - 1])
+    middle = iqm(x)
+    ordered, cut = np.sort(x), int(_TRIM * x.size)
+    winsorised = np.clip(x, ordered[cut], ordered[x.size - cut - 1]) - ordered[cut]
     pseudo = middle + (winsorised - winsorised.mean()) * (x.size / (x.size - 2 * cut))
     found = mean_interval(pseudo, family, confidence)
-    return Mean(middle, found.low, found.high, found.n, found.n_eff)
+    return Mean(middle, min(found.low, middle), max(found.high, middle), found.n, found.n_eff)
 
 
 def _bootstrap(families: Families, confidence: float) -> tuple[float, float]:

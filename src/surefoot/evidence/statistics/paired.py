@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -97,9 +98,14 @@ def sign_flip(sums: ArrayLike) -> float:
     if x.size <= EXACT_FAMILIES:
         signs = 1.0 - 2.0 * ((np.arange(1 << x.size)[:, None] >> np.arange(x.size)) & 1)
         return float(np.mean(np.abs(signs @ x) >= observed))
+    return float((1 + np.count_nonzero(np.abs(_flips(x.size) @ x) >= observed)) / (1 + FLIPS))
+
+
+@lru_cache(maxsize=8)
+def _flips(k: int) -> NDArray[np.float64]:
+    """Random signs [FLIPS, k]; always the same."""
     rng = np.random.Generator(np.random.PCG64(_SEED))
-    signs = 1.0 - 2.0 * rng.integers(0, 2, (FLIPS, x.size))
-    return float((1 + np.count_nonzero(np.abs(signs @ x) >= observed)) / (1 + FLIPS))
+    return np.asarray(1.0 - 2.0 * rng.integers(0, 2, (FLIPS, k)))
 
 
 def _rate_difference(
