@@ -19,7 +19,7 @@ from surefoot.evidence import RunFolder
 from tiny import surefoot
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-SMALL = ("--updates", "1", "--quiet", "--tracker", "none")
+SMALL = ("--updates", "1", "--quiet", "--tracker", "none", "--perturb", "none")
 
 
 @pytest.fixture(autouse=True)
@@ -333,7 +333,17 @@ def test_brackets_in_a_path_are_printed_as_they_are(
 
 # ---- what is said when all is well
 
-COMMANDS = ([], ["plan"], ["train"], ["evaluate"], ["tasks"], ["panel"], ["panel", "show"], ["panel", "make"])
+COMMANDS = (
+    [],
+    ["plan"],
+    ["train"],
+    ["evaluate"],
+    ["replay"],
+    ["tasks"],
+    ["panel"],
+    ["panel", "show"],
+    ["panel", "make"],
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

@@ -170,6 +170,7 @@ def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) 
         where="confirmation",
         half="confirmation",
         columns=columns(plan.panel, perturb),
+        baselines=() if perturb == ("none",) else BASELINES,
     )
 
 

@@ -34,13 +34,13 @@ LABELS = tuple(CAUSES)
 START_S = 1.0
 """A fall this soon is one of the start: about two gait periods."""
 PUSH_S = 2.0
-"""A fall this soon after a push is its doing. Measured on a walk-flat run pushed at 1.5 m/s: its 15 falls came
-0.40 to 0.84 s after the push, and the slowest of 241 recoveries took 1.4 s."""
+"""A fall this soon after a push is its doing. Measured on a walk-flat run pushed at 1.5 m/s: its 15 falls
+came 0.40 to 0.84 s after the push, and the slowest of 241 recoveries took 1.4 s."""
 BEFORE_S = 0.5
 """How long before a fall begins its reason is looked for: about one gait period."""
 TILT_RAD = 0.35
-"""A fall begins when the trunk leans further than this for good: 20 degrees. The furthest lean in 256 successful
-episodes, pushes of 0.5 to 1 m/s included, was 0.27 rad."""
+"""A fall begins when the trunk leans further than this for good: 20 degrees. The furthest lean in 256
+successful episodes, pushes of 0.5 to 1 m/s included, was 0.27 rad."""
 EDGE_RATIO = 2.0
 """Sideways to upward force of a foot beyond any friction of the columns (1.5): it hit something upright.
 legged_gym's stumble penalty (Rudin et al., CoRL 2021) has 5, where it must not punish by mistake."""
