@@ -74,17 +74,21 @@ def main() -> None:
     )
     parser.add_argument("run", type=Path)
     parser.add_argument("--out", type=Path, default=Path("walk.png"))
-    parser.add_argument("--episode", type=int, help="trace to draw (default: the fastest forward command)")
+    parser.add_argument("--episode", type=int, help="scenario whose trace to draw (default: fastest forward)")
     parser.add_argument("--every", type=int, default=4, help="control steps between frames")
     options = parser.parse_args()
     run = RunFolder.open(options.run)
     folder = run.path / "panels" / run.record.panel / "confirmation"
     rows = read_table(folder / "episodes.parquet")
-    traces = sorted(int(p.stem) for p in (folder / "traces").glob("*.npz"))
+    nominal = (rows["column"] == "nominal") & (rows["engine"] == "mujoco")
+    rows = {k: v[nominal] for k, v in rows.items()}
+    traces = np.flatnonzero(rows["trace"] != "")
     chosen = (
-        options.episode if options.episode is not None else max(traces, key=lambda i: rows["command_vx"][i])
+        int(np.flatnonzero(rows["scenario"] == options.episode)[0])
+        if options.episode is not None
+        else max(traces, key=lambda i: rows["command_vx"][i])
     )
-    trace = load_npz(folder / "traces" / f"{chosen:05d}.npz")
+    trace = load_npz(folder / "traces" / f"{rows['trace'][chosen]}.npz")
     start = min(300, len(trace["position"]) - 6 * options.every - 1)
     steps = [start + k * options.every for k in range(6)]
     images = frames(trace, run.record.contract.robot, steps, (420, 330))

@@ -19,7 +19,7 @@ from surefoot.evidence import RunFolder
 from tiny import surefoot
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
-SMALL = ("--updates", "1", "--quiet", "--tracker", "none")
+SMALL = ("--updates", "1", "--quiet", "--tracker", "none", "--perturb", "none")
 
 
 @pytest.fixture(autouse=True)
@@ -340,7 +340,11 @@ COMMANDS = (
     ["evaluate"],
     ["compare"],
     ["postmortem"],
+    ["replay"],
+    ["report"],
+    ["serve"],
     ["tasks"],
+    ["engines"],
     ["panel"],
     ["panel", "show"],
     ["panel", "make"],

@@ -201,12 +201,16 @@ def test_a_missing_gpu_is_named() -> None:
         make_engine("mujoco-warp", GO1, FAST_PLANT, 1, device="cuda")
 
 
-def test_auto_names_an_engine_and_says_why() -> None:
-    for device, other in (("cpu", "mujoco"), ("cuda", "mujoco-warp")):
-        name, why = choose_engine(GO1, FAST_PLANT, device=device)
-        assert name in ("stride", other)
-        assert why.startswith(f"Engine {name}: ")
-        assert why.endswith(".")
+def test_auto_takes_stride_and_says_why_not_where_stride_cannot() -> None:
+    assert choose_engine("auto", GO1, FAST_PLANT, "cpu")[0] == "stride"
+    assert choose_engine("mujoco", GO1, FAST_PLANT, "cpu") == ("mujoco", "asked for")
+    tendon = dataclasses.replace(GO1, xml=GO1.xml.replace("</mujoco>", TENDON))
+    name, why = choose_engine("auto", tendon, FAST_PLANT, "cpu")
+    assert name == "mujoco"
+    assert "tendons" in why
+    name, why = choose_engine("auto", tendon, FAST_PLANT, "cuda")
+    assert name == "mujoco-warp"
+    assert "tendons" in why
 
 
 def test_a_delay_beyond_the_delay_line_reads_back_as_the_longest_one() -> None:

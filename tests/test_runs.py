@@ -32,14 +32,17 @@ from tiny import RECIPE, surefoot
 
 TESTS = Path(__file__).parent
 QUIET = ("--quiet", "--tracker", "none")
+NO_COLUMNS = ("--perturb", "none")
 
 
 def train(folder: Path, *arguments: str, task: str = "tiny:walk") -> int:
-    return surefoot("train", task, "--out", folder, *QUIET, *arguments)
+    columns = () if "--perturb" in arguments else NO_COLUMNS
+    return surefoot("train", task, "--out", folder, *QUIET, *arguments, *columns)
 
 
 def resume(folder: Path, *arguments: str) -> int:
-    return surefoot("train", "--resume", folder, "--tracker", "none", *arguments)
+    columns = () if "--perturb" in arguments else NO_COLUMNS
+    return surefoot("train", "--resume", folder, "--tracker", "none", *arguments, *columns)
 
 
 def begun(folder: Path, task: str = "tiny:walk") -> RunFolder:
@@ -101,7 +104,7 @@ def assert_readable(folder: Path) -> None:
 
 def test_the_same_seed_gives_the_same_run_to_the_bit(tiny_run: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
-    assert train(again, "--updates", "6") == 0
+    assert train(again, "--updates", "6", "--perturb", "all") == 0
     assert_same_run(tiny_run, again)
     assert (tiny_run / "policy.safetensors").read_bytes() == (again / "policy.safetensors").read_bytes()
     for folder in sorted((tiny_run / "panels" / "tiny-v1").iterdir()):
@@ -138,7 +141,7 @@ def test_resuming_a_run_that_is_done_changes_nothing_but_the_confirmation(
     done = tmp_path / "done"
     shutil.copytree(tiny_run, done)
     before = digests(done)
-    assert resume(done, "--updates", "6") == 0
+    assert resume(done, "--updates", "6", "--perturb", "all") == 0
     changed = {k for k, v in digests(done).items() if before.get(k) != v}
     assert changed <= {"run.json", "panels/tiny-v1/confirmation/summary.json", "report.html"}, (
         "the summary holds its own seconds, the report shows its digest"
@@ -246,7 +249,7 @@ def test_kills_leave_every_file_readable_and_the_run_the_same(
     arguments: list[str | Path] = ["tiny:walk", "--out", folder, "--quiet"]
     last = 0
     for _ in range(4):
-        child = processes.start("train", *arguments, "--updates", "6", "--tracker", "none")
+        child = processes.start("train", *arguments, "--updates", "6", "--tracker", "none", *NO_COLUMNS)
         wait_for(folder / "checkpoints" / "latest.safetensors")
         moment = time.monotonic() + dice.uniform(0.1, 0.9)
         while (
@@ -531,7 +534,7 @@ def test_the_saved_policy_is_the_learners_mean_action(tiny_run: Path, tmp_path: 
 def test_walk_flat_trains_and_fills_tensorboard(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     sizes = ("--envs", "16", "--families", "4", "--eval-families", "4", "--updates", "2")
-    assert surefoot("train", "walk-flat", "--out", folder, "--quiet", *sizes) == 0
+    assert surefoot("train", "walk-flat", "--out", folder, "--quiet", *sizes, "--perturb", "none") == 0
     assert RunFolder.open(folder).record.confirmation is not None
 
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -108,7 +108,8 @@ class TrainCommand:
     tracker: Literal["tensorboard", "wandb", "none"] = "tensorboard"
     """Export ledger rows to a dashboard; wandb is an optional extra and honours WANDB_MODE=offline."""
     perturb: tuple[str, ...] = ("all",)
-    """Columns of the closing evaluation: all, none, or perturbations by name (see `surefoot evaluate`)."""
+    """Columns of the closing evaluation beside the nominal one: all, perturbations by name (see `surefoot
+    evaluate`), or none, which leaves out the baselines too."""
     quiet: bool = False
     """Do not print the contract and the recipe first."""
 

@@ -182,6 +182,7 @@ def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) 
         where="confirmation",
         half="confirmation",
         columns=columns(plan.panel, perturb),
+        baselines=() if perturb == ("none",) else BASELINES,
     )
 
 
