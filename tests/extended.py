@@ -48,8 +48,53 @@ LABELS = (
 )
 
 
+ADDED = (
+    "label",
+    "cause",
+    "trace",
+    "column",
+    "perturbation",
+    "strength",
+    "engine",
+    "policy",
+    "scenario",
+    "key",
+)
+SUMMARISED = ("columns", "transfer", "agreement", "beats_baselines", "labels", "causes")
+
+
+def strip(run: Path) -> None:
+    """Takes a run folder in place back to the first layout: one nominal column, no labels, no audits."""
+    folder = next((run / "panels").glob("*/confirmation"))
+    path = folder / "episodes.parquet"
+    rows, meta = nominal_rows(run), table_meta(path)
+    traced = rows.get("trace")
+    for file in (folder / "traces").glob("*.npz") if traced is not None else ():
+        place = np.flatnonzero(traced == file.stem)
+        if len(place):
+            file.rename(file.with_name(f"{place[0]:05d}.npz"))
+        else:
+            file.unlink()
+    write_table(path, {k: v for k, v in rows.items() if k not in ADDED}, 1, meta)
+    summary = json.loads((folder / "summary.json").read_text())
+    kept = {k: v for k, v in summary.items() if k not in SUMMARISED}
+    atomic_write(folder / "summary.json", json.dumps(kept).encode())
+    ledger = JsonLines(run / "ledger.jsonl").rows()
+    old = [{k: v for k, v in r.items() if not k.startswith(("honesty.", "stratum_return."))} for r in ledger]
+    atomic_write(run / "ledger.jsonl", b"".join(json.dumps(r).encode() + b"\n" for r in old))
+
+
+def nominal_rows(run: Path) -> dict[str, np.ndarray]:
+    """The rows of the run's own policy, undisturbed, on native MuJoCo."""
+    rows = read_table(next((run / "panels").glob("*/confirmation")) / "episodes.parquet")
+    if "column" not in rows:
+        return rows
+    mine = (rows["column"] == "nominal") & (rows["engine"] == "mujoco") & (rows["policy"] == "trained")
+    return {k: v[mine] for k, v in rows.items()}
+
+
 def extend(run: Path, nominal_success: float | None = None) -> None:
-    """Extends the confirmation pass and the ledger of a run folder in place. With `nominal_success` the
+    """Extends a stripped run's confirmation pass and the ledger of a run folder in place. With `nominal_success` the
     nominal outcomes are set too, so that there is something to lose."""
     folder = next((run / "panels").glob("*/confirmation"))
     rows, meta = read_table(folder / "episodes.parquet"), table_meta(folder / "episodes.parquet")
