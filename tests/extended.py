@@ -94,8 +94,8 @@ def nominal_rows(run: Path) -> dict[str, np.ndarray]:
 
 
 def extend(run: Path, nominal_success: float | None = None) -> None:
-    """Extends a stripped run's confirmation pass and the ledger of a run folder in place. With `nominal_success` the
-    nominal outcomes are set too, so that there is something to lose."""
+    """Extends the confirmation pass and the ledger of a stripped run folder in place. With
+    `nominal_success` the nominal outcomes are set too, so that there is something to lose."""
     folder = next((run / "panels").glob("*/confirmation"))
     rows, meta = read_table(folder / "episodes.parquet"), table_meta(folder / "episodes.parquet")
     n = len(rows["family"])
