@@ -153,21 +153,20 @@ def _failure_trace(folder: Path, table: dict[str, np.ndarray]) -> None:
     old = load_npz(sorted((folder / "traces").glob("*.npz"))[0])
     steps = len(old["position"])
     stem = f"{table['column'][0]}-{failed:05d}"
-    save_npz(
-        folder / "traces" / f"{stem}.npz",
-        **old,
-        linear_velocity=np.tile(np.float32([0.5, 0.1, 0.0]), (steps, 1)),
-        angular_velocity=np.tile(np.float32([0.0, 0.0, 0.25]), (steps, 1)),
-        contact=np.zeros((steps, old["foot_position"].shape[1]), bool),
-        column=str(table["column"][0]),
-        scenario=failed,
-        label=str(table["label"][failed]),
-        cause=str(table["cause"][failed]),
-        control_hz=50.0,
-        terrain_class="stairs_up",
-        terrain_level=3,
-        terrain_key=7,
-    )
+    added = {
+        "linear_velocity": np.tile(np.float32([0.5, 0.1, 0.0]), (steps, 1)),
+        "angular_velocity": np.tile(np.float32([0.0, 0.0, 0.25]), (steps, 1)),
+        "contact": np.zeros((steps, old["foot_position"].shape[1]), bool),
+        "column": str(table["column"][0]),
+        "scenario": failed,
+        "label": str(table["label"][failed]),
+        "cause": str(table["cause"][failed]),
+        "control_hz": 50.0,
+        "terrain_class": "stairs_up",
+        "terrain_level": 3,
+        "terrain_key": 7,
+    }
+    save_npz(folder / "traces" / f"{stem}.npz", **(old | added))
     table["trace"] = table["trace"].astype(object)
     table["trace"][failed] = stem
     table["trace"] = table["trace"].astype(str)

@@ -505,7 +505,10 @@ def test_episodes_on_an_atlas_are_put_back_on_their_tile() -> None:
         evaluator.close()
     assert {s.terrain.cls for s in evaluator.scenarios} > {"flat"}
     for i, trace in result.traces.items():
-        t = evaluator.scenarios[i].terrain
+        # `scenario` is a place in the panel; a trace without one is numbered by its place in the half.
+        t = (
+            panel.scenarios[int(trace["scenario"])] if "scenario" in trace else evaluator.scenarios[i]
+        ).terrain
         alone = Atlas.build([TileId(t.cls, t.level, t.key)])
         feet = trace["foot_position"].astype(float)
         feet[..., :2] -= tile_origin(trace["position"].astype(float))[:2]
