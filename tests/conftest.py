@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 
-from extended import extend
+from extended import extend, strip
 from tiny import surefoot
 
 
@@ -27,9 +27,18 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def extended_run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run with perturbations, baselines, labels and batch audits. Read it, do not change it."""
-    folder = tmp_path_factory.mktemp("extended") / "run <b>&"
+def plain_run(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run as the first version left it: nothing but nominal episodes. Read it, do not change it."""
+    folder = tmp_path_factory.mktemp("plain") / "run"
     shutil.copytree(tiny_run, folder)
+    strip(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def extended_run(plain_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That run with perturbations, baselines, labels and batch audits. Read it, do not change it."""
+    folder = tmp_path_factory.mktemp("extended") / "run <b>&"
+    shutil.copytree(plain_run, folder)
     extend(folder, nominal_success=0.8)
     return folder

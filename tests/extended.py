@@ -48,9 +48,54 @@ LABELS = (
 )
 
 
+ADDED = (
+    "label",
+    "cause",
+    "trace",
+    "column",
+    "perturbation",
+    "strength",
+    "engine",
+    "policy",
+    "scenario",
+    "key",
+)
+SUMMARISED = ("columns", "transfer", "agreement", "beats_baselines", "labels", "causes")
+
+
+def strip(run: Path) -> None:
+    """Takes a run folder in place back to the first layout: one nominal column, no labels, no audits."""
+    folder = next((run / "panels").glob("*/confirmation"))
+    path = folder / "episodes.parquet"
+    rows, meta = nominal_rows(run), table_meta(path)
+    traced = rows.get("trace")
+    for file in (folder / "traces").glob("*.npz") if traced is not None else ():
+        place = np.flatnonzero(traced == file.stem)
+        if len(place):
+            file.rename(file.with_name(f"{place[0]:05d}.npz"))
+        else:
+            file.unlink()
+    write_table(path, {k: v for k, v in rows.items() if k not in ADDED}, 1, meta)
+    summary = json.loads((folder / "summary.json").read_text())
+    kept = {k: v for k, v in summary.items() if k not in SUMMARISED}
+    atomic_write(folder / "summary.json", json.dumps(kept).encode())
+    ledger = JsonLines(run / "ledger.jsonl").rows()
+    old = [{k: v for k, v in r.items() if not k.startswith(("honesty.", "stratum_return."))} for r in ledger]
+    atomic_write(run / "ledger.jsonl", b"".join(json.dumps(r).encode() + b"\n" for r in old))
+
+
+def nominal_rows(run: Path) -> dict[str, np.ndarray]:
+    """The rows of the run's own policy, undisturbed, on native MuJoCo."""
+    rows = read_table(next((run / "panels").glob("*/confirmation")) / "episodes.parquet")
+    if "column" not in rows:
+        return rows
+    mine = (rows["column"] == "nominal") & (rows["engine"] == "mujoco") & (rows["policy"] == "trained")
+    return {k: v[mine] for k, v in rows.items()}
+
+
 def extend(run: Path, nominal_success: float | None = None) -> None:
-    """Extends the confirmation pass and the ledger of a run folder in place. With `nominal_success` the
-    nominal outcomes are set too, so that there is something to lose."""
+    """Extends the confirmation pass and the ledger of a stripped run folder in place. With
+    `nominal_success` the nominal outcomes are set too, so that there is something to lose."""
     folder = next((run / "panels").glob("*/confirmation"))
     rows, meta = read_table(folder / "episodes.parquet"), table_meta(folder / "episodes.parquet")
     n = len(rows["family"])
@@ -108,21 +153,20 @@ def _failure_trace(folder: Path, table: dict[str, np.ndarray]) -> None:
     old = load_npz(sorted((folder / "traces").glob("*.npz"))[0])
     steps = len(old["position"])
     stem = f"{table['column'][0]}-{failed:05d}"
-    save_npz(
-        folder / "traces" / f"{stem}.npz",
-        **old,
-        linear_velocity=np.tile(np.float32([0.5, 0.1, 0.0]), (steps, 1)),
-        angular_velocity=np.tile(np.float32([0.0, 0.0, 0.25]), (steps, 1)),
-        contact=np.zeros((steps, old["foot_position"].shape[1]), bool),
-        column=str(table["column"][0]),
-        scenario=failed,
-        label=str(table["label"][failed]),
-        cause=str(table["cause"][failed]),
-        control_hz=50.0,
-        terrain_class="stairs_up",
-        terrain_level=3,
-        terrain_key=7,
-    )
+    added = {
+        "linear_velocity": np.tile(np.float32([0.5, 0.1, 0.0]), (steps, 1)),
+        "angular_velocity": np.tile(np.float32([0.0, 0.0, 0.25]), (steps, 1)),
+        "contact": np.zeros((steps, old["foot_position"].shape[1]), bool),
+        "column": str(table["column"][0]),
+        "scenario": failed,
+        "label": str(table["label"][failed]),
+        "cause": str(table["cause"][failed]),
+        "control_hz": 50.0,
+        "terrain_class": "stairs_up",
+        "terrain_level": 3,
+        "terrain_key": 7,
+    }
+    save_npz(folder / "traces" / f"{stem}.npz", **(old | added))
     table["trace"] = table["trace"].astype(object)
     table["trace"][failed] = stem
     table["trace"] = table["trace"].astype(str)

@@ -74,8 +74,8 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def plain(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Page:
-    return Page(write_report([tiny_run], tmp_path_factory.mktemp("plain") / "r.html", 2.0))
+def plain(plain_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Page:
+    return Page(write_report([plain_run], tmp_path_factory.mktemp("plain") / "r.html", 2.0))
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +119,9 @@ METRICS = (
 )
 
 
-def test_tiles_equal_the_rows(plain: Page, tiny_run: Path) -> None:
+def test_tiles_equal_the_rows(plain: Page, plain_run: Path) -> None:
     for name, key, rated in METRICS:
-        check_column(plain, name, rows_of(tiny_run), key, rated)
+        check_column(plain, name, rows_of(plain_run), key, rated)
 
 
 def test_tiles_baselines_and_columns_equal_the_rows(full: Page, extended_run: Path) -> None:
@@ -139,8 +139,8 @@ def test_tiles_baselines_and_columns_equal_the_rows(full: Page, extended_run: Pa
         check_column(full, f"{column}@{engine}.success", mine, "success", True)
 
 
-def test_speed_time_and_cost_equal_the_record(plain: Page, tiny_run: Path) -> None:
-    figures = json.loads((tiny_run / "run.json").read_text())["figures"]
+def test_speed_time_and_cost_equal_the_record(plain: Page, plain_run: Path) -> None:
+    figures = json.loads((plain_run / "run.json").read_text())["figures"]
     seconds = figures["train_seconds"] + figures["evaluation_seconds"]
     assert plain.value("steps_per_second") == pytest.approx(figures["samples"] / figures["train_seconds"])
     assert plain.value("wall_seconds") == pytest.approx(seconds)
@@ -189,12 +189,12 @@ def test_labels_honesty_and_freshness_equal_the_artifacts(full: Page, extended_r
     assert full.value("first_ratio_error") == max(r["first_ratio_error"] for r in ledger)
 
 
-def test_digests_in_the_footer_are_the_files(plain: Page, tiny_run: Path) -> None:
+def test_digests_in_the_footer_are_the_files(plain: Page, plain_run: Path) -> None:
     import hashlib
 
     for name in ("run.json", "ledger.jsonl", "policy.safetensors"):
-        assert hashlib.sha256((tiny_run / name).read_bytes()).hexdigest() in plain.raw
-    record = json.loads((tiny_run / "run.json").read_text())
+        assert hashlib.sha256((plain_run / name).read_bytes()).hexdigest() in plain.raw
+    record = json.loads((plain_run / "run.json").read_text())
     for key in ("construct_id", "training_id", "contract_digest", "panel_digest"):
         assert record[key] in plain.raw
     assert "Proven:" in plain.words
@@ -253,28 +253,28 @@ def test_edited_summary_shows(extended_run: Path, tmp_path: Path) -> None:
     ],
 )
 def test_corrupt_artifacts_are_refused(
-    tiny_run: Path, tmp_path: Path, name: str, content: bytes, says: str
+    plain_run: Path, tmp_path: Path, name: str, content: bytes, says: str
 ) -> None:
     run = tmp_path / "run"
-    shutil.copytree(tiny_run, run)
+    shutil.copytree(plain_run, run)
     (next((run / "panels").glob("*/confirmation")) / name).write_bytes(content)
     with pytest.raises(SurefootError, match=says):
         write_report([run], tmp_path / "r.html")
     assert not (tmp_path / "r.html").exists()
 
 
-def test_panel_of_another_run_is_refused(tiny_run: Path, tmp_path: Path) -> None:
+def test_panel_of_another_run_is_refused(plain_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    shutil.copytree(tiny_run, run)
+    shutil.copytree(plain_run, run)
     path = next((run / "panels").glob("*/confirmation")) / "summary.json"
     path.write_text(path.read_text().replace(json.loads(path.read_text())["construct_id"], "0" * 64))
     with pytest.raises(SurefootError, match="another run"):
         write_report([run], tmp_path / "r.html")
 
 
-def test_run_without_confirmation_or_ledger_says_so(tiny_run: Path, tmp_path: Path) -> None:
+def test_run_without_confirmation_or_ledger_says_so(plain_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    shutil.copytree(tiny_run, run)
+    shutil.copytree(plain_run, run)
     shutil.rmtree(run / "panels")
     (run / "ledger.jsonl").unlink()
     page = Page(write_report([run], tmp_path / "r.html"))
@@ -283,9 +283,9 @@ def test_run_without_confirmation_or_ledger_says_so(tiny_run: Path, tmp_path: Pa
     assert page.value("success") is None
 
 
-def test_robot_that_is_not_here_is_not_drawn(tiny_run: Path, tmp_path: Path) -> None:
+def test_robot_that_is_not_here_is_not_drawn(plain_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    shutil.copytree(tiny_run, run)
+    shutil.copytree(plain_run, run)
     path = run / "run.json"
     record = json.loads(path.read_text())
     record["contract"]["robot"] = "somebody-elses"
@@ -304,8 +304,8 @@ def test_golden_run_can_be_reported(tmp_path: Path) -> None:
 # ---- verdict
 
 
-def test_untrained_policy_is_reported_as_failing(tiny_run: Path) -> None:
-    found = verdict(read_run(tiny_run))
+def test_untrained_policy_is_reported_as_failing(plain_run: Path) -> None:
+    found = verdict(read_run(plain_run))
     assert (found.grade, found.headline) == ("bad", "Failing")
     assert "no perturbations" in found.evidence
     assert found.claims[2].says == "not measured"
@@ -333,30 +333,30 @@ def test_training_range_is_the_contract_s(extended_run: Path) -> None:
 # ---- several runs
 
 
-def test_runs_side_by_side(tiny_run: Path, extended_run: Path, tmp_path: Path) -> None:
-    page = Page(write_report([tiny_run, extended_run], tmp_path / "r.html"))
+def test_runs_side_by_side(plain_run: Path, extended_run: Path, tmp_path: Path) -> None:
+    page = Page(write_report([plain_run, extended_run], tmp_path / "r.html"))
     assert "may be compared" in page.words
-    ours = {(r["family"], r["member"]): r["success"] for r in rows_of(tiny_run)}
+    ours = {(r["family"], r["member"]): r["success"] for r in rows_of(plain_run)}
     theirs = {
         (r["family"], r["member"]): r["success"]
         for r in rows_of(extended_run)
         if r["column"] == "nominal" and r["engine"] == "mujoco"
     }
     difference = np.mean([float(theirs[k]) - float(ours[k]) for k in ours])
-    name = json.loads((tiny_run / "run.json").read_text())["id"]
+    name = json.loads((plain_run / "run.json").read_text())["id"]
     assert page.value(f"{name}.difference") == pytest.approx(difference)
 
 
-def test_comparison_is_refused_when_constructs_differ(tiny_run: Path, tmp_path: Path) -> None:
+def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    shutil.copytree(tiny_run, other)
+    shutil.copytree(plain_run, other)
     record = json.loads((other / "run.json").read_text())
     old = record["construct_id"]
     record["contract"]["success"]["velocity_error_mps"] = 0.9
     (other / "run.json").write_text(json.dumps(record).replace(old, "f" * 64))
     summary = next((other / "panels").glob("*/confirmation")) / "summary.json"
     summary.write_text(summary.read_text().replace(old, "f" * 64))
-    page = Page(write_report([tiny_run, other], tmp_path / "r.html"))
+    page = Page(write_report([plain_run, other], tmp_path / "r.html"))
     assert "Comparison refused." in page.words
     assert "What differs: success." in page.words
     assert not any(n.endswith(".difference") for n in page.figures)
@@ -384,9 +384,9 @@ def test_command_writes_one_file(
     "arguments", [("nowhere",), ("RUN", "--dollars-per-hour", "-1"), ("RUN", "--out", "DIR")]
 )
 def test_bad_input_is_one_sentence(
-    tiny_run: Path, tmp_path: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    plain_run: Path, tmp_path: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = [str(tiny_run) if a == "RUN" else str(tmp_path) if a == "DIR" else a for a in arguments]
+    given = [str(plain_run) if a == "RUN" else str(tmp_path) if a == "DIR" else a for a in arguments]
     assert surefoot("report", *given) == 2
     assert "Traceback" not in capsys.readouterr().err
 
@@ -425,8 +425,8 @@ def test_packing_is_lossless() -> None:
     assert (unpacked(packed(values), 37) == values).all()
 
 
-def test_packed_poses_are_within_half_a_millimetre(tiny_run: Path) -> None:
-    run = read_run(tiny_run)
+def test_packed_poses_are_within_half_a_millimetre(plain_run: Path) -> None:
+    run = read_run(plain_run)
     found = read_replays(run)
     assert found.episodes
     assert found.robot is not None
@@ -505,7 +505,10 @@ def test_episodes_on_an_atlas_are_put_back_on_their_tile() -> None:
         evaluator.close()
     assert {s.terrain.cls for s in evaluator.scenarios} > {"flat"}
     for i, trace in result.traces.items():
-        t = evaluator.scenarios[i].terrain
+        # `scenario` is a place in the panel; a trace without one is numbered by its place in the half.
+        t = (
+            panel.scenarios[int(trace["scenario"])] if "scenario" in trace else evaluator.scenarios[i]
+        ).terrain
         alone = Atlas.build([TileId(t.cls, t.level, t.key)])
         feet = trace["foot_position"].astype(float)
         feet[..., :2] -= tile_origin(trace["position"].astype(float))[:2]

@@ -62,8 +62,8 @@ def report(extended_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def plain_report(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return write_report([tiny_run], tmp_path_factory.mktemp("page") / "report.html").as_uri()
+def plain_report(plain_run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_report([plain_run], tmp_path_factory.mktemp("page") / "report.html").as_uri()
 
 
 def pixels(page: Any) -> list[int]:
