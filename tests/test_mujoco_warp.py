@@ -204,7 +204,9 @@ def test_a_missing_gpu_is_named() -> None:
 def test_auto_takes_stride_and_says_why_not_where_stride_cannot() -> None:
     assert choose_engine("auto", GO1, FAST_PLANT, "cpu")[0] == "stride"
     assert choose_engine("mujoco", GO1, FAST_PLANT, "cpu") == ("mujoco", "asked for")
-    tendon = dataclasses.replace(GO1, xml=GO1.xml.replace("</mujoco>", TENDON))
+    two = "".join(f'<joint joint="{name}" coef="1"/>' for name in GO1.joints[:2])
+    rope = f'<tendon><fixed name="rope">{two}</fixed></tendon></mujoco>'
+    tendon = GO1.model_copy(update={"mjcf": GO1.mjcf.replace("</mujoco>", rope)})
     name, why = choose_engine("auto", tendon, FAST_PLANT, "cpu")
     assert name == "mujoco"
     assert "tendons" in why
