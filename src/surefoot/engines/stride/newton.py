@@ -104,6 +104,12 @@ def _beyond(p: StepProgram) -> Iterator[None]:
         yield
 
 
+def _add_rare(p: StepProgram, spot: Spot, sums: dict[str, Expr]) -> None:
+    """Only where something is near: elsewhere the slots hold figures of earlier steps."""
+    with _near(p, [spot]):
+        p.let("slot", sums, group=spot.group, when=p.contact(spot).D > 0.0, add=True)
+
+
 def _rare_levels(p: StepProgram) -> dict[int, list[Spot]]:
     out: dict[int, list[Spot]] = {}
     for s in p.rare:
@@ -167,7 +173,7 @@ def _direction(p: StepProgram) -> None:
                 for s in spots:
                     parts = _stiffness_of(p, s)
                     sums = vectors("K", parts[:21]) | vectors("w", parts[21:])
-                    p.let("slot", sums, group=s.group, when=p.contact(s).D > 0.0, add=True)
+                    _add_rare(p, s, sums)
                 p.let("chain", _hung(p, level, p.variables_of("K", 21, "chain"), p.six("w")), add=True)
         if p.limited:
             with _beyond(p):
@@ -307,7 +313,7 @@ def _rows(
             _motions(p, motions_of, p.env("d", 6), p.joints("qp"), levels)
         for spot in p.rare:
             parts = dict(zip(names, of_contact(spot), strict=True))
-            p.let("slot", parts, group=spot.group, when=p.contact(spot).D > 0.0, add=True)
+            _add_rare(p, spot, parts)
         if p.limited:
             with _beyond(p):
                 limits = _joint_rows(p, p.limits(), steps)[: len(names)]
@@ -378,7 +384,7 @@ def _forces(p: StepProgram) -> None:
                     sums = vectors("w", w.flat())
                     if spot.foot >= 0:
                         sums |= vectors(f"ff{spot.foot}_", force)
-                    p.let("slot", sums, group=spot.group, when=p.contact(spot).D > 0.0, add=True)
+                    _add_rare(p, spot, sums)
                 p.let("chain", _pushed(p, level, p.six("w")), add=True)
         if p.limited:
             with _beyond(p):
