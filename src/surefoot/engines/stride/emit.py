@@ -30,7 +30,13 @@ def number(x: float) -> str:
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
 
+WEIGHT = "iw"
+"""The slots' inverse weights: read from memory where they are needed, which is rarely."""
+
+
 def leaf(variable: Var | Param) -> str:
+    if variable == Var(WEIGHT, "slot"):
+        return "SLOT_WEIGHT(s)"
     if isinstance(variable, Param):
         index = {"chain": "[C]", "slot": "[s][C]"}[variable.domain]
         return f"K(T_{variable.name}{index})"
@@ -107,7 +113,7 @@ def statements(body: list[Any]) -> list[str]:
 
 
 def _loop(group: Group) -> str:
-    return f"FOR_CHAIN FOR_SLOT({group.start}, {group.stop}, 1)"
+    return f"FOR_CHAIN FOR_SLOT({group.start}, {group.stop})"
 
 
 def _block(b: Block) -> list[str]:
@@ -136,17 +142,20 @@ def _block(b: Block) -> list[str]:
 
 def _external(x: External) -> list[str]:
     p = Printer(x.inputs)
-    k, names = x.group.per_point, [v.name for v in x.outputs]
     lines = [f"const real in{i} = {p.of(e)};" for i, e in enumerate(x.inputs)]
     inputs = ", ".join(f"AT(in{i}, l)" for i in range(len(x.inputs)))
-    write = [
-        f"AT({name}[c][s + {j}], l) = found[{j}][{i}];" for j in range(k) for i, name in enumerate(names)
-    ]
+    write = []
+    for k, (targets, shift) in enumerate(zip(x.outputs, x.shifts, strict=True)):
+        slot = shift if x.group is None else f"s + {shift}"
+        for i, v in enumerate(targets):
+            place = f"{v.name}[c]" + (f"[{slot}]" if v.domain == "slot" else "")
+            write.append(f"AT({place}, l) = found[{k}][{i}];")
     return [
-        f"FOR_CHAIN FOR_SLOT({x.group.start}, {x.group.stop}, {k}) {{",
+        ("FOR_CHAIN" if x.group is None else _loop(x.group)) + " {",
         *p.lines,
         *lines,
-        f"for (int l = 0; l < W; ++l) {{ float found[2][4]; {x.name}({inputs}, e0 + l, {k}, found);",
+        "for (int l = 0; l < W; ++l) {",
+        f"float found[2][4]; {x.name}({inputs}, e0 + l, {len(x.outputs)}, found);",
         *write,
         "} }",
     ]
@@ -164,6 +173,8 @@ def declarations(program: Program) -> list[str]:
         else:
             out.append(f"static const float T_{param.name}[{values.shape[1]}] = {rows};")
     for v in program.variables.values():
+        if v == Var(WEIGHT, "slot"):
+            continue
         size = {"env": "", "chain": "[NC]", "slot": f"[NC][{max(program.slots, 1)}]"}[v.domain]
         out.append(f"real {v.name}{size} = {{}};")
     return out
@@ -293,8 +304,8 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
         ]
         if shape == "solo":
             lines.append("#define ANY(m) (m)")
-    # Few slots touch at a time: rolled up they cost local memory, but half as much spills as unrolled.
+    # Slots touch rarely: rolled up, they keep out of the registers.
     rolled = '_Pragma("unroll 1") ' if cuda else ""
-    lines.append(f"#define FOR_SLOT(first, last, by) {rolled}for (int s = first; s < last; s += by)")
+    lines.append(f"#define FOR_SLOT(first, last) {rolled}for (int s = first; s < last; ++s)")
     lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
     return "\n".join(lines) + _TRIGONOMETRY

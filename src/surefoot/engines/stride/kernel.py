@@ -67,8 +67,10 @@ def control_step_source(
         _table("POLICY", policy),
     ]
     lines += declarations(p)
-    if layout.slots:
-        lines += [_table("BODY", _bodies(layout))]
+    lines += [
+        _table("BODY", _bodies(layout)),
+        f"#define SLOT_WEIGHT(s) LOAD(par, {pr.first('body_weight')} + BODY[s][C])",
+    ]
     if layout.heightfield:
         lines.append(GROUND)
     # ---- who takes part
@@ -92,12 +94,12 @@ def control_step_source(
         for i in range(D)
         if f"dofw{i}" in known
     ]
+    for spot in layout.spots:
+        if spot.hot:
+            body = f"FOOT_BODY{spot.number}"
+            lines.append(_table(body, np.array(spot.bodies)))
+            load.append(f"iw_{spot.number}[c] = LOAD(par, {pr.first('body_weight')} + {body}[0][C]);")
     lines += ["FOR_CHAIN {", *load, "}"]
-    if layout.slots:
-        lines += [
-            f"FOR_CHAIN FOR_SLOT(0, {layout.slot_count}, 1)"
-            f" iw[c][s] = LOAD(par, {pr.first('body_weight')} + BODY[s][C]);"
-        ]
     lines += _targets()
     # ---- physics
     choose = [f"target{i}[c] = chosen > K(0.5f) ? earlier[c][{i}] : later[c][{i}];" for i in range(D)]
@@ -124,13 +126,10 @@ def _table(name: str, values: np.ndarray) -> str:
 
 
 def _bodies(layout: Layout) -> np.ndarray:
-    out = np.zeros((layout.slot_count, layout.chains), int)
-    for slots in layout.slots:
-        g = slots.group
-        for s in range(g.start, g.stop):
-            row = slots.points[(s - g.start) // g.per_point]
-            some = next(x for x in row if x is not None)
-            out[s] = [(some if x is None else x).body for x in row]
+    out = np.zeros((max(layout.slot_count, 1), layout.chains), int)
+    for spot in layout.spots:
+        if spot.group is not None:
+            out[spot.group.start : spot.group.stop] = spot.bodies
     return out
 
 
@@ -183,7 +182,7 @@ def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
         "FOR_CHAIN { maskt fine = wrong[c] < 0.5f;",
         *chain,
         "wrong[c] = fine ? K(0.0f) : K(1.0f); }",
-        "const real wrongs = SUM(wrong), touches = SUM(touch);",
+        "const real wrongs = SUM(wrong);",
         "maskt ok = wrongs < 0.5f;",
         *env,
         "const maskt keep = (awake > 0.5f) & ok;",

@@ -48,12 +48,39 @@ PADDING = Link(
 )
 
 
-@dataclass(frozen=True)
-class Slots:
-    """A group of slots and its points: points[i][k] is the i-th of chain k, or None."""
+MAX_HOT = 2
+"""Points of a foot that are worked out one by one; a foot with more is worked out in a loop."""
 
-    group: Group
+
+@dataclass(frozen=True)
+class Spot:
+    """Contact points that are worked out together: points[i][k] is the i-th of chain k, or None.
+
+    Feet touch all the time: each of their points is a spot without a group, whose figures are variables of the
+    chain and which takes part in every computation. All other points touch rarely. They have slots in loops that
+    are skipped while nothing touches.
+    """
+
+    level: int
+    foot: int  # position among the chain's feet, or -1
     points: list[list[Point | None]]
+    group: Group | None
+    number: int
+    """Distinguishes spots."""
+    repeats: bool = False
+    """Its points are another spot's, touching the ground a second time."""
+    second: int = -1
+    """The slot for the second contact of the first point, if there may be one."""
+
+    @property
+    def hot(self) -> bool:
+        return self.group is None
+
+    @property
+    def bodies(self) -> list[list[int]]:
+        """[i][k] the body of each point; one that does not exist has some other's."""
+        some = next(x for row in self.points for x in row if x is not None)
+        return [[(some if x is None else x).body for x in row] for row in self.points]
 
 
 @dataclass(frozen=True)
@@ -63,7 +90,7 @@ class Layout:
     description: Description
     heightfield: bool
     links: list[list[Link]]  # [depth][K]
-    slots: list[Slots]
+    spots: list[Spot]
     feet: list[list[int]]  # [f][K] index in description.feet, or -1
     foot_levels: list[int]  # of feet[f]
 
@@ -77,7 +104,7 @@ class Layout:
 
     @property
     def slot_count(self) -> int:
-        return self.slots[-1].group.stop if self.slots else 0
+        return max((s.group.stop for s in self.spots if s.group), default=0)
 
 
 def lay_out(d: Description, heightfield: bool) -> Layout:
@@ -97,10 +124,10 @@ def lay_out(d: Description, heightfield: bool) -> Layout:
             "use smaller spheres and capsules."
         )
     links = [[c[i] if i < len(c) else PADDING for c in d.chains] for i in range(d.depth)]
-    return Layout(d, heightfield, links, _slots(d, heightfield, feet), feet, levels)
+    return Layout(d, heightfield, links, _spots(d, heightfield, feet), feet, levels)
 
 
-def _slots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Slots]:
+def _spots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Spot]:
     kinds: dict[tuple[int, int, bool], list[list[Point]]] = defaultdict(lambda: [[] for _ in d.chains])
     dealt = 0
     for p in d.points:
@@ -109,13 +136,24 @@ def _slots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Slo
             chain, dealt = dealt % len(d.chains), dealt + 1
         foot = next((f for f, row in enumerate(feet) if p.foot >= 0 and p.foot in row), -1)
         kinds[p.level, foot, p.radius > 0][chain].append(p)
-    out, start = [], 0
+    out: list[Spot] = []
+    slots = 0
     for (level, foot, round_), by_chain in sorted(kinds.items()):
-        points = max(map(len, by_chain))
-        twice = 2 if heightfield and round_ else 1
-        group = Group(level, foot, start, start + points * twice, twice)
-        start = group.stop
-        out.append(Slots(group, [[c[i] if i < len(c) else None for c in by_chain] for i in range(points)]))
+        n = max(map(len, by_chain))
+        points = [[c[i] if i < len(c) else None for c in by_chain] for i in range(n)]
+        hot, twice = foot >= 0 and n <= MAX_HOT, heightfield and round_
+        first = slots
+        slots += (0 if hot else n) + (n if twice else 0)
+        second = slots - n if twice else -1
+        if hot:
+            out += [
+                Spot(level, foot, [row], None, len(out) + i, second=second + i if twice else -1)
+                for i, row in enumerate(points)
+            ]
+        else:
+            out.append(Spot(level, foot, points, Group(level, foot, first, first + n), len(out), second=second))
+        if twice:
+            out.append(Spot(level, foot, points, Group(level, foot, second, slots), len(out), repeats=True))
     return out
 
 

@@ -83,14 +83,14 @@ class NumpyStep:
                 continue
             values[f"q{i}"][k], values[f"qd{i}"][k] = qpos[:, link.qpos], qvel[:, link.dof]
             values[f"target{i}"][k], values[f"dofw{i}"][k] = targets[link.name], dofs[:, order[link.name]]
-        if self.layout.slots:
-            weight = np.ones((self.layout.slot_count, K, n))
-            for slots in self.layout.slots:
-                for s in range(slots.group.start, slots.group.stop):
-                    for k, point in enumerate(slots.points[(s - slots.group.start) // slots.group.per_point]):
-                        if point is not None:
-                            weight[s, k] = bodies[:, point.body]
-            values["iw"] = weight
+        weights = np.ones((max(self.layout.slot_count, 1), K, n))
+        for spot in self.layout.spots:
+            figures = bodies[:, spot.bodies].transpose(1, 2, 0)
+            if spot.group is None:
+                values[f"iw_{spot.number}"] = figures[0]
+            else:
+                weights[spot.group.start : spot.group.stop] = figures
+        values["iw"] = weights
         known = self.program.variables
         return run(
             self.program, {k: x for k, x in (values | dict(warm or {})).items() if k in known}, self.functions

@@ -45,8 +45,6 @@ class Group:
     foot: int  # position among the chain's feet, or -1
     start: int
     stop: int
-    per_point: int = 1
-    """Slots of one point: on a heightfield a sphere may touch twice."""
 
 
 @dataclass
@@ -83,13 +81,14 @@ class While:
 
 @dataclass
 class External:
-    """A function per point and environment, written by hand: `inputs` are read at a point's first slot and
-    `outputs` written at all of them."""
+    """A function per point and environment, written by hand. Its k-th answer goes to `outputs[k]`: variables of
+    the chain, or of slots, `shifts[k]` after the one whose inputs are read (or after 0 without a group)."""
 
     name: str
     inputs: list[Expr]
-    outputs: list[Var]
-    group: Group
+    outputs: list[list[Var]]
+    shifts: list[int]
+    group: Group | None
 
 
 class Program:
@@ -100,9 +99,13 @@ class Program:
         self.body: list[Any] = []
         self.variables: dict[str, Var] = {}
         self.tables: dict[Param, np.ndarray] = {}  # [K] or [S, K]
+        self.known: dict[str, Expr] = {}
+        """Variables that need no memory: constants, and others under another name."""
         self._open = [self.body]
 
     def variable(self, name: str, domain: Domain = "env") -> Expr:
+        if name in self.known:
+            return self.known[name]
         var = self.variables.setdefault(name, Var(name, domain))
         if var.domain != domain:
             raise ValueError(f"{name} is a variable of {var.domain}, not of {domain}")
@@ -112,18 +115,43 @@ class Program:
         return [self.variable(f"{name}{i}", domain) for i in range(count)]
 
     def param(self, name: str, values: Any, group: Group | None = None) -> Expr:
-        """A constant if `values` ([K], or [S, K] of a group's slots) are all equal, else a table."""
+        """A constant if `values` ([K], or [S, K] of a group's slots) are all equal, else a table. Tables of
+        chains that are equal, or equal but for a factor of -1, 0 or 1 per chain, are the same table."""
         values = np.asarray(values, np.float64)
         if (values == values.flat[0]).all():
             return lift(float(values.flat[0]))
-        if group is None:
-            key = Param(name, "chain")
-            self.tables[key] = values
-        else:
+        if group is not None:
             key = Param(name, "slot")
             table = self.tables.setdefault(key, np.zeros((self.slots, self.chains)))
             table[group.start : group.stop] = values
-        return symbol(key)
+            return symbol(key)
+        scale = values[np.flatnonzero(values)[0]]
+        if np.isin(values / scale, (-1.0, 0.0, 1.0)).all():
+            values, name = values / scale, "sign" + "".join("mzp"[int(x) + 1] for x in values / scale)
+        else:
+            scale = 1.0
+            same = [k for k, v in self.tables.items() if k.domain == "chain" and np.array_equal(v, values)]
+            name = same[0].name if same else name
+        key = Param(name, "chain")
+        self.tables[key] = values
+        return lift(float(scale)) * symbol(key)
+
+    def keep(self, domain: Domain, outputs: Mapping[str, Any]) -> None:
+        """Like `let` for variables that are assigned here and nowhere else: constants and parameters are
+        remembered instead of stored, and equal expressions are stored once."""
+        stored: dict[Expr, Expr] = {}
+        into: dict[str, Expr] = {}
+        for name, value in outputs.items():
+            value = lift(value)
+            if _is_figure(value):
+                self.known[name] = value
+            elif value in stored:
+                self.known[name] = stored[value]
+            elif -value in stored:
+                self.known[name] = -stored[-value]
+            else:
+                into[name], stored[value] = value, self.variable(name, domain)
+        self.let(domain, into)
 
     def let(
         self,
@@ -144,17 +172,34 @@ class Program:
 
     def sum(self, names: Sequence[str]) -> None:
         """`x_sum` becomes the sum of the chain variable `x`."""
-        out = {}
+        out: dict[Var, Var] = {}
         for name in names:
-            self.variable(f"{name}_sum", "env")
-            out[self.variables[f"{name}_sum"]] = self.variables[name]
+            source = self.known.get(name, self.variable(name, "chain"))
+            if _is_figure(source):
+                figures = evaluate([source], self.tables)[0]
+                self.known[f"{name}_sum"] = lift(float(np.broadcast_to(figures, self.chains).sum()))
+                continue
+            var = (source.args[0] if source.op == "neg" else source).value
+            added = self.variable(f"{var.name}_sum", "env")
+            out[self.variables[f"{var.name}_sum"]] = var
+            if name in self.known:
+                self.known[f"{name}_sum"] = -added if source.op == "neg" else added
         self._open[-1].append(Sum(out))
 
-    def external(self, name: str, inputs: Sequence[Any], outputs: Sequence[str], group: Group) -> None:
-        for out in outputs:
-            self.variable(out, "slot")
-        targets = [self.variables[o] for o in outputs]
-        self._open[-1].append(External(name, [lift(i) for i in inputs], targets, group))
+    def external(
+        self,
+        name: str,
+        inputs: Sequence[Any],
+        outputs: Sequence[tuple[Domain, Sequence[str]]],
+        shifts: Sequence[int],
+        group: Group | None,
+    ) -> None:
+        targets = []
+        for domain, names in outputs:
+            for out in names:
+                self.variable(out, domain)
+            targets.append([self.variables[o] for o in names])
+        self._open[-1].append(External(name, [lift(i) for i in inputs], targets, list(shifts), group))
 
     @contextmanager
     def when_any(self, condition: Expr) -> Iterator[None]:
@@ -169,6 +214,13 @@ class Program:
         self._open.append(statement.body)
         yield
         self._open.pop()
+
+
+def _is_figure(value: Expr) -> bool:
+    """A constant, a parameter, or a product of the two."""
+    if value.op in ("neg", "mul"):
+        return all(map(_is_figure, value.args)) and (value.op == "neg" or value.args[0].op == "const")
+    return value.op == "const" or (value.op == "symbol" and isinstance(value.value, Param))
 
 
 def vectors(name: str, values: Sequence[Any]) -> dict[str, Any]:
@@ -194,7 +246,11 @@ def run(
         start = state.get(var, 0.0)
         state[var] = np.broadcast_to(start, shapes[var.domain]).copy()
     _run(program.body, program, state, functions or {})
-    return {var.name: value for var, value in state.items()}
+    found = {var.name: value for var, value in state.items()}
+    tables = {k: v[:, None] for k, v in program.tables.items() if k.domain == "chain"}
+    for name, value in zip(program.known, evaluate(list(program.known.values()), state | tables), strict=True):
+        found[name] = np.broadcast_to(value, shapes["chain"])
+    return found
 
 
 def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Mapping[str, Function]) -> None:
@@ -223,11 +279,17 @@ def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Ma
             for out, var in s.outputs.items():
                 state[out][...] = state[var].sum(0)
         elif isinstance(s, External):
-            k, shape = s.group.per_point, state[s.outputs[0]][s.group.start : s.group.stop].shape
-            inputs = [np.broadcast_to(x, shape)[::k] for x in evaluate(s.inputs, reader(s.group))]
-            for var, value in zip(s.outputs, functions[s.name](*inputs), strict=True):  # [k, points, K, N]
-                for j in range(k):
-                    state[var][s.group.start + j : s.group.stop : k] = value[j]
+            points = 1 if s.group is None else s.group.stop - s.group.start
+            shape = (points, program.chains, state[s.outputs[0][0]].shape[-1])
+            inputs = [np.broadcast_to(x, shape) for x in evaluate(s.inputs, reader(s.group))]
+            first = 0 if s.group is None else s.group.start
+            found = functions[s.name](*inputs)  # [variable][answer, points, K, N]
+            for k, (targets, shift) in enumerate(zip(s.outputs, s.shifts, strict=True)):
+                for var, value in zip(targets, found, strict=True):
+                    if var.domain == "chain":
+                        state[var][...] = value[k][0]
+                    else:
+                        state[var][first + shift : first + shift + points] = value[k]
         elif isinstance(s, If):
             if np.any(evaluate([s.condition], reader(None))[0]):
                 _run(s.body, program, state, functions)

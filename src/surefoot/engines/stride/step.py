@@ -11,6 +11,9 @@ and its forces then act in `implicitfast`: (M + dt B) a = all forces, with B the
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from surefoot.engines.stride import newton
 from surefoot.engines.stride.algebra import (
@@ -49,8 +52,8 @@ from surefoot.engines.stride.dynamics import (
     rotate,
     rotation_of,
 )
-from surefoot.engines.stride.layout import Layout, Slots, link_figures, spring_figures
-from surefoot.engines.stride.program import Program, vectors
+from surefoot.engines.stride.layout import Layout, Spot, link_figures, spring_figures
+from surefoot.engines.stride.program import Domain, Program, vectors
 
 STATE = {"pos": 3, "quat": 4, "vel": 3, "ang": 3, "acc": 6}
 """Environment variables that go from step to step, with their sizes; `acc` is the solver's warm start."""
@@ -70,7 +73,9 @@ class StepProgram(Program):
         super().__init__(layout.chains, layout.slot_count)
         self.layout, self.d = layout, layout.description
         self.depth = layout.depth
-        self.levels = sorted({s.group.level for s in layout.slots} | set(layout.foot_levels))
+        self.levels = sorted({s.level for s in layout.spots} | set(layout.foot_levels))
+        self.hot = [s for s in layout.spots if s.hot]
+        self.rare = [s for s in layout.spots if not s.hot]
         self.dry = any(link.frictionloss > 0 for row in layout.links for link in row)
         self.limited = any(link.high < 1e8 or link.low > -1e8 for row in layout.links for link in row)
 
@@ -85,8 +90,8 @@ class StepProgram(Program):
     def joints(self, name: str) -> list[Expr]:
         return self.variables_of(name, self.depth, "chain")
 
-    def vector(self, name: str, domain: str = "chain") -> Vec3:
-        return Vec3(*self.variables_of(name, 3, domain))  # type: ignore[arg-type]
+    def vector(self, name: str, domain: Domain = "chain") -> Vec3:
+        return Vec3(*self.variables_of(name, 3, domain))
 
     def six(self, name: str) -> Spatial:
         return spatial(self.variables_of(name, 6, "chain"))
@@ -119,31 +124,62 @@ class StepProgram(Program):
         )
 
     def limits(self) -> list[Limit]:
+        """Worked out anew wherever they are needed: joints are rarely at their limits."""
         if not self.limited:
             return []
-        parts = [self.variables_of(n, self.depth, "chain") for n in ("limD", "limS", "limA")]
-        return [Limit(*x) for x in zip(*parts, strict=True)]
+        return [
+            limit(
+                self.variable(f"q{i}", "chain"),
+                self.variable(f"qd{i}", "chain"),
+                *(self.param(f"{n}{i}", [getattr(x, n) for x in row]) for n in ("low", "high")),
+                self.variable(f"dofw{i}", "chain"),
+                spring_figures(self, f"limit{i}", [[x.limit for x in row]]),
+            )
+            for i, row in enumerate(self.layout.links)
+        ]
 
     def dry_frictions(self) -> list[DryFriction]:
         if not self.dry:
             return []
-        bounds = [
-            self.param(f"frictionloss{i}", [x.frictionloss for x in row])
-            for i, row in enumerate(self.layout.links)
+        return [
+            replace(self._dry_friction(i), D=self.variable(f"dryD{i}", "chain")) for i in range(self.depth)
         ]
-        D, aref = (self.variables_of(n, self.depth, "chain") for n in ("dryD", "dryA"))
-        return [DryFriction(*x) for x in zip(D, aref, bounds, strict=True)]
 
-    def contact(self) -> Contact:
-        if self.layout.heightfield:
-            normal = self.vector("n", "slot")
-        else:
-            normal = Vec3(*self.env("R", 9)[6:])
+    def _dry_friction(self, i: int) -> DryFriction:
+        row = self.layout.links[i]
+        return dry_friction(
+            self.variable(f"qd{i}", "chain"),
+            self.param(f"frictionloss{i}", [x.frictionloss for x in row]),
+            self.variable(f"dofw{i}", "chain"),
+            spring_figures(self, f"dry{i}", [[x.friction for x in row]]),
+        )
+
+    def of_spot(self, spot: Spot, name: str) -> Expr:
+        return self.variable(f"{name}_{spot.number}", "chain") if spot.hot else self.variable(name, "slot")
+
+    def vector_of(self, spot: Spot, name: str) -> Vec3:
+        domain: Domain = "chain" if spot.hot else "slot"
+        return self.vector(f"{name}_{spot.number}_" if spot.hot else name, domain)
+
+    def put(self, spot: Spot, outputs: Mapping[str, Any], when: Expr | None = None) -> None:
+        """Figures of a spot: of its slots, or of the chain with the spot's number in their names."""
+        if not spot.hot:
+            self.let("slot", outputs, group=spot.group, when=when)
+            return
+        named = {}
+        for name, value in outputs.items():
+            letters = name.rstrip("0123456789")
+            digits = name.removeprefix(letters)
+            named[f"{letters}_{spot.number}" + (f"_{digits}" if digits else "")] = value
+        self.let("chain", named)
+
+    def contact(self, spot: Spot) -> Contact:
+        normal = self.vector_of(spot, "n") if self.layout.heightfield else Vec3(*self.env("R", 9)[6:])
         root = math.sqrt(self.d.impratio)
-        return Contact(self.variable("D", "slot"), normal, self.variable("mu") * (1 / root), root)
+        return Contact(self.of_spot(spot, "D"), normal, self.variable("mu") * (1 / root), root)
 
-    def contact_point(self) -> Vec3:
-        return self.vector("r", "slot")
+    def contact_point(self, spot: Spot) -> Vec3:
+        return self.vector_of(spot, "r")
 
     def level_motion(self, name: str, level: int) -> Spatial:
         """A motion of the link that a slot is on; level 0 is the trunk."""
@@ -161,10 +197,11 @@ def build_step(layout: Layout) -> StepProgram:
     p = StepProgram(layout)
     _trunk(p)
     _chains(p)
-    for slots in layout.slots:
-        _touch(p, slots)
+    for spot in layout.spots:
+        _touch(p, spot)
+    _feet(p)
     newton.constraint_forces(p)
-    _outputs(p)
+    _foot_forces(p)
     return p
 
 
@@ -188,20 +225,21 @@ def _chains(p: StepProgram) -> None:
     M, couplings = mass_matrix(frames, whole, [f.armature for f in figures])
     torques, on_trunk = bias(frames, inertias, qd, angular, gravity)
     out: dict[str, Expr] = {}
+    kept: dict[str, Expr] = {}
     for i in range(p.depth):
-        out |= vectors(f"S{i}_", frames[i].axis.flat()) | vectors(f"F{i}_", couplings[i].flat())
+        kept |= vectors(f"S{i}_", frames[i].axis.flat()) | vectors(f"F{i}_", couplings[i].flat())
         applied, derivative, motor = _applied(p, i, q[i], qd[i])
         out |= {f"tau{i}": applied - torques[i], f"dd{i}": derivative * p.d.timestep, f"motor{i}": motor}
-    out |= vectors("M", [M[i][j] for i, j in pairs(p.depth)])
-    out |= vectors("cm", [whole[0].mass, *whole[0].h, *pack(whole[0].J)]) | vectors("cf", on_trunk.flat())
+    kept |= vectors("M", [M[i][j] for i, j in pairs(p.depth)])
+    kept |= vectors("cm", [whole[0].mass, *whole[0].h, *pack(whole[0].J)]) | vectors("cf", on_trunk.flat())
     velocities = motions(frames, Spatial(p.env("vb", 3), angular), qd)
     for level in p.levels:
         frame = frames[level - 1] if level else TRUNK
         if level:
-            out |= vectors(f"R{level}_", frame.rotation.flat()) | vectors(f"p{level}_", frame.origin)
-            out |= vectors(f"v{level}_", velocities[level].flat())
-    out |= _joint_constraints(p, q, qd)
-    p.let("chain", out)
+            kept |= vectors(f"R{level}_", frame.rotation.flat()) | vectors(f"p{level}_", frame.origin)
+            kept |= vectors(f"v{level}_", velocities[level].flat())
+    p.keep("chain", kept)
+    p.let("chain", out | _joint_constraints(p, q))
     p.sum([*(f"cm{i}" for i in range(10)), *(f"cf{i}" for i in range(6))])
     trunk = Inertia(p.variable("m0"), Vec3(*p.env("h0_", 3)), unpack(p.env("J0_", 6)))
     force = body_force(trunk, Spatial((0, 0, 0), angular), Spatial(-gravity, (0, 0, 0)))
@@ -234,84 +272,93 @@ def _applied(p: StepProgram, i: int, q: Expr, qd: Expr) -> tuple[Expr, Expr, Exp
     return motor - damping * qd - spring, damping + where(free, strength * kd, 0.0), motor
 
 
-def _joint_constraints(p: StepProgram, q: list[Expr], qd: list[Expr]) -> dict[str, Expr]:
-    out: dict[str, Expr] = {"live": lift(0.0)}
-    live = lift(0.0)
+def _joint_constraints(p: StepProgram, q: list[Expr]) -> dict[str, Expr]:
+    """How many joints are beyond their limits; stiffness of dry friction."""
+    out: dict[str, Expr] = {"beyond": lift(0.0)}
     for i, row in enumerate(p.layout.links):
-        weight = p.variable(f"dofw{i}", "chain")
         if p.limited:
             low, high = (p.param(f"{n}{i}", [getattr(x, n) for x in row]) for n in ("low", "high"))
-            springs = spring_figures(p, f"limit{i}", [[x.limit for x in row]])
-            found = limit(q[i], qd[i], low, high, weight, springs)
-            out |= {f"limD{i}": found.D, f"limS{i}": found.sign, f"limA{i}": found.aref}
-            live = live + found.D
+            out["beyond"] = out["beyond"] + where((q[i] < low) | (q[i] > high), 1.0, 0.0)
         if p.dry:
-            bound = p.param(f"frictionloss{i}", [x.frictionloss for x in row])
-            friction = dry_friction(
-                qd[i], bound, weight, spring_figures(p, f"dry{i}", [[x.friction for x in row]])
-            )
-            out |= {f"dryD{i}": friction.D, f"dryA{i}": friction.aref}
-            live = live + friction.D
-    out["live"] = live
+            out[f"dryD{i}"] = p._dry_friction(i).D
     return out
 
 
-def _touch(p: StepProgram, slots: Slots) -> None:
-    """Which points of a group touch the ground, and with what stiffness and reference."""
-    group = slots.group
-    rows = [row for row in slots.points for _ in range(group.per_point)]
-    some = next(x for row in rows for x in row if x is not None)
+def _touch(p: StepProgram, spot: Spot) -> None:
+    """Which points of a spot touch the ground, and with what stiffness and reference."""
+    some = next(x for row in spot.points for x in row if x is not None)
+    points = [[some if x is None else x for x in row] for row in spot.points]
 
-    def values(name: str, get: object) -> Expr:
-        table = [[get(some if x is None else x) for x in row] for row in rows]  # type: ignore[operator]
-        return p.param(name, table, group)
+    def figure(name: str, table: list[list[float]]) -> Expr:
+        return p.param(f"{name}_{spot.number}", table[0]) if spot.hot else p.param(name, table, spot.group)
 
-    def vector(name: str, get: object) -> Vec3:
-        parts = [values(f"{name}{j}", lambda x, j=j: get(x)[j]) for j in range(3)]  # type: ignore[operator]
-        return Vec3(*parts)
+    def vector(name: str) -> Vec3:
+        return Vec3(*(figure(f"{name}{j}", [[getattr(x, name)[j] for x in r] for r in points]) for j in range(3)))
 
-    level, heightfield = group.level, p.layout.heightfield
+    level, heightfield = spot.level, p.layout.heightfield
     if level:
         turn = p.variables_of(f"R{level}_", 9, "chain")
         frame = Frame(Mat3([turn[:3], turn[3:6], turn[6:]]), p.vector(f"p{level}_"), TRUNK.axis)
     else:
         frame = TRUNK
-    centre = frame.point(vector("centre", lambda x: x.centre))
-    radius = values("radius", lambda x: x.radius)
-    outward = frame.rotation @ vector("outward", lambda x: x.outward)
-    exists = p.param("exists", [[float(x is not None) for x in row] for row in rows], group)
-    R = p.env("R", 9)
-    pos = p.env("pos", 3)
-    at = [pos[k] + Vec3(*R[3 * k : 3 * k + 3]).dot(centre) for k in range(3)]
+    local, outward = vector("centre"), vector("outward")
+    centre = frame.point(local)
+    radius = figure("radius", [[x.radius for x in r] for r in points])
+    exists = figure("exists", [[float(x is not None) for x in r] for r in spot.points])
+    R, pos = p.env("R", 9), p.env("pos", 3)
+    up = Vec3(*R[6:])
     if heightfield:
-        p.external("ground", [*at, radius, exists], ["wn0", "wn1", "wn2", "gap"], group)
-        world = p.vector("wn", "slot")
+        if not spot.repeats:
+            at = [pos[k] + Vec3(*R[3 * k : 3 * k + 3]).dot(centre) for k in range(3)]
+            _ground(p, spot, [*at, radius, exists])
+        world = p.vector_of(spot, "wn")
         normal = Vec3(*(Vec3(R[k], R[3 + k], R[6 + k]).dot(world) for k in range(3)))
-        gap = p.variable("gap", "slot")
+        gap, against = p.of_spot(spot, "gap"), (frame.rotation @ outward).dot(normal)
     else:
-        normal = Vec3(*R[6:])
-        gap = at[2] - radius
-    touching = (gap < 0.0) & (outward.dot(normal) <= 0.0) & (exists > 0.5)
-    p.let("slot", {"D": 0.0, "dist": where(touching, gap, 1.0)}, group=group)
-    dist = p.variable("dist", "slot")
+        # What does not depend on the point comes first: it is the same for all points of the link.
+        down = frame.rotation.T @ up
+        normal, gap = up, pos[2] + up.dot(frame.origin) + down.dot(local) - radius
+        against = down.dot(outward)
+    touching = (gap < 0.0) & (against <= 0.0) & (exists > 0.5)
+    dist = where(touching, gap, 1.0)
     # Half way between the sphere's lowest point and the ground, as MuJoCo.
     point = centre - normal * (radius + 0.5 * dist)
-    springs = spring_figures(
-        p, "ground", [[(some if x is None else x).spring for x in row] for row in rows], group
-    )
+    rows = [[x.spring for x in r] for r in points]
+    springs = spring_figures(p, f"ground_{spot.number}" if spot.hot else "ground", rows, spot.group)
     d = impedance(dist, springs)
     velocity = p.level_motion("v", level).at(point)
     aref = -(velocity * springs.b) - normal * (springs.k * d * dist)
-    D = where(dist < 0.0, stiffness(d, p.variable("iw", "slot")), 0.0)
+    D = where(touching, stiffness(d, p.of_spot(spot, "iw")), 0.0)
     out: dict[str, Expr] = {"D": D} | vectors("r", point) | vectors("aref", aref)
     if heightfield:
         out |= vectors("n", normal)
-    p.let("slot", out, group=group, when=dist < 0.0)
+    if spot.hot:
+        p.put(spot, out)
+        return
+    near = f"near{spot.number}"
+    p.let("chain", {near: 0.0})
+    p.let("slot", {near: where(touching, 1.0, 0.0)}, group=spot.group, add=True)
+    p.sum([near])
+    with p.when_any(p.variable(f"{near}_sum") > 0.5):
+        p.put(spot, {"D": 0.0})
+        p.put(spot, out, when=touching)
 
 
-def _outputs(p: StepProgram) -> None:
-    """Foot positions, velocities and forces in the world, before the state moves on."""
+def _ground(p: StepProgram, spot: Spot, inputs: list[Expr]) -> None:
+    names = ["wn0", "wn1", "wn2", "gap"]
+    own = [f"wn_{spot.number}_{k}" for k in range(3)] + [f"gap_{spot.number}"] if spot.hot else names
+    outputs: list[tuple[Domain, list[str]]] = [("chain" if spot.hot else "slot", own)]
+    shifts = [0]
+    if spot.second >= 0:
+        outputs.append(("slot", names))
+        shifts.append(spot.second - (spot.group.start if spot.group else 0))
+    p.external("ground", inputs, outputs, shifts, spot.group)
+
+
+def _feet(p: StepProgram) -> None:
+    """Foot positions and velocities in the world, before the state moves on."""
     R, pos = p.env("R", 9), p.env("pos", 3)
+    rows = [Vec3(*R[3 * k : 3 * k + 3]) for k in range(3)]
     out: dict[str, Expr] = {}
     for f, (row, level) in enumerate(zip(p.layout.feet, p.layout.foot_levels, strict=True)):
         feet = [p.d.feet[i] if i >= 0 else None for i in row]
@@ -320,11 +367,19 @@ def _outputs(p: StepProgram) -> None:
         )
         turn, origin = p.variables_of(f"R{level}_", 9, "chain"), p.vector(f"p{level}_")
         centre = origin + Vec3(*(Vec3(*turn[3 * k : 3 * k + 3]).dot(local) for k in range(3)))
-        velocity, force = p.level_motion("v", level).at(centre), p.vector(f"ff{f}_")
-        rows = [Vec3(*R[3 * k : 3 * k + 3]) for k in range(3)]
+        velocity = p.level_motion("v", level).at(centre)
         out |= vectors(f"fpos{f}_", [pos[k] + rows[k].dot(centre) for k in range(3)])
-        out |= vectors(f"fvel{f}_", [row.dot(velocity) for row in rows])
-        out |= vectors(f"fforce{f}_", [row.dot(force) for row in rows])
+        out |= vectors(f"fvel{f}_", [r.dot(velocity) for r in rows])
+    if out:
+        p.let("chain", out)
+
+
+def _foot_forces(p: StepProgram) -> None:
+    R = p.env("R", 9)
+    rows = [Vec3(*R[3 * k : 3 * k + 3]) for k in range(3)]
+    out: dict[str, Expr] = {}
+    for f in range(len(p.layout.feet)):
+        out |= vectors(f"fforce{f}_", [row.dot(p.vector(f"ff{f}_")) for row in rows])
     if out:
         p.let("chain", out)
 
@@ -354,7 +409,7 @@ def build_integration(p: StepProgram) -> list[object]:
     p.let("env", vectors("a", solve(p.base_rows(extra), g).flat()))
     a = p.env("a", 6)
     p.let("chain", vectors("qi", p.eliminated().back(a)))
-    free = p.variable("stiff") <= 0.0  # no constraint: the solver has not run, and this is the warm start
+    free = p.variable("alive") <= 0.0  # no constraint: the solver has not run, and this is the warm start
     R = p.env("R", 9)
     vel = [v + dt * Vec3(*R[3 * k : 3 * k + 3]).dot(a[:3]) for k, v in enumerate(p.env("vel", 3))]
     ang = [w + dt * x for w, x in zip(p.env("ang", 3), a[3:], strict=True)]

@@ -9,8 +9,13 @@ from typing import Any
 import warp as wp
 
 
-def make_control_step(source: str) -> Any:
-    """A Warp kernel around the source; equal sources share one module on disk."""
+def make_control_step(source: str, cuda: bool = False) -> Any:
+    """A Warp kernel around the source; equal sources share one module on disk.
+
+    On CUDA divisions and roots are the hardware's (2 units in the last place): exact ones call subroutines for
+    rare operands, and the calls cost registers everywhere.
+    """
+    options = {"fast_math": True} if cuda else {}
 
     @wp.func_native(source)
     def body(
@@ -27,7 +32,7 @@ def make_control_step(source: str) -> Any:
         tiles: wp.array(dtype=wp.float32),
     ): ...
 
-    @wp.kernel(enable_backward=False, module="unique")
+    @wp.kernel(enable_backward=False, module="unique", module_options=options, grid_stride=False)
     def control_step(
         first: int,
         look: int,
