@@ -188,6 +188,20 @@ def test_another_engine_is_compared_with_the_reference(
     assert 0 <= agreed["success_agreement"] <= 1
 
 
+def test_a_sweep_measures_every_declared_strength(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    capsys.readouterr()
+    assert surefoot("evaluate", run, "--perturb", "push", "--sweep", "--no-baselines", "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    swept = [c for c in said["columns"] if c["perturbation"] == "push"]
+    assert [c["strength"] for c in swept] == [0.5, 1.0, 1.5, 2.0]
+    assert {(c["unit"], tuple(c["trained"])) for c in swept} == {("m/s", (0.0, 0.8))}
+    assert said["beats_baselines"] is None, "not measured is not false"
+
+
 # ---- pieces
 
 

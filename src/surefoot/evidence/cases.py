@@ -87,10 +87,10 @@ def load_case(path: str | Path, robot: RobotSpec, contract: TaskContract) -> Cas
     origin = array("tile_origin", (2,), (0.0, 0.0))
     position = array("start_position", (3,), (0.0, 0.0, robot.stand_height_m + 0.01))
     command = array("command", (-1, 3))
-    if not len(command) or hz <= 0 or raw.get("episode_steps", 1) < 1:
+    length = int(array("episode_steps", (), max(len(command), round(10.0 * hz))))
+    if not len(command) or hz <= 0 or length < 1:
         raise SurefootError(f"'{path}' has no command or no control rate; " + HELP)
     steps = array("push_step", (-1,), ())
-    default_steps = max(len(command), round(10.0 * hz))
     tile = TileId(
         str(raw.get("terrain_class", "flat")),
         int(array("terrain_level", (), 0)),
@@ -99,7 +99,7 @@ def load_case(path: str | Path, robot: RobotSpec, contract: TaskContract) -> Cas
     return Case(
         name=path.stem,
         control_hz=hz,
-        episode_steps=int(array("episode_steps", (), default_steps)),
+        episode_steps=length,
         command=command,
         push_step=steps.astype(np.int64),
         push_velocity=array("push_velocity", (len(steps), 2), np.zeros((0, 2))),

@@ -22,6 +22,7 @@ from surefoot.policy import Policy
 
 METRIC_TOLERANCE = 1e-5
 """Relative. States agree to the bit; sums over joints are taken in an order that depends on the batch."""
+NEEDED = ("column", "perturbation", "strength", "engine", "policy", "scenario", "trace", "states_digest")
 EXACT = ("success", "fall", "reason", "steps", "label", "cause", "recovered", "key")
 
 
@@ -84,7 +85,7 @@ def find_recorded(
     summary = read_json(folder / "summary.json", PanelSummary)
     path = folder / "episodes.parquet"
     rows = read_table(path, newest=PANEL_ROWS_VERSION)
-    if "states_digest" not in rows or "column" not in rows:
+    if any(k not in rows for k in (*NEEDED, *EXACT)):
         raise SurefootError(
             f"'{path}' was written before episodes could be replayed; make it again with `surefoot evaluate`."
         )
@@ -124,7 +125,7 @@ def verify(recorded: Recorded, row: dict[str, Any], trace: dict[str, np.ndarray]
     kept, largest = recorded.trace(), None
     same = str(was["states_digest"]) == states_digest(trace)
     if kept is not None:
-        if any(k not in kept for k in STATES):
+        if any(k not in kept or kept[k].shape[1:] != trace[k].shape[1:] for k in STATES):
             raise SurefootError(
                 f"The trace {was['trace']} in {recorded.folder} is not one of an episode; evaluate again."
             )
