@@ -1,78 +1,135 @@
-"""Representative failures: two episodes that a person should look at first."""
+"""An example trace of every failure label, made up to show its rule and nothing else. For tests and docs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from surefoot.contract.model import Frozen
-
-NOT_MEASURED = "not measured"
-
-
-class Case(Frozen):
-    """A failed episode, named so that it can be found and replayed."""
-
-    file: str
-    row: int
-    """Of the file, from 0."""
-    column: str
-    """Pass over the panel: nominal or a perturbation."""
-    family: int
-    member: int
-    label: str
-    cause: str
-    trace: str
-    """File stem of its states, '' where none was kept."""
-    reason: str
-    lived_s: float
-    why: str
-    """What it represents."""
+HZ = 50.0
+JOINTS, FEET = 12, 4
+Trace = dict[str, Any]
 
 
-def representative_failures(
-    rows: Mapping[str, np.ndarray], file: str, index: np.ndarray | None = None
-) -> tuple[tuple[Case, ...], str]:
-    """The median episode of the most common failure, and that of the second kind (or the shortest-lived).
+def walking(seconds: float = 10.0, command: tuple[float, float, float] = (0.5, 0.0, 0.0)) -> Trace:
+    """A robot that does as it was told, stands on all feet and lasts: no failure."""
+    n = round(seconds * HZ)
+    force = np.zeros((n, FEET, 3))
+    force[..., 2] = 30.0
+    still = np.zeros((n, 3))
+    return {
+        "position": still.copy(),
+        "quaternion": np.tile([1.0, 0.0, 0.0, 0.0], (n, 1)),
+        "linear_velocity": np.tile([command[0], command[1], 0.0], (n, 1)),
+        "angular_velocity": np.tile([0.0, 0.0, command[2]], (n, 1)),
+        "joint_velocity": np.full((n, JOINTS), 1.0),
+        "torque": np.full((n, JOINTS), 5.0),
+        "torque_limit": np.full(JOINTS, 23.7),
+        "foot_velocity": np.zeros((n, FEET, 3)),
+        "foot_force": force,
+        "command": np.tile(np.asarray(command), (n, 1)),
+        "push_step": np.zeros(0, np.int64),
+        "terrain_class": "flat",
+        "reason": "timeout",
+        "control_hz": HZ,
+        "settle_s": 2.0,
+        "velocity_limit": 0.25,
+        "yaw_limit": 0.3,
+    }
 
-    Failures are sorted by their label; rows of older runs have none and are sorted by end reason. `index` are
-    the numbers of the rows in the file, where they are not all of it.
-    """
-    failed = np.flatnonzero(~rows["success"].astype(bool))
-    if not failed.size:
-        return (), f"No episode of {len(rows['success'])} failed, so there is no case to show."
-    by = "label" if "label" in rows else "reason"
-    kinds, counts = np.unique(rows[by][failed].astype(str), return_counts=True)
-    order = np.lexsort((kinds, -counts))
-    chosen: list[tuple[int, str]] = []
-    for k in order[:2]:
-        mine = failed[rows[by][failed].astype(str) == kinds[k]]
-        middle = mine[np.argsort(rows["lived_s"][mine], kind="stable")[(len(mine) - 1) // 2]]
-        chosen.append((int(middle), f"median of {counts[k]} failures with {by} '{kinds[k]}'"))
-    if len(chosen) == 1 and failed.size > 1:
-        rest = failed[failed != chosen[0][0]]
-        shortest = int(rest[np.argmin(rows["lived_s"][rest])])
-        chosen.append((shortest, f"shortest-lived other failure with {by} '{kinds[order[0]]}'"))
-    numbers = np.arange(len(rows["success"])) if index is None else index
-    cases = tuple(_case(rows, i, int(numbers[i]), why, file) for i, why in chosen)
-    return cases, "" if len(cases) == 2 else "Only one episode failed."
 
-
-def _case(rows: Mapping[str, np.ndarray], i: int, row: int, why: str, file: str) -> Case:
-    def text(name: str, missing: str) -> str:
-        return str(rows[name][i]) if name in rows else missing
-
-    return Case(
-        file=file,
-        row=row,
-        column=text("column", "nominal"),
-        family=int(rows["family"][i]),
-        member=int(rows["member"][i]),
-        label=text("label", NOT_MEASURED),
-        cause=text("cause", NOT_MEASURED),
-        trace=text("trace", ""),
-        reason=str(rows["reason"][i]),
-        lived_s=float(rows["lived_s"][i]),
-        why=why,
+def falling(seconds: float = 4.0) -> Trace:
+    """A robot that walks, leans within its last 0.3 s and falls; nothing before tells why."""
+    t = walking(seconds)
+    lean = np.linspace(0.4, 1.0, round(0.3 * HZ))
+    t["quaternion"][-len(lean) :] = np.stack(
+        [np.cos(lean / 2), np.sin(lean / 2), np.zeros_like(lean), np.zeros_like(lean)], 1
     )
+    t["reason"] = "tilted"
+    return t
+
+
+def _non_finite() -> Trace:
+    return falling() | {"reason": "nonfinite"}
+
+
+def _tripped_at_start() -> Trace:
+    return falling(0.8)
+
+
+def _fell_after_push() -> Trace:
+    return falling(4.0) | {"push_step": np.array([round(2.8 * HZ)])}
+
+
+def _stumbled_on_edge() -> Trace:
+    """A foot meets 60 N from ahead and 10 N from below, 0.1 s before the trunk leans."""
+    t = falling() | {"terrain_class": "curbs"}
+    t["foot_force"][-20, 1] = [-60.0, 0.0, 10.0]
+    return t
+
+
+def _slipped() -> Trace:
+    """A foot that carries 30 N slides at 0.9 m/s for 0.1 s."""
+    t = falling()
+    t["foot_velocity"][-22:-17, 2, 0] = 0.9
+    return t
+
+
+def _torque_saturated() -> Trace:
+    t = falling()
+    t["torque"][-40:, 5] = 23.7
+    return t
+
+
+def _stood_still() -> Trace:
+    t = walking()
+    t["linear_velocity"][:], t["joint_velocity"][:] = 0.0, 0.05
+    return t
+
+
+def _oscillated_in_place() -> Trace:
+    t = _stood_still()
+    t["joint_velocity"][:] = 4.0 * np.sin(2 * np.pi * 5.0 * np.arange(len(t["position"])) / HZ)[:, None]
+    return t
+
+
+def _wrong_direction() -> Trace:
+    t = walking()
+    t["linear_velocity"][:, 0] = -0.3
+    return t
+
+
+def _drifted() -> Trace:
+    """Forward as told, and 0.35 m/s sideways."""
+    t = walking()
+    t["linear_velocity"][:, 1] = 0.35
+    return t
+
+
+def _off_course() -> Trace:
+    """Half as fast as told, in the right direction: nothing but too slow."""
+    t = walking(command=(1.0, 0.0, 0.0))
+    t["linear_velocity"][:, 0] = 0.5
+    return t
+
+
+EXAMPLES: dict[str, Callable[[], Trace]] = {
+    "non_finite": _non_finite,
+    "tripped_at_start": _tripped_at_start,
+    "fell_after_push": _fell_after_push,
+    "stumbled_on_edge": _stumbled_on_edge,
+    "slipped": _slipped,
+    "torque_saturated": _torque_saturated,
+    "stood_still": _stood_still,
+    "oscillated_in_place": _oscillated_in_place,
+    "wrong_direction": _wrong_direction,
+    "drifted": _drifted,
+    "off_course": _off_course,
+    "unknown": falling,
+}
+"""Label -> a function that makes up a trace which has it."""
+
+
+def example_trace(label: str) -> Trace:
+    return EXAMPLES[label]()

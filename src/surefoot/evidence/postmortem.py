@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from surefoot.contract.model import Frozen
-from surefoot.evidence.examples import Case, representative_failures
+from surefoot.evidence.representatives import Case, representative_failures
 from surefoot.evidence.results import Result, perturbed
 from surefoot.evidence.statistics import rate
 from surefoot.evidence.strata import panel_strata

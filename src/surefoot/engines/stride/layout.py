@@ -151,7 +151,9 @@ def _spots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Spo
                 for i, row in enumerate(points)
             ]
         else:
-            out.append(Spot(level, foot, points, Group(level, foot, first, first + n), len(out), second=second))
+            out.append(
+                Spot(level, foot, points, Group(level, foot, first, first + n), len(out), second=second)
+            )
         if twice:
             out.append(Spot(level, foot, points, Group(level, foot, second, slots), len(out), repeats=True))
     return out

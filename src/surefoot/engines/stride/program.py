@@ -248,7 +248,9 @@ def run(
     _run(program.body, program, state, functions or {})
     found = {var.name: value for var, value in state.items()}
     tables = {k: v[:, None] for k, v in program.tables.items() if k.domain == "chain"}
-    for name, value in zip(program.known, evaluate(list(program.known.values()), state | tables), strict=True):
+    for name, value in zip(
+        program.known, evaluate(list(program.known.values()), state | tables), strict=True
+    ):
         found[name] = np.broadcast_to(value, shapes["chain"])
     return found
 

@@ -293,7 +293,9 @@ def _touch(p: StepProgram, spot: Spot) -> None:
         return p.param(f"{name}_{spot.number}", table[0]) if spot.hot else p.param(name, table, spot.group)
 
     def vector(name: str) -> Vec3:
-        return Vec3(*(figure(f"{name}{j}", [[getattr(x, name)[j] for x in r] for r in points]) for j in range(3)))
+        return Vec3(
+            *(figure(f"{name}{j}", [[getattr(x, name)[j] for x in r] for r in points]) for j in range(3))
+        )
 
     level, heightfield = spot.level, p.layout.heightfield
     if level:
