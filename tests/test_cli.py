@@ -123,7 +123,7 @@ def test_zero_and_negative_sizes_are_refused_by_name(refused: Refused, option: s
     ("arguments", "hint"),
     [
         (("--envs", "100", "--families", "33"), "use --families 25 or 50"),
-        (("--envs", "16", "--families", "4", "--minibatches", "7"), "use --minibatches 6 or 8"),
+        (("--envs", "16", "--families", "4", "--minibatches", "7"), "use --minibatches 4 or 8"),
         (("--control-hz", "37"), "use 200, 100, 50, 40 or 25"),
         (("--control-hz", "nan"), "use a positive rate"),
         (("--control-hz", "inf"), "use 200, 100, 50, 40 or 25"),

@@ -46,6 +46,8 @@ TINY = (
     "--quiet",
     "--tracker",
     "none",
+    "--perturb",
+    "none",
 )
 FEET = ("FR_foot", "FL_foot", "RR_foot", "RL_foot")
 

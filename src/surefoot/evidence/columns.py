@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 
 from surefoot.contract import NOMINAL, TaskContract, find_perturbation, trained_range
 from surefoot.contract.model import Frozen
-from surefoot.evidence.statistics import effective_n, mean_interval, rate
+from surefoot.evidence.statistics import mean_interval, rate
 
 HOLDS_AT = 0.8
 """A policy is shown to hold on a column when the lower end of its success interval reaches this."""
@@ -100,7 +100,7 @@ def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
         engine=str(rows["engine"][0]),
         policy=str(rows["policy"][0]),
         episodes=len(family),
-        effective_episodes=round(effective_n(rows["success"], family), 2),
+        effective_episodes=round(success.n_eff, 2),
         success=success.value,
         success_low=success.low,
         success_high=success.high,
