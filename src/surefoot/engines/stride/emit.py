@@ -94,7 +94,9 @@ def statements(body: list[Any]) -> list[str]:
         if isinstance(s, Block):
             out += _block(s)
         elif isinstance(s, Sum):
-            out += [f"{target.name} = SUM({source.name});" for target, source in s.outputs.items()]
+            out += [f"GIVE({i}, {source.name});" for i, source in enumerate(s.outputs.values())]
+            out += [f"MEET({len(s.outputs)})"]
+            out += [f"{t.name} = TAKE({i}, {x.name});" for i, (t, x) in enumerate(s.outputs.items())]
         elif isinstance(s, External):
             out += _external(s)
         elif isinstance(s, If):
@@ -206,20 +208,34 @@ auto COS = [&](real x) -> real {
 
 
 _LOCK_STEP = """
-static int phases[GROUP]; static int arrived; static float passed[2][GROUP];
-auto LOCK_STEP = [&](float v) -> float {
-    const int phase = phases[lane]++;
-    __atomic_store_n((int*)&passed[phase & 1][lane], *(int*)&v, __ATOMIC_SEQ_CST);
+static int phases[GROUP]; static int arrived; static float passed[2][GROUP][64];
+int phase = phases[lane];
+auto GIVE = [&](int i, float v) { passed[phase & 1][lane][i] = v; };
+auto MEET = [&]() {
     __atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) - (phase + 1) * GROUP < 0) {
         YIELD;
     }
+    phases[lane] = ++phase;
+};
+auto TAKE = [&](int i) -> float {
     float sum = 0.0f;
-    for (int k = 0; k < GROUP; ++k) sum += passed[phase & 1][k];
+    for (int k = 0; k < GROUP; ++k) sum += passed[(phase - 1) & 1][k][i];
     return sum;
 };
+auto LOCK_STEP = [&](float v) -> float { GIVE(0, v); MEET(); return TAKE(0); };
+#define GIVE(i, x) GIVE(i, lane < NK ? (x)[0] : 0.0f)
+#define MEET(n) static_assert(n <= 64, "too many sums at once"); MEET();
+#define TAKE(i, x) TAKE(i)
 """
-"""A barrier at which lanes, each on a thread of the operating system, add up a number."""
+"""A barrier at which lanes, each on a thread of the operating system, add up numbers."""
+
+_TOGETHER = """
+#define GIVE(i, x)
+#define MEET(n)
+#define TAKE(i, x) SUM(x)
+"""
+"""Sums need no meeting."""
 
 _SHUFFLES = {
     False: [
@@ -275,6 +291,8 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
             "#define LOAD(a, row) ((a)[(long long)(row) * npad + e0])",
             "#define STORE(a, row, v) ((a)[(long long)(row) * npad + e0] = (v))",
         ]
+    if not emulated:
+        lines.append(_TOGETHER)
     lines.append(f"#define ROOT(x) {'sqrtf' if cuda else '__builtin_sqrtf'}(x)")
     unroll = '_Pragma("unroll") ' if cuda else ""
     if shape == "lanes":

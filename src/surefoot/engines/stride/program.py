@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.engines.stride.algebra import Expr, evaluate, lift, symbol
+from surefoot.engines.stride.algebra import Expr, evaluate, lift, order, symbol
 
 Domain = Literal["env", "chain", "slot"]
 
@@ -57,6 +58,10 @@ class Block:
     when: Expr | None = None
     """The block may be skipped where this is false for all; what it assigns must not depend on that."""
     add: bool = False
+
+    @cached_property
+    def nodes(self) -> list[Expr]:
+        return order(self.outputs.values())
 
 
 @dataclass
@@ -264,7 +269,10 @@ def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Ma
 
     for s in body:
         if isinstance(s, Block):
-            found = evaluate(list(s.outputs.values()), reader(s.group))
+            read = reader(s.group)
+            if s.when is not None and not np.any(evaluate([s.when], read)[0]):
+                continue
+            found = evaluate(list(s.outputs.values()), read, s.nodes)
             for var, value in zip(s.outputs, found, strict=True):
                 if s.add and s.domain == "slot" and s.group is not None:
                     size = (s.group.stop - s.group.start, *state[var].shape)
