@@ -143,23 +143,44 @@ def _block(b: Block) -> list[str]:
 
 
 def _external(x: External) -> list[str]:
-    p = Printer(x.inputs)
-    lines = [f"const real in{i} = {p.of(e)};" for i, e in enumerate(x.inputs)]
-    inputs = ", ".join(f"AT(in{i}, l)" for i in range(len(x.inputs)))
-    write = []
-    for k, (targets, shift) in enumerate(zip(x.outputs, x.shifts, strict=True)):
-        slot = shift if x.group is None else f"s + {shift}"
-        for i, v in enumerate(targets):
-            place = f"{v.name}[c]" + (f"[{slot}]" if v.domain == "slot" else "")
-            write.append(f"AT({place}, l) = found[{k}][{i}];")
+    """All points in one loop, so that the function stands in the code once."""
+    size, count = len(x.calls[0].inputs), sum(call.points for call in x.calls)
+    ask, give, most, slots = [], [], [], [[], []]  # type: ignore[var-annotated]
+    for call in x.calls:
+        p = Printer(call.inputs)
+        place = f"{len(most)}" if call.group is None else f"s + {len(most) - call.first}"
+        ask += [("" if call.group is None else f"FOR_SLOT({call.group.start}, {call.group.stop}) ") + "{"]
+        ask += [*p.lines, *(f"asked[{place}][{i}] = {p.of(e)};" for i, e in enumerate(call.inputs)), "}"]
+        for j in range(call.points):
+            at = [call.first + shift + j for shift in call.shifts] + [-1]
+            most.append(len(call.shifts))
+            slots[0].append(at[0] if call.group else -1)
+            slots[1].append(at[1])
+        if call.group is None:
+            give += [f"{v.name}[c] = answered[{place}][{i}];" for i, v in enumerate(call.outputs[0])]
+    arrays = (t for call in x.calls for t in call.outputs if t[0].domain == "slot")
+    names, answers = [v.name for v in next(arrays, [])], len(x.calls[0].outputs[0])
+    write = [
+        f"if (SLOT{k}[q] >= 0) {{ "
+        + " ".join(f"AT({name}[c][SLOT{k}[q]], l) = found[{k}][{i}];" for i, name in enumerate(names))
+        + " }"
+        for k in range(2)
+    ]
+    inputs = ", ".join(f"AT(asked[q][{i}], l)" for i in range(size))
     return [
-        ("FOR_CHAIN" if x.group is None else _loop(x.group)) + " {",
-        *p.lines,
-        *lines,
-        "for (int l = 0; l < W; ++l) {",
-        f"float found[2][4]; {x.name}({inputs}, e0 + l, {len(x.outputs)}, found);",
+        f"FOR_CHAIN {{ real asked[{count}][{size}], answered[{count}][{answers}];",
+        *ask,
+        *(
+            f"static const int {name}[] = {{{', '.join(map(str, values))}}};"
+            for name, values in (("MOST", most), ("SLOT0", slots[0]), ("SLOT1", slots[1]))
+        ),
+        f"FOR_POINT({count}) for (int l = 0; l < W; ++l) {{",
+        f"float found[2][4]; {x.name}({inputs}, e0 + l, MOST[q], found);",
+        *(f"AT(answered[q][{i}], l) = found[0][{i}];" for i in range(answers)),
         *write,
-        "} }",
+        "}",
+        *give,
+        "}",
     ]
 
 
@@ -325,5 +346,6 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
     # Slots touch rarely: rolled up, they keep out of the registers.
     rolled = '_Pragma("unroll 1") ' if cuda else ""
     lines.append(f"#define FOR_SLOT(first, last) {rolled}for (int s = first; s < last; ++s)")
+    lines.append(f"#define FOR_POINT(count) {rolled}for (int q = 0; q < count; ++q)")
     lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
     return "\n".join(lines) + _TRIGONOMETRY

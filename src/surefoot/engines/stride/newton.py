@@ -22,7 +22,6 @@ from surefoot.engines.stride.algebra import (
     absolute,
     lift,
     maximum,
-    minimum,
     pack,
     spatial,
     total,
@@ -117,9 +116,7 @@ def _rare_levels(p: StepProgram) -> dict[int, list[Spot]]:
     return out
 
 
-def _motions(
-    p: StepProgram, name: str, base: list[Expr], joints: list[Expr], levels: Iterable[int]
-) -> None:
+def _motions(p: StepProgram, name: str, base: list[Expr], joints: list[Expr], levels: Iterable[int]) -> None:
     """Accelerations of links (name la), or their changes along the direction (ld)."""
     found = motions(p.frames(), spatial(base), joints)
     out: dict[str, Expr] = {}

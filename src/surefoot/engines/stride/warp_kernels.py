@@ -12,8 +12,8 @@ import warp as wp
 def make_control_step(source: str, cuda: bool = False, registers: int | None = None) -> Any:
     """A Warp kernel around the source; equal sources share one module on disk.
 
-    On CUDA divisions and roots are the hardware's (2 units in the last place): exact ones call subroutines for
-    rare operands, and the calls cost registers everywhere.
+    On CUDA divisions and roots are the hardware's (2 units in the last place): exact ones call subroutines
+    for rare operands, and the calls cost registers everywhere.
     """
     options = {"fast_math": True} if cuda else {}
     limit = {"cuda_max_registers": registers} if cuda and registers else {}
