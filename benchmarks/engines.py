@@ -5,9 +5,9 @@
 
 On the CPU stride and native MuJoCo run with one and two threads, in turns, so that what else the machine
 does falls on all alike; figures are medians over rounds, ratios medians of a round's ratios. On CUDA stride
-runs at every N and MuJoCo Warp as far as patience reaches. There a measurement is a CUDA graph of some control
-steps with other targets each; MuJoCo Warp captures its own. The JSON keeps what each device gave under its
-name.
+runs at every N and MuJoCo Warp as far as patience reaches. There a measurement is a CUDA graph of some
+control steps with other targets each; MuJoCo Warp captures its own. The JSON keeps what each device gave
+under its name.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Case:
 
     def __str__(self) -> str:
         what = f"{self.robot:8s} {self.ground:7s} {self.plant:11s} {self.engine}"
-        threads = f", {self.threads} threads" if self.threads else ""
+        threads = f", threads: {self.threads}" if self.threads else ""
         rate = statistics.median(self.rounds)
         return f"{what}{threads}, N = {self.envs}: {rate:,.0f} steps/s {self.kernel or ''}"
 
