@@ -173,6 +173,8 @@ def peak_memory(sizes: Sizes) -> int | None:
             "--quiet",
             "--tracker",
             "none",
+            "--perturb",
+            "none",
             *sizes.memory_options,
         )
         command = (sys.executable, "-m", "surefoot", "train", "walk-flat", *options, "--out", f"{folder}/run")

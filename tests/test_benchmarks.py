@@ -80,3 +80,26 @@ def test_throughput_judges_its_targets(throughput: dict[str, Any]) -> None:
         ratio, rel=0.01
     )
     assert throughput["memory"]["peak_rss_bytes"] > 1e8, "torch alone takes more than 100 MB"
+
+
+def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
+    out = tmp_path / "engines.json"
+    earlier = {"cuda": True, "quick": False, "rates": [], "stride_over_mujoco": {}}
+    out.write_text(json.dumps({"schema_version": 1, "machines": {"another machine": earlier}}))
+    done = subprocess.run(
+        (sys.executable, BENCHMARKS / "engines.py", "--quick", "--device", "cpu", "--out", out),
+        env=os.environ | {"PYTHONPATH": str(Path(surefoot.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    machines = json.loads(out.read_text())["machines"]
+    assert machines.pop("another machine") == earlier, "what another device gave is kept"
+    (found,) = machines.values()
+    assert found["quick"] is True, "nobody mistakes it for a measurement"
+    cases = {(r["engine"], r["ground"], r["threads"]) for r in found["rates"]}
+    assert cases == {(e, g, t) for e in ("stride", "mujoco") for g in ("plane", "stairs") for t in (1, 2)}
+    assert all(len(r["rounds"]) == 2 and min(r["rounds"]) > 0 for r in found["rates"])
+    assert set(found["stride_over_mujoco"]) == {
+        f"go1, {ground}, {threads}" for ground in ("plane", "stairs") for threads in ("1 thread", "2 threads")
+    }

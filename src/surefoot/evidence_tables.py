@@ -36,9 +36,10 @@ def print_columns(console: Console, s: PanelSummary) -> None:
     if len(s.columns) < 2:
         return
     table = plain_table(
-        "Columns: the same scenarios, perturbed (m/s: velocity error)", "column", "engine", "success",
-        "falls", "m/s", "holds", "most failures",
+        "Columns: the same scenarios, perturbed; on stride unless it says mujoco", "column", "success",
+        "95%", "falls", "error m/s", "holds", "most failures",
     )  # fmt: skip
+    table.padding = (0, 1, 0, 0)
     for column in table.columns:
         column.no_wrap = True
     for c in s.columns:
@@ -53,9 +54,9 @@ def print_columns(console: Console, s: PanelSummary) -> None:
 def _row(c: ColumnSummary) -> tuple[str, ...]:
     most = max(c.labels.items(), key=lambda x: x[1], default=None)
     return (
-        c.column.removeprefix("baseline:"),
-        c.engine,
-        f"{100 * c.success:.1f}% ({100 * c.success_low:.0f} to {100 * c.success_high:.0f})",
+        c.column.removeprefix("baseline:") + ("" if c.engine == "stride" else f", {c.engine}"),
+        percent(c.success),
+        f"{100 * c.success_low:.0f} to {100 * c.success_high:.0f}",
         percent(c.fall_rate),
         "-" if c.velocity_error_mps is None else f"{c.velocity_error_mps:.3f}",
         "yes" if c.holds else "no",

@@ -245,12 +245,17 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 }
 
 
-def evaluate(roots: Sequence[Expr], values: Mapping[Any, Any] | Callable[[Any], Any]) -> list[Any]:
-    """The values of expressions in float64; `values` maps each symbol's variable to a number or an array."""
+def evaluate(
+    roots: Sequence[Expr],
+    values: Mapping[Any, Any] | Callable[[Any], Any],
+    nodes: Sequence[Expr] | None = None,
+) -> list[Any]:
+    """The values of expressions in float64; `values` maps each symbol's variable to a number or an array.
+    `nodes` is order(roots), where it is known already."""
     look = values if callable(values) else values.__getitem__
     found: dict[Expr, Any] = {}
     with np.errstate(all="ignore"):  # the side of a `where` that is not taken may be anything
-        for node in order(roots):
+        for node in order(roots) if nodes is None else nodes:
             if node.op == "const":
                 found[node] = node.value
             elif node.op == "symbol":

@@ -94,7 +94,9 @@ def statements(body: list[Any]) -> list[str]:
         if isinstance(s, Block):
             out += _block(s)
         elif isinstance(s, Sum):
-            out += [f"{target.name} = SUM({source.name});" for target, source in s.outputs.items()]
+            out += [f"GIVE({i}, {source.name});" for i, source in enumerate(s.outputs.values())]
+            out += [f"MEET({len(s.outputs)})"]
+            out += [f"{t.name} = TAKE({i}, {x.name});" for i, (t, x) in enumerate(s.outputs.items())]
         elif isinstance(s, External):
             out += _external(s)
         elif isinstance(s, If):
@@ -141,23 +143,44 @@ def _block(b: Block) -> list[str]:
 
 
 def _external(x: External) -> list[str]:
-    p = Printer(x.inputs)
-    lines = [f"const real in{i} = {p.of(e)};" for i, e in enumerate(x.inputs)]
-    inputs = ", ".join(f"AT(in{i}, l)" for i in range(len(x.inputs)))
-    write = []
-    for k, (targets, shift) in enumerate(zip(x.outputs, x.shifts, strict=True)):
-        slot = shift if x.group is None else f"s + {shift}"
-        for i, v in enumerate(targets):
-            place = f"{v.name}[c]" + (f"[{slot}]" if v.domain == "slot" else "")
-            write.append(f"AT({place}, l) = found[{k}][{i}];")
+    """All points in one loop, so that the function stands in the code once."""
+    size, count = len(x.calls[0].inputs), sum(call.points for call in x.calls)
+    ask, give, most, slots = [], [], [], [[], []]  # type: ignore[var-annotated]
+    for call in x.calls:
+        p = Printer(call.inputs)
+        place = f"{len(most)}" if call.group is None else f"s + {len(most) - call.first}"
+        ask += [("" if call.group is None else f"FOR_SLOT({call.group.start}, {call.group.stop}) ") + "{"]
+        ask += [*p.lines, *(f"asked[{place}][{i}] = {p.of(e)};" for i, e in enumerate(call.inputs)), "}"]
+        for j in range(call.points):
+            at = [call.first + shift + j for shift in call.shifts] + [-1]
+            most.append(len(call.shifts))
+            slots[0].append(at[0] if call.group else -1)
+            slots[1].append(at[1])
+        if call.group is None:
+            give += [f"{v.name}[c] = answered[{place}][{i}];" for i, v in enumerate(call.outputs[0])]
+    arrays = (t for call in x.calls for t in call.outputs if t[0].domain == "slot")
+    names, answers = [v.name for v in next(arrays, [])], len(x.calls[0].outputs[0])
+    write = [
+        f"if (SLOT{k}[q] >= 0) {{ "
+        + " ".join(f"AT({name}[c][SLOT{k}[q]], l) = found[{k}][{i}];" for i, name in enumerate(names))
+        + " }"
+        for k in range(2)
+    ]
+    inputs = ", ".join(f"AT(asked[q][{i}], l)" for i in range(size))
     return [
-        ("FOR_CHAIN" if x.group is None else _loop(x.group)) + " {",
-        *p.lines,
-        *lines,
-        "for (int l = 0; l < W; ++l) {",
-        f"float found[2][4]; {x.name}({inputs}, e0 + l, {len(x.outputs)}, found);",
+        f"FOR_CHAIN {{ real asked[{count}][{size}], answered[{count}][{answers}];",
+        *ask,
+        *(
+            f"static const int {name}[] = {{{', '.join(map(str, values))}}};"
+            for name, values in (("MOST", most), ("SLOT0", slots[0]), ("SLOT1", slots[1]))
+        ),
+        f"FOR_POINT({count}) for (int l = 0; l < W; ++l) {{",
+        f"float found[2][4]; {x.name}({inputs}, e0 + l, MOST[q], found);",
+        *(f"AT(answered[q][{i}], l) = found[0][{i}];" for i in range(answers)),
         *write,
-        "} }",
+        "}",
+        *give,
+        "}",
     ]
 
 
@@ -206,20 +229,34 @@ auto COS = [&](real x) -> real {
 
 
 _LOCK_STEP = """
-static int phases[GROUP]; static int arrived; static float passed[2][GROUP];
-auto LOCK_STEP = [&](float v) -> float {
-    const int phase = phases[lane]++;
-    __atomic_store_n((int*)&passed[phase & 1][lane], *(int*)&v, __ATOMIC_SEQ_CST);
+static int phases[GROUP]; static int arrived; static float passed[2][GROUP][64];
+int phase = phases[lane];
+auto GIVE = [&](int i, float v) { passed[phase & 1][lane][i] = v; };
+auto MEET = [&]() {
     __atomic_fetch_add(&arrived, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&arrived, __ATOMIC_SEQ_CST) - (phase + 1) * GROUP < 0) {
         YIELD;
     }
+    phases[lane] = ++phase;
+};
+auto TAKE = [&](int i) -> float {
     float sum = 0.0f;
-    for (int k = 0; k < GROUP; ++k) sum += passed[phase & 1][k];
+    for (int k = 0; k < GROUP; ++k) sum += passed[(phase - 1) & 1][k][i];
     return sum;
 };
+auto LOCK_STEP = [&](float v) -> float { GIVE(0, v); MEET(); return TAKE(0); };
+#define GIVE(i, x) GIVE(i, lane < NK ? (x)[0] : 0.0f)
+#define MEET(n) static_assert(n <= 64, "too many sums at once"); MEET();
+#define TAKE(i, x) TAKE(i)
 """
-"""A barrier at which lanes, each on a thread of the operating system, add up a number."""
+"""A barrier at which lanes, each on a thread of the operating system, add up numbers."""
+
+_TOGETHER = """
+#define GIVE(i, x)
+#define MEET(n)
+#define TAKE(i, x) SUM(x)
+"""
+"""Sums need no meeting."""
 
 _SHUFFLES = {
     False: [
@@ -275,6 +312,8 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
             "#define LOAD(a, row) ((a)[(long long)(row) * npad + e0])",
             "#define STORE(a, row, v) ((a)[(long long)(row) * npad + e0] = (v))",
         ]
+    if not emulated:
+        lines.append(_TOGETHER)
     lines.append(f"#define ROOT(x) {'sqrtf' if cuda else '__builtin_sqrtf'}(x)")
     unroll = '_Pragma("unroll") ' if cuda else ""
     if shape == "lanes":
@@ -307,5 +346,6 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
     # Slots touch rarely: rolled up, they keep out of the registers.
     rolled = '_Pragma("unroll 1") ' if cuda else ""
     lines.append(f"#define FOR_SLOT(first, last) {rolled}for (int s = first; s < last; ++s)")
+    lines.append(f"#define FOR_POINT(count) {rolled}for (int q = 0; q < count; ++q)")
     lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
     return "\n".join(lines) + _TRIGONOMETRY

@@ -49,11 +49,14 @@ WIDTH = 16
 BLOCK = 64
 """Threads in a CUDA block."""
 
+REGISTERS: int | None = None
+"""Most registers of a CUDA thread; None is all that the device has (255)."""
+
 
 @lru_cache(maxsize=32)
-def _kernels(step: str, reset: str, cuda: bool) -> tuple[Any, Any]:
+def _kernels(step: str, reset: str, cuda: bool, registers: int | None) -> tuple[Any, Any]:
     """Equal sources are the same kernels; Warp keeps their binaries on disk under a digest of the source."""
-    return make_control_step(step, cuda), make_reset(reset)
+    return make_control_step(step, cuda, registers), make_reset(reset)
 
 
 class StrideEngine:
@@ -91,7 +94,7 @@ class StrideEngine:
         step_source = self._step_source(policy, {"width": width, "cuda": cuda} | timing)
         pose = np.asarray(robot.default_pose, np.float32)
         self._step_kernel, self._reset_kernel = _kernels(
-            step_source, reset_source(self.layout, self.buffers, policy, pose, **timing), cuda
+            step_source, reset_source(self.layout, self.buffers, policy, pose, **timing), cuda, REGISTERS
         )
         lanes = 1 << (self.layout.chains - 1).bit_length() if self.shape == "lanes" else 1
         self._per_launch = (width, lanes)

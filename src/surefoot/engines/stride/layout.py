@@ -56,9 +56,9 @@ MAX_HOT = 2
 class Spot:
     """Contact points that are worked out together: points[i][k] is the i-th of chain k, or None.
 
-    Feet touch all the time: each of their points is a spot without a group, whose figures are variables of the
-    chain and which takes part in every computation. All other points touch rarely. They have slots in loops that
-    are skipped while nothing touches.
+    Feet touch all the time: each of their points is a spot without a group, whose figures are variables of
+    the chain and which takes part in every computation. All other points touch rarely. They have slots, in
+    loops that are skipped while nothing touches.
     """
 
     level: int

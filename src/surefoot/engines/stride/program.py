@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.engines.stride.algebra import Expr, evaluate, lift, symbol
+from surefoot.engines.stride.algebra import Expr, evaluate, lift, order, symbol
 
 Domain = Literal["env", "chain", "slot"]
 
@@ -58,6 +59,10 @@ class Block:
     """The block may be skipped where this is false for all; what it assigns must not depend on that."""
     add: bool = False
 
+    @cached_property
+    def nodes(self) -> list[Expr]:
+        return order(self.outputs.values())
+
 
 @dataclass
 class Sum:
@@ -80,15 +85,30 @@ class While:
 
 
 @dataclass
-class External:
-    """A function per point and environment, written by hand. Its k-th answer goes to `outputs[k]`: variables of
-    the chain, or of slots, `shifts[k]` after the one whose inputs are read (or after 0 without a group)."""
+class Call:
+    """Points that an `External` is asked about: one of the chain, or those of a group. The k-th answer goes
+    to the variables `outputs[k]`: of the chain, or of slots `shifts[k]` after the group's (or after 0)."""
 
-    name: str
     inputs: list[Expr]
     outputs: list[list[Var]]
     shifts: list[int]
     group: Group | None
+
+    @property
+    def first(self) -> int:
+        return 0 if self.group is None else self.group.start
+
+    @property
+    def points(self) -> int:
+        return 1 if self.group is None else self.group.stop - self.group.start
+
+
+@dataclass
+class External:
+    """A function per point and environment, written by hand."""
+
+    name: str
+    calls: list[Call]
 
 
 class Program:
@@ -101,6 +121,7 @@ class Program:
         self.tables: dict[Param, np.ndarray] = {}  # [K] or [S, K]
         self.known: dict[str, Expr] = {}
         """Variables that need no memory: constants, and others under another name."""
+        self._named: dict[bytes, str] = {}
         self._open = [self.body]
 
     def variable(self, name: str, domain: Domain = "env") -> Expr:
@@ -129,9 +150,7 @@ class Program:
         if np.isin(values / scale, (-1.0, 0.0, 1.0)).all():
             values, name = values / scale, "sign" + "".join("mzp"[int(x) + 1] for x in values / scale)
         else:
-            scale = 1.0
-            same = [k for k, v in self.tables.items() if k.domain == "chain" and np.array_equal(v, values)]
-            name = same[0].name if same else name
+            scale, name = 1.0, self._named.setdefault(values.tobytes(), name)
         key = Param(name, "chain")
         self.tables[key] = values
         return lift(float(scale)) * symbol(key)
@@ -186,20 +205,13 @@ class Program:
                 self.known[f"{name}_sum"] = -added if source.op == "neg" else added
         self._open[-1].append(Sum(out))
 
-    def external(
-        self,
-        name: str,
-        inputs: Sequence[Any],
-        outputs: Sequence[tuple[Domain, Sequence[str]]],
-        shifts: Sequence[int],
-        group: Group | None,
-    ) -> None:
-        targets = []
-        for domain, names in outputs:
-            for out in names:
-                self.variable(out, domain)
-            targets.append([self.variables[o] for o in names])
-        self._open[-1].append(External(name, [lift(i) for i in inputs], targets, list(shifts), group))
+    def external(self, name: str, calls: Sequence[Call]) -> None:
+        self._open[-1].append(External(name, list(calls)))
+
+    def variables_named(self, names: Sequence[str], domain: Domain) -> list[Var]:
+        for name in names:
+            self.variable(name, domain)
+        return [self.variables[name] for name in names]
 
     @contextmanager
     def when_any(self, condition: Expr) -> Iterator[None]:
@@ -266,7 +278,10 @@ def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Ma
 
     for s in body:
         if isinstance(s, Block):
-            found = evaluate(list(s.outputs.values()), reader(s.group))
+            read = reader(s.group)
+            if s.when is not None and not np.any(evaluate([s.when], read)[0]):
+                continue
+            found = evaluate(list(s.outputs.values()), read, s.nodes)
             for var, value in zip(s.outputs, found, strict=True):
                 if s.add and s.domain == "slot" and s.group is not None:
                     size = (s.group.stop - s.group.start, *state[var].shape)
@@ -281,17 +296,17 @@ def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Ma
             for out, var in s.outputs.items():
                 state[out][...] = state[var].sum(0)
         elif isinstance(s, External):
-            points = 1 if s.group is None else s.group.stop - s.group.start
-            shape = (points, program.chains, state[s.outputs[0][0]].shape[-1])
-            inputs = [np.broadcast_to(x, shape) for x in evaluate(s.inputs, reader(s.group))]
-            first = 0 if s.group is None else s.group.start
-            found = functions[s.name](*inputs)  # [variable][answer, points, K, N]
-            for k, (targets, shift) in enumerate(zip(s.outputs, s.shifts, strict=True)):
-                for var, value in zip(targets, found, strict=True):
-                    if var.domain == "chain":
-                        state[var][...] = value[k][0]
-                    else:
-                        state[var][first + shift : first + shift + points] = value[k]
+            for call in s.calls:
+                shape = (call.points, program.chains, state[call.outputs[0][0]].shape[-1])
+                inputs = [np.broadcast_to(x, shape) for x in evaluate(call.inputs, reader(call.group))]
+                answers = functions[s.name](*inputs)  # [variable][answer, points, K, N]
+                for k, (targets, shift) in enumerate(zip(call.outputs, call.shifts, strict=True)):
+                    at = call.first + shift
+                    for var, value in zip(targets, answers, strict=True):
+                        if var.domain == "chain":
+                            state[var][...] = value[k][0]
+                        else:
+                            state[var][at : at + call.points] = value[k]
         elif isinstance(s, If):
             if np.any(evaluate([s.condition], reader(None))[0]):
                 _run(s.body, program, state, functions)

@@ -53,7 +53,7 @@ from surefoot.engines.stride.dynamics import (
     rotation_of,
 )
 from surefoot.engines.stride.layout import Layout, Spot, link_figures, spring_figures
-from surefoot.engines.stride.program import Domain, Program, vectors
+from surefoot.engines.stride.program import Call, Domain, Program, vectors
 
 STATE = {"pos": 3, "quat": 4, "vel": 3, "ang": 3, "acc": 6}
 """Environment variables that go from step to step, with their sizes; `acc` is the solver's warm start."""
@@ -127,16 +127,13 @@ class StepProgram(Program):
         """Worked out anew wherever they are needed: joints are rarely at their limits."""
         if not self.limited:
             return []
-        return [
-            limit(
-                self.variable(f"q{i}", "chain"),
-                self.variable(f"qd{i}", "chain"),
-                *(self.param(f"{n}{i}", [getattr(x, n) for x in row]) for n in ("low", "high")),
-                self.variable(f"dofw{i}", "chain"),
-                spring_figures(self, f"limit{i}", [[x.limit for x in row]]),
-            )
-            for i, row in enumerate(self.layout.links)
-        ]
+        out = []
+        for i, row in enumerate(self.layout.links):
+            low, high = (self.param(f"{n}{i}", [getattr(x, n) for x in row]) for n in ("low", "high"))
+            springs = spring_figures(self, f"limit{i}", [[x.limit for x in row]])
+            q, qd, weight = (self.variable(f"{n}{i}", "chain") for n in ("q", "qd", "dofw"))
+            out.append(limit(q, qd, low, high, weight, springs))
+        return out
 
     def dry_frictions(self) -> list[DryFriction]:
         if not self.dry:
@@ -197,6 +194,8 @@ def build_step(layout: Layout) -> StepProgram:
     p = StepProgram(layout)
     _trunk(p)
     _chains(p)
+    if layout.heightfield and layout.spots:
+        p.external("ground", [_asked(p, spot) for spot in layout.spots if not spot.repeats])
     for spot in layout.spots:
         _touch(p, spot)
     _feet(p)
@@ -284,51 +283,71 @@ def _joint_constraints(p: StepProgram, q: list[Expr]) -> dict[str, Expr]:
     return out
 
 
-def _touch(p: StepProgram, spot: Spot) -> None:
-    """Which points of a spot touch the ground, and with what stiffness and reference."""
-    some = next(x for row in spot.points for x in row if x is not None)
-    points = [[some if x is None else x for x in row] for row in spot.points]
+class Points:
+    """A spot's points as expressions, in their link's frame and in the trunk's."""
 
-    def figure(name: str, table: list[list[float]]) -> Expr:
-        return p.param(f"{name}_{spot.number}", table[0]) if spot.hot else p.param(name, table, spot.group)
+    def __init__(self, p: StepProgram, spot: Spot) -> None:
+        some = next(x for row in spot.points for x in row if x is not None)
+        points = [[some if x is None else x for x in row] for row in spot.points]
 
-    def vector(name: str) -> Vec3:
-        return Vec3(
-            *(figure(f"{name}{j}", [[getattr(x, name)[j] for x in r] for r in points]) for j in range(3))
+        def figure(name: str, table: list[list[float]]) -> Expr:
+            if spot.hot:
+                return p.param(f"{name}_{spot.number}", table[0])
+            return p.param(name, table, spot.group)
+
+        def vector(name: str) -> Vec3:
+            tables = [[[getattr(x, name)[j] for x in row] for row in points] for j in range(3)]
+            return Vec3(*(figure(f"{name}{j}", table) for j, table in enumerate(tables)))
+
+        self.frame = TRUNK
+        if spot.level:
+            turn = p.variables_of(f"R{spot.level}_", 9, "chain")
+            rotation = Mat3([turn[:3], turn[3:6], turn[6:]])
+            self.frame = Frame(rotation, p.vector(f"p{spot.level}_"), TRUNK.axis)
+        self.local, self.outward = vector("centre"), vector("outward")
+        self.centre = self.frame.point(self.local)
+        self.radius = figure("radius", [[x.radius for x in row] for row in points])
+        self.exists = figure("exists", [[float(x is not None) for x in row] for row in spot.points])
+        springs = [[x.spring for x in row] for row in points]
+        self.springs = spring_figures(
+            p, f"ground_{spot.number}" if spot.hot else "ground", springs, spot.group
         )
 
-    level, heightfield = spot.level, p.layout.heightfield
-    if level:
-        turn = p.variables_of(f"R{level}_", 9, "chain")
-        frame = Frame(Mat3([turn[:3], turn[3:6], turn[6:]]), p.vector(f"p{level}_"), TRUNK.axis)
-    else:
-        frame = TRUNK
-    local, outward = vector("centre"), vector("outward")
-    centre = frame.point(local)
-    radius = figure("radius", [[x.radius for x in r] for r in points])
-    exists = figure("exists", [[float(x is not None) for x in r] for r in spot.points])
-    R, pos = p.env("R", 9), p.env("pos", 3)
-    up = Vec3(*R[6:])
+
+def _asked(p: StepProgram, spot: Spot) -> Call:
+    """Where the heightfield is near a spot's points: normal and distance of up to two contacts each."""
+    points, R, pos = Points(p, spot), p.env("R", 9), p.env("pos", 3)
+    at = [pos[k] + Vec3(*R[3 * k : 3 * k + 3]).dot(points.centre) for k in range(3)]
+    names = ["wn0", "wn1", "wn2", "gap"]
+    own = [f"wn_{spot.number}_{k}" for k in range(3)] + [f"gap_{spot.number}"]
+    outputs = [p.variables_named(own, "chain") if spot.hot else p.variables_named(names, "slot")]
+    shifts = [0]
+    if spot.second >= 0:
+        outputs.append(p.variables_named(names, "slot"))
+        shifts.append(spot.second - (spot.group.start if spot.group else 0))
+    return Call([*at, points.radius, points.exists], outputs, shifts, spot.group)
+
+
+def _touch(p: StepProgram, spot: Spot) -> None:
+    """Which points of a spot touch the ground, and with what stiffness and reference."""
+    points, R, pos = Points(p, spot), p.env("R", 9), p.env("pos", 3)
+    frame, centre, radius, springs = points.frame, points.centre, points.radius, points.springs
+    up, heightfield = Vec3(*R[6:]), p.layout.heightfield
     if heightfield:
-        if not spot.repeats:
-            at = [pos[k] + Vec3(*R[3 * k : 3 * k + 3]).dot(centre) for k in range(3)]
-            _ground(p, spot, [*at, radius, exists])
         world = p.vector_of(spot, "wn")
         normal = Vec3(*(Vec3(R[k], R[3 + k], R[6 + k]).dot(world) for k in range(3)))
-        gap, against = p.of_spot(spot, "gap"), (frame.rotation @ outward).dot(normal)
+        gap, against = p.of_spot(spot, "gap"), (frame.rotation @ points.outward).dot(normal)
     else:
         # What does not depend on the point comes first: it is the same for all points of the link.
         down = frame.rotation.T @ up
-        normal, gap = up, pos[2] + up.dot(frame.origin) + down.dot(local) - radius
-        against = down.dot(outward)
-    touching = (gap < 0.0) & (against <= 0.0) & (exists > 0.5)
+        normal, gap = up, pos[2] + up.dot(frame.origin) + down.dot(points.local) - radius
+        against = down.dot(points.outward)
+    touching = (gap < 0.0) & (against <= 0.0) & (points.exists > 0.5)
     dist = where(touching, gap, 1.0)
     # Half way between the sphere's lowest point and the ground, as MuJoCo.
     point = centre - normal * (radius + 0.5 * dist)
-    rows = [[x.spring for x in r] for r in points]
-    springs = spring_figures(p, f"ground_{spot.number}" if spot.hot else "ground", rows, spot.group)
     d = impedance(dist, springs)
-    velocity = p.level_motion("v", level).at(point)
+    velocity = p.level_motion("v", spot.level).at(point)
     aref = -(velocity * springs.b) - normal * (springs.k * d * dist)
     D = where(touching, stiffness(d, p.of_spot(spot, "iw")), 0.0)
     out: dict[str, Expr] = {"D": D} | vectors("r", point) | vectors("aref", aref)
@@ -344,17 +363,6 @@ def _touch(p: StepProgram, spot: Spot) -> None:
     with p.when_any(p.variable(f"{near}_sum") > 0.5):
         p.put(spot, {"D": 0.0})
         p.put(spot, out, when=touching)
-
-
-def _ground(p: StepProgram, spot: Spot, inputs: list[Expr]) -> None:
-    names = ["wn0", "wn1", "wn2", "gap"]
-    own = [f"wn_{spot.number}_{k}" for k in range(3)] + [f"gap_{spot.number}"] if spot.hot else names
-    outputs: list[tuple[Domain, list[str]]] = [("chain" if spot.hot else "slot", own)]
-    shifts = [0]
-    if spot.second >= 0:
-        outputs.append(("slot", names))
-        shifts.append(spot.second - (spot.group.start if spot.group else 0))
-    p.external("ground", inputs, outputs, shifts, spot.group)
 
 
 def _feet(p: StepProgram) -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import warp as wp
 
 
-def make_control_step(source: str, cuda: bool = False) -> Any:
+def make_control_step(source: str, cuda: bool = False, registers: int | None = None) -> Any:
     """A Warp kernel around the source; equal sources share one module on disk.
 
-    On CUDA divisions and roots are the hardware's (2 units in the last place): exact ones call subroutines for
-    rare operands, and the calls cost registers everywhere.
+    On CUDA divisions and roots are the hardware's (2 units in the last place): exact ones call subroutines
+    for rare operands, and the calls cost registers everywhere.
     """
     options = {"fast_math": True} if cuda else {}
+    limit = {"cuda_max_registers": registers} if cuda and registers else {}
 
     @wp.func_native(source)
     def body(
@@ -32,7 +33,7 @@ def make_control_step(source: str, cuda: bool = False) -> Any:
         tiles: wp.array(dtype=wp.float32),
     ): ...
 
-    @wp.kernel(enable_backward=False, module="unique", module_options=options, grid_stride=False)
+    @wp.kernel(enable_backward=False, module="unique", module_options=options, grid_stride=False, **limit)
     def control_step(
         first: int,
         look: int,

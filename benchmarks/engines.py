@@ -1,0 +1,285 @@
+"""Control steps per second of every engine, on the same robots, grounds and actions, in one run.
+
+    python benchmarks/engines.py                 minutes; writes engines.json and engines.svg beside it
+    python benchmarks/engines.py --quick         seconds: shows that all of it runs, figures mean nothing
+
+On the CPU stride and native MuJoCo run with one and two threads, in turns, so that what else the machine
+does falls on all alike; figures are medians over rounds, ratios medians of a round's ratios. On CUDA stride
+runs at every N and MuJoCo Warp as far as patience reaches. There a measurement is a CUDA graph of some
+control steps with other targets each; MuJoCo Warp captures its own. The JSON keeps what each device gave
+under its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from surefoot.artifacts import atomic_write
+from surefoot.contract import EVALUATION_PLANT
+from surefoot.cores import prepare_torch
+from surefoot.engines import Engine, MujocoEngine, Parameters
+from surefoot.engines.conformance import default_targets, standing
+from surefoot.engines.mujoco_warp import MujocoWarpEngine
+from surefoot.engines.stride import StrideEngine
+from surefoot.robots import robot
+from surefoot.terrain import Atlas, TileId
+
+SCHEMA_VERSION = 1
+REACH_RAD = 0.3
+PLANTS = {
+    "evaluation": EVALUATION_PLANT,
+    "plain": EVALUATION_PLANT.model_copy(update={"impratio": 1.0, "joint_dry_friction": False}),
+}
+"""The plain plant has no dry friction and impratio 1."""
+GROUNDS: dict[str, TileId | None] = {"plane": None, "stairs": TileId("stairs_down", 5, 1)}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    robots: tuple[str, ...] = ("go1", "hexapod", "biped")
+    cpu_envs: int = 512
+    cpu_steps: int = 20
+    rounds: int = 5
+    cuda_envs: tuple[int, ...] = (256, 1024, 4096, 16384, 65536, 262144)
+    warp_envs: tuple[int, ...] = (256, 1024, 4096, 16384)
+    horizon: int = 16
+
+
+QUICK = Sizes(robots=("go1",), cpu_envs=8, cpu_steps=2, rounds=2, cuda_envs=(64,), warp_envs=(), horizon=4)
+
+
+@dataclass
+class Case:
+    """One engine at one size; `rounds` are its control steps per second."""
+
+    engine: str
+    robot: str
+    ground: str
+    plant: str
+    envs: int
+    threads: int | None = None
+    rounds: list[float] = field(default_factory=list)
+    kernel: dict[str, int] = field(default_factory=dict)
+
+    def row(self) -> dict[str, Any]:
+        out = {k: v for k, v in asdict(self).items() if v not in (None, {})}
+        return out | {"steps_per_second": round(statistics.median(self.rounds), 1)}
+
+    def __str__(self) -> str:
+        what = f"{self.robot:8s} {self.ground:7s} {self.plant:11s} {self.engine}"
+        threads = f", threads: {self.threads}" if self.threads else ""
+        rate = statistics.median(self.rounds)
+        return f"{what}{threads}, N = {self.envs}: {rate:,.0f} steps/s {self.kernel or ''}"
+
+
+def place(engine: Engine, atlas: Atlas | None) -> None:
+    """Everyone above its own place on the ground."""
+    n, rng = engine.num_envs, np.random.default_rng(0)
+    start = standing(engine)
+    if atlas is not None:
+        xy = atlas.origins[0] + rng.uniform(-3.0, 3.0, (n, 2))
+        around = [(x, y) for x in np.arange(-0.7, 0.75, 0.1) for y in np.arange(-0.5, 0.55, 0.1)]
+        top = np.max([atlas.height(xy + np.array(d)) for d in around], 0)
+        start.position[:, :2] = torch.tensor(xy)
+        start.position[:, 2] += torch.tensor(top, dtype=torch.float32, device=start.position.device)
+    everyone = torch.ones(n, dtype=torch.bool, device=engine.device)
+    engine.reset(everyone, start, Parameters.nominal(n, engine.device))
+
+
+def actions(engine: Engine, count: int) -> list[torch.Tensor]:
+    """Drawn for one environment after the other: the first N are the same for every N."""
+    pose = default_targets(engine)
+    rng = np.random.default_rng(1)
+    noise = rng.uniform(-REACH_RAD, REACH_RAD, (engine.num_envs, count, pose.shape[1])).astype(np.float32)
+    return [pose + torch.tensor(noise[:, k], device=engine.device) for k in range(count)]
+
+
+def on_cpu(sizes: Sizes, cases: list[Case]) -> dict[str, float]:
+    """All engines of a robot and ground in turns. Returns stride's rate over MuJoCo's, thread for thread."""
+    ratios = {}
+    for name in sizes.robots:
+        for ground, tile in GROUNDS.items():
+            atlas = None if tile is None else Atlas.build([tile])
+            made: list[tuple[Case, Engine]] = []
+            for kind, make in (("stride", StrideEngine), ("mujoco", MujocoEngine)):
+                for threads in (1, 2):
+                    engine = make(robot(name), EVALUATION_PLANT, sizes.cpu_envs, atlas=atlas, threads=threads)
+                    case = Case(kind, name, ground, "evaluation", sizes.cpu_envs, threads)
+                    made.append((case, engine))
+            for turn in range(sizes.rounds):
+                for case, engine in made if turn % 2 == 0 else reversed(made):
+                    place(engine, atlas)
+                    targets = actions(engine, sizes.cpu_steps)
+                    engine.step(targets[0])
+                    begun = time.perf_counter()
+                    for t in targets:
+                        engine.step(t)
+                    case.rounds.append(sizes.cpu_envs * len(targets) / (time.perf_counter() - begun))
+            for case, engine in made:
+                engine.close()
+                cases.append(case)
+                print(case, flush=True)
+            by = {(case.engine, case.threads): case.rounds for case, _ in made}
+            for threads in (1, 2):
+                pairs = zip(by["stride", threads], by["mujoco", threads], strict=True)
+                key = f"{name}, {ground}, {threads} thread{'s' if threads > 1 else ''}"
+                ratios[key] = round(statistics.median(a / b for a, b in pairs), 2)
+    return ratios
+
+
+def kernel_figures(engine: StrideEngine) -> dict[str, int]:
+    """Registers and bytes of local memory of a thread of the control step, as the driver has loaded it."""
+    kernel, context = engine._step_kernel, wp.get_device("cuda:0").context
+    loaded = [e for key, e in kernel.module.execs.items() if key[0] == context]
+    function = ctypes.c_void_p(loaded[-1].get_kernel_hooks(kernel).forward)
+    driver, value = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+    out = {}
+    for attribute, what in ((4, "registers"), (3, "local_bytes")):
+        if driver.cuFuncGetAttribute(ctypes.byref(value), attribute, function) == 0:
+            out[what] = value.value
+    return out
+
+
+def timed(engine: Engine, horizon: int, rounds: int) -> list[float]:
+    targets = actions(engine, horizon)
+
+    def play() -> None:
+        for t in targets:
+            engine.step(t)
+
+    play()
+    torch.cuda.synchronize()
+    again: Callable[[], None] = play
+    if isinstance(engine, StrideEngine):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            play()
+        again = graph.replay
+        again()
+    torch.cuda.synchronize()
+    out = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        again()
+        torch.cuda.synchronize()
+        out.append(engine.num_envs * horizon / (time.perf_counter() - begun))
+    return out
+
+
+def on_cuda(sizes: Sizes, cases: list[Case]) -> None:
+    for name in sizes.robots:
+        for ground, tile in GROUNDS.items():
+            atlas = None if tile is None else Atlas.build([tile])
+            for plant in PLANTS:
+                for n in sizes.cuda_envs:
+                    engine = StrideEngine(robot(name), PLANTS[plant], n, atlas=atlas, device="cuda")
+                    place(engine, atlas)
+                    case = Case("stride", name, ground, plant, n)
+                    case.rounds, case.kernel = (
+                        timed(engine, sizes.horizon, sizes.rounds),
+                        kernel_figures(engine),
+                    )
+                    cases.append(case)
+                    print(case, flush=True)
+            for n in sizes.warp_envs if name == "go1" and atlas is None else ():
+                slow = MujocoWarpEngine(
+                    robot(name), EVALUATION_PLANT, n, atlas=atlas, device="cuda", deterministic=False
+                )
+                place(slow, atlas)
+                case = Case("mujoco-warp", name, ground, "evaluation", n)
+                case.rounds = timed(slow, sizes.horizon, sizes.rounds)
+                cases.append(case)
+                print(case, flush=True)
+
+
+def plot(machines: dict[str, Any], path: Path) -> bool:
+    """Rates over N on CUDA and rates per robot on CPUs; False where matplotlib is not installed."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        return False
+    matplotlib.use("svg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, max(2, len(machines)), figsize=(11, 4), layout="constrained")
+    for ax, (device, found) in zip(axes, machines.items(), strict=False):
+        lines: dict[str, list[tuple[int, float]]] = {}
+        for r in found["rates"]:
+            label = f"{r['engine']}, {r['robot']}, {r['ground']}"
+            if r.get("threads", 1) == 1 and r["plant"] == "evaluation":
+                lines.setdefault(label, []).append((r["envs"], r["steps_per_second"]))
+        if found["cuda"]:
+            for label, points in lines.items():
+                ax.plot(*zip(*points, strict=True), marker="o", label=label)
+            ax.set(xscale="log", yscale="log", xlabel="environments")
+            ax.legend(fontsize="x-small")
+        else:
+            ax.barh([f"{label} (1 thread)" for label in lines], [p[0][1] for p in lines.values()])
+            ax.set(xscale="log", xlabel="control steps per second")
+        ax.set_title(device, fontsize="small")
+        ax.grid(alpha=0.3)
+    figure.savefig(path, metadata={"Date": None})
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="CUDA where there is one")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    args = parser.parse_args()
+    prepare_torch()
+    sizes = QUICK if args.quick else Sizes()
+    cuda = torch.cuda.is_available() if args.device is None else args.device == "cuda"
+    cases: list[Case] = []
+    ratios: dict[str, float] = {}
+    if cuda:
+        on_cuda(sizes, cases)
+    else:
+        ratios = on_cpu(sizes, cases)
+        for key, value in ratios.items():
+            print(f"stride / mujoco, {key}: {value:.1f}")
+    device = torch.cuda.get_device_name() if cuda else _processor()
+    found = {
+        "cuda": cuda,
+        "quick": args.quick,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {p: version(p) for p in ("mujoco", "mujoco-warp", "warp-lang", "torch", "numpy")},
+        "rates": [case.row() for case in cases],
+        "stride_over_mujoco": ratios,
+    }
+    kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
+    machines = kept | {device: found}
+    text = json.dumps({"schema_version": SCHEMA_VERSION, "machines": machines}, indent=1) + "\n"
+    atomic_write(args.out, text.encode())
+    plot(machines, args.out.with_suffix(".svg"))
+    print(f"Wrote {args.out}")
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())
+
+
+if __name__ == "__main__":
+    main()
