@@ -17,7 +17,7 @@ import numpy as np
 from surefoot.artifacts import read_table
 from surefoot.contract import SurefootError
 from surefoot.evidence import RunFolder, RunRecord
-from surefoot.evidence.statistics import effective_n, mean_interval, rate
+from surefoot.evidence.statistics import mean_interval, rate
 from surefoot.report.ledger import Ledger, read_ledger
 from surefoot.report.summary import Summary, read_summary
 
@@ -197,7 +197,7 @@ def rate_of(values: np.ndarray, family: np.ndarray) -> Figure:
         return ABSENT
     r = rate(values.astype(bool), family)
     # The number that summaries print beside a rate: n over the design effect, before caution is added.
-    return Figure(r.value, r.low, r.high, r.n, effective_n(values.astype(float), family))
+    return Figure(r.value, r.low, r.high, r.n, r.n_eff)
 
 
 def mean_of(rows: Mapping[str, np.ndarray], name: str) -> Figure:

@@ -18,8 +18,8 @@ WORDS = {
     ),
     "n": "How many episodes were played.",
     "n_eff": (
-        "How many independent episodes they are worth: episodes of one seed family share draws and "
-        "resemble each other."
+        "How many independent episodes the interval is worth: episodes of one seed family share draws, and "
+        "where hardly any failed the data cannot rule out that whole families fail together."
     ),
     "success": (
         "The episode did not end early, and its mean velocity and turning errors stayed below the "
