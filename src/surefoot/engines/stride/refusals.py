@@ -15,7 +15,7 @@ CAPABILITIES: tuple[tuple[str, str], ...] = (
     ("armature, damping, springs, dry friction and limits of joints", "yes"),
     ("integrator", "implicitfast; others are refused"),
     ("friction cone", "elliptic with impratio; a pyramidal cone is simulated as the elliptic one"),
-    ("solver", "Newton, always converged: the plant's iteration limits are not used"),
+    ("solver", "Newton, converged (at most 20 iterations): the plant's own limits are not used"),
     ("contact with a plane", "spheres, ends of capsules, corners of boxes; as MuJoCo"),
     ("contact with a heightfield", "the same points against the exact triangles; at most two per sphere"),
     ("edges and faces of boxes, sides of capsules on a heightfield", "not felt between the points"),
