@@ -3,7 +3,7 @@
     python benchmarks/cpu_throughput.py            15 minutes on two cores; writes .json and .svg beside it
     python benchmarks/cpu_throughput.py --quick    seconds: shows that all of it runs, figures mean nothing
 
-Layers, with N robots of walk-flat, on the evaluation plant (0.005 s x 4) and the training plant (0.01 s x 2):
+Layers, with N robots of walk-flat, on the evaluation plant (0.005 s x 4) and native training's (0.01 s x 2):
   rollout    `mujoco.rollout` alone, a call per control step: the very states, targets and models of `env`
   engine     MujocoEngine.step on the same targets: adds delays, failure checks, the state as tensors
   env        VecEnv.step with random actions: adds observations, rewards, ends, resets, keyed randomness

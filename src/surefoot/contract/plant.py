@@ -56,6 +56,6 @@ FAST_PLANT = Plant(
     tolerance=1e-8,
     joint_dry_friction=False,
 )
-"""What native MuJoCo trains on: raw rollout is 2.6 times as fast as on the evaluation plant
+"""What native MuJoCo trains on: raw rollout is 3.2 times as fast as on the evaluation plant
 (benchmarks/cpu_throughput.json, N = 512). Four iterations are not converged; on heightfields tasks use
 eight."""

@@ -126,7 +126,7 @@ class MujocoWarpEngine:
         self._apply()
 
     def reset(self, mask: Tensor, start: Start, parameters: Parameters) -> None:
-        """Costs as much as a physics step and a half, however few environments are reset."""
+        """Recomputes constants and forces of every environment, however few are reset."""
         begun = time.perf_counter()
         for name, old in self._parameters.tensors().items():
             _put(old, mask, getattr(parameters, name))

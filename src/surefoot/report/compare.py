@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from surefoot.contract import construct_fields
 from surefoot.evidence import RunRecord
 from surefoot.evidence.statistics import mean_interval
 from surefoot.report.charts import Line, at_widths, legend, line_chart, rate_axis
@@ -158,21 +158,8 @@ def _dollars(run: RunFigures, per_hour: float) -> str:
 
 def different(a: RunRecord, b: RunRecord) -> list[str]:
     """The fields of the construct in which two runs differ, by name."""
-    one, two = _construct(a), _construct(b)
-    return [k for k in one if json.dumps(one[k], sort_keys=True) != json.dumps(two[k], sort_keys=True)]
-
-
-def _construct(r: RunRecord) -> dict[str, Any]:
-    c = r.contract.model_dump(mode="json")
-    names = ("robot", "robot_digest", "prior", "terminations", "success", "safety")
-    return {n: c[n] for n in names} | {
-        "observation": [[t["name"], t["size"], t["unit"], t["noise"]] for t in c["observation"]],
-        "action size": c["action"]["size"],
-        "command dead zone": c["command"]["dead_zone"],
-        "panel": r.panel,
-        "panel digest": r.panel_digest,
-        "evaluation plant": r.evaluation_plant.model_dump(mode="json"),
-    }
+    one, two = (construct_fields(r.contract, r.panel, r.panel_digest, r.evaluation_plant) for r in (a, b))
+    return [k.replace("_", " ") for k in one if one[k] != two[k]]
 
 
 def _treatment(runs: Sequence[RunFigures]) -> str:

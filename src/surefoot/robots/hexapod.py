@@ -9,7 +9,8 @@ Derived, because the description has nothing to be used:
 - It weighs a leg's links without their servos. Here femur and tibia have one servo (54.6 g) each beside their
   bracket (24.4 g), the coxa two brackets; the coxa's servo is part of the chassis' 0.976 kg. No battery.
 - Its inertias are far too large (6 kg m^2 for a chassis of 1 kg). Here they are those of uniform boxes.
-- Gains follow from the servo. Its default compliance slope gives full torque at 32 steps of 0.29 degrees:
+- Gains follow from the servo. Its compliance slope is taken to give full torque at 32 steps of 0.29 degrees
+  (a servo can be set to other slopes):
   kp = 1.5 N m / 0.162 rad. Torque falls to zero at the no-load speed: kd = 1.5 N m / 6.18 rad/s.
 """
 
