@@ -45,6 +45,18 @@ class Step:
     view: View  # the state the reward was computed on, before any reset
 
 
+@dataclass
+class Outcome:
+    """Of one control step, before any reset; the names are those of `Step`."""
+
+    view: View
+    terms: Tensor
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    reason: Tensor
+
+
 class VecEnv:
     """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying
     so."""
@@ -184,18 +196,13 @@ class VecEnv:
         if bool(failed.any()):
             self._keep_failures(failed, failed & ~self._robot.failed)
             # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
-            robot.put(failed, _resting(robot.take(failed), self.const.default_pose))
+            count = int(failed.sum())
+            robot.put(failed, resting(count, len(self.task.robot.feet), self.const.default_pose))
             action = torch.where(failed[:, None], 0.0, action)  # it may be what made them fail
-        self.state = advance(self.state, robot, self.const, action)
-        self._robot = robot
-        view = View(robot, self.state, self.parameters, self._ground(robot), self.const)
-        terms, ends = self._rewards_and_ends(view)
-        terminated = ends.any(1) | failed
-        truncated = (self.state.age >= self.sampler.episode_steps) & ~terminated
-        terms = terms + terminated[:, None] * self._fall
-        reward = self._floor(terms)
-        reason = torch.where(ends.any(1), ends.to(torch.uint8).argmax(1) + 2, truncated.long())
-        reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
+        found = self._judge(robot, action)
+        view, terms, reward = found.view, found.terms, found.reward
+        terminated, truncated, reason = found.terminated, found.truncated, found.reason
+        self.state, self._robot = view.task, robot
         self.returns += terms
         self._track(view)
         # The command seen next is that of the next step's segment; the reward above used the one that was
@@ -243,10 +250,17 @@ class VecEnv:
         return targets + torch.stack([torch.zeros_like(lift), lift, -2 * lift], 2).view_as(targets)
 
     def _push(self) -> None:
-        due = self.script.push_step == self.state.age[:, None]  # [N, P]
+        due = self._due()
         mask = due.any(1)
         if bool(mask.any()):
-            self.engine.push(mask, (self.script.push_velocity * due[..., None]).sum(1))
+            self.engine.push(mask, self._kick(due))
+
+    def _due(self) -> Tensor:
+        """[N, P] bool: pushes that act before the coming step."""
+        return self.script.push_step == self.state.age[:, None]
+
+    def _kick(self, due: Tensor) -> Tensor:
+        return (self.script.push_velocity * due[..., None]).sum(1)
 
     def _segment(self) -> Tensor:
         return (self.state.age // self.sampler.segment_steps).clamp_max(self.script.commands.shape[1] - 1)
@@ -270,10 +284,8 @@ class VecEnv:
 
     def _observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
         """Noisy observation, clean critic observation, exploration normals for the coming step."""
-        c, f = self.contract, self.task.terms
-        clean = torch.cat([f[t.name](view) for t in c.observation], 1)
-        extra = torch.cat([f[t.name](view) for t in c.privileged], 1)
-        size, act = clean.shape[1], c.action.size
+        clean, extra = self._sense(view)
+        size, act = clean.shape[1], self.contract.action.size
         age = view.task.age
         wide, deep = -(-size // 4) * 4, -(-act // 4) * 4
         noise, u = self._keyed.uniforms_many(
@@ -282,11 +294,22 @@ class VecEnv:
             script.episode,
             [(Channel.OBSERVATION_NOISE, size, age * wide), (Channel.ACTION_NOISE, deep, age * deep)],
         )
-        noisy = clean + self._noise * (2 * noise - 1) * script.noise_scale[:, None]
-        limit = OBSERVATION_LIMIT
-        obs = (noisy * self._scale).clamp(-limit, limit)
-        critic = (torch.cat([clean, extra], 1) * self._critic_scale).clamp(-limit, limit)
+        obs, critic = self._blur(clean, noise, script.noise_scale), self._clean(clean, extra)
         return obs, critic, box_muller(u)[:, :act]
+
+    def _sense(self, view: View) -> tuple[Tensor, Tensor]:
+        """Observation terms without noise, and what only the critic sees."""
+        c, f = self.contract, self.task.terms
+        clean = torch.cat([f[t.name](view) for t in c.observation], 1)
+        return clean, torch.cat([f[t.name](view) for t in c.privileged], 1)
+
+    def _blur(self, clean: Tensor, uniforms: Tensor, noise_scale: Tensor) -> Tensor:
+        noisy = clean + self._noise * (2 * uniforms - 1) * noise_scale[:, None]
+        return (noisy * self._scale).clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+
+    def _clean(self, clean: Tensor, extra: Tensor) -> Tensor:
+        critic = torch.cat([clean, extra], 1) * self._critic_scale
+        return critic.clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT)
 
     def _drop(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
         """Readings that are lost are those seen last: each sensor (a term with noise) fails on its own."""
@@ -300,6 +323,19 @@ class VecEnv:
         return torch.where(lost[:, self._sensor], self.obs, obs)
 
     # ---- rewards and ends
+
+    def _judge(self, robot: RobotState, action: Tensor) -> Outcome:
+        """What a control step led to. Pure and without branches, so that it can be compiled."""
+        state = advance(self.state, robot, self.const, action)
+        view = View(robot, state, self.parameters, self._ground(robot), self.const)
+        terms, ends = self._rewards_and_ends(view)
+        failed = robot.failed
+        terminated = ends.any(1) | failed
+        truncated = (state.age >= self.sampler.episode_steps) & ~terminated
+        terms = terms + terminated[:, None] * self._fall
+        reason = torch.where(ends.any(1), ends.to(torch.uint8).argmax(1) + 2, truncated.long())
+        reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
+        return Outcome(view, terms, self._floor(terms), terminated, truncated, reason)
 
     def _rewards_and_ends(self, view: View) -> tuple[Tensor, Tensor]:
         """Weighted terms [N, R] and terminations [N, E]."""
@@ -474,14 +510,28 @@ class VecEnv:
         self.engine.close()
 
 
-def _resting(robot: RobotState, pose: Tensor) -> RobotState:
-    """A robot standing still where it is, in the default pose, still marked as failed."""
-    rest = RobotState(**{k: torch.zeros_like(v) for k, v in robot.tensors().items()})
-    rest.position[:, 2] = 1.0
-    rest.quaternion[:, 0] = 1.0
-    rest.gravity[:, 2] = -1.0
-    rest.joint_position[:] = pose
-    rest.failed[:] = True
+def resting(count: int, feet: int, pose: Tensor) -> RobotState:
+    """Robots standing still in the default pose, marked as failed."""
+
+    def zeros(*shape: int) -> Tensor:
+        return pose.new_zeros(count, *shape)
+
+    rest = RobotState(
+        position=zeros(3),
+        quaternion=zeros(4),
+        linear_velocity=zeros(3),
+        angular_velocity=zeros(3),
+        gravity=zeros(3),
+        joint_position=pose.expand(count, -1),
+        joint_velocity=zeros(len(pose)),
+        torque=zeros(len(pose)),
+        foot_position=zeros(feet, 3),
+        foot_velocity=zeros(feet, 3),
+        foot_force=zeros(feet, 3),
+        trunk_contact=zeros() > 0,
+        failed=zeros() == 0,
+    )
+    rest.position[:, 2], rest.quaternion[:, 0], rest.gravity[:, 2] = 1.0, 1.0, -1.0
     return rest
 
 

@@ -23,6 +23,7 @@ from surefoot.engines.stride.program import Block, External, Group, If, Param, P
 SHAPES = ("solo", "wide", "lanes")
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "and": "&", "or": "|"}
 _CALL = {"sqrt": "SQRT", "sin": "SIN", "cos": "COS", "abs": "ABS", "min": "MIN", "max": "MAX"}
+_CALL |= {"exp": "EXP", "log": "LOG", "atan2": "ATAN2", "floor": "FLOOR"}
 
 
 def number(x: float) -> str:

@@ -1,0 +1,313 @@
+"""The three kernels around a physics step, generated from the task's own functions.
+
+act      exploration, action, its log probability, joint targets, push
+task     the task's memory, rewards and ends; where an episode is over, its record and the next one's scenario
+observe  what policy and critic see next
+
+`VecEnv`'s own methods are called once with symbolic tensors; what they return is printed. So there is one
+definition of an environment, and these kernels are another way to run it.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from surefoot.contract import Channel
+from surefoot.engines import RobotState
+from surefoot.engines.stride import StrideEngine
+from surefoot.engines.stride.algebra import exp, total, where
+from surefoot.engines.stride.kernel import FAILED, TRUNK_CONTACT
+from surefoot.env import VecEnv, resting
+from surefoot.fused.memory import ELSEWHERE, INTEGERS, RECORDS, Memory
+from surefoot.fused.source import Source
+from surefoot.fused.symbols import Symbols, number, symbols
+from surefoot.learners.networks import LOG_ROOT_2PI
+from surefoot.tasks import View
+
+RECORD = ("step", "env", "episode", "stratum", "steps", "reason", "delay_s", "next_stratum")
+"""Columns of a finished episode's record; the returns by term follow."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    act: str
+    task: str
+    observe: str
+
+
+def generate(env: VecEnv, memory: Memory, shape: str, width: int, cuda: bool) -> Sources:
+    """The three texts. `env` is only asked what it does."""
+    assert isinstance(env.engine, StrideEngine)
+    made = [
+        _Kernel(env, env.engine, memory, Source(shape, width, cuda, env.sampler.seeds.split_number))
+        for _ in range(3)
+    ]
+    return Sources(made[0].act(), made[1].task(), made[2].observe())
+
+
+class _Kernel:
+    def __init__(self, env: VecEnv, engine: StrideEngine, memory: Memory, source: Source) -> None:
+        self.memory, self.engine, self.s = memory, engine, source
+        s, rows = source, memory.rows
+        s.add(
+            "const int npad = S.shape[1];",
+            *(f"const intt {name} = INTS(I.data, {k});" for k, name in enumerate(INTEGERS)),
+        )
+        # The prelude's lambdas read npad: it comes first.
+        s.lines.insert(0, s.lines.pop(s.lines.index("const int npad = S.shape[1];")))
+        age = s.read("age_", "TO_FLOAT(age)")
+        records: dict[str, Any] = {}
+        for name, kind in RECORDS.items():
+            values: dict[str, Any] = {}
+            for f in fields(kind):
+                if f.name == "age":
+                    values[f.name] = Symbols([age])
+                elif f.name in ELSEWHERE.get(name, ()):
+                    values[f.name] = None
+                else:
+                    values[f.name] = self._field(f"{name}.{f.name}")
+            records[name] = kind(**values)
+        task = records["task"]
+        task.contact = task.contact > 0.5
+        # A stand-in whose memory is symbolic.
+        self.env = env = copy.copy(env)
+        env.state, env.script, env.parameters = task, records["script"], records["parameters"]
+        self.rows = rows
+
+    def _field(self, name: str) -> Symbols:
+        first = self.memory.rows.first(name)
+        plain = name.replace(".", "_")
+        return self.s.tensor(plain, self.memory.shapes[name], lambda k: f"LOAD(S.data, {first + k})")
+
+    def _robot(self) -> RobotState:
+        out = self.engine.buffers.outputs
+        feet = len(self.engine.robot.feet)
+        values: dict[str, Any] = {}
+        for name, (first, count) in out.at.items():
+            shape = (feet, 3) if name.startswith("foot_") else (count,)
+            values[name] = self.s.tensor(f"y_{name}", shape, lambda k, f=first: f"LOAD(Y.data, {f + k})")
+        for name, row in (("trunk_contact", TRUNK_CONTACT), ("failed", FAILED)):
+            values[name] = self.s.tensor(f"y_{name}", (), lambda _, r=row: f"BYTES(flags.data, {r})") > 0.5
+        return RobotState(**values)
+
+    def _store(self, values: dict[str, Any]) -> None:
+        """Writes fields, all of them after the last has been computed."""
+        flat = {name: number(value).flat() for name, value in values.items()}
+        texts = iter(self.s.compute([x for part in flat.values() for x in part]))
+        lines = [
+            f"STORE(S.data, {self.rows.first(name) + k}, {next(texts)});"
+            for name, part in flat.items()
+            for k in range(len(part))
+        ]
+        self.s.add(*lines)
+
+    # ---- the kernels
+
+    def act(self) -> str:
+        s, env, size = self.s, self.env, self.env.contract.action.size
+        blocks = -(-size // 4)
+        s.add(f"real u[{4 * blocks}], normal[{4 * blocks}];")
+        s.add(f"DRAW(u, {int(Channel.ACTION_NOISE)}, {blocks}, age * {blocks})", f"NORMALS(normal, u, {4 * blocks})")
+        xi = [s.read(f"normal_{j}", f"normal[{j}]") for j in range(size)]
+        mean = [s.read(f"mean_{j}", f"COLUMN(mean.data, {size}, {j})") for j in range(size)]
+        log_std = [s.read(f"log_std_{j}", f"K(log_std.data[{j}])") for j in range(size)]
+        action = [m + exp(d) * x for m, d, x in zip(mean, log_std, xi, strict=True)]
+        log_prob = total(-0.5 * (x * x) for x in xi) - total(log_std) - size * LOG_ROOT_2PI
+        for j, text in enumerate(s.compute(action)):
+            s.add(f"PUT_COLUMN(action.data, {size}, {j}, {text});")
+        s.add(f"PUT_SINGLE(log_prob.data, float, {s.compute([log_prob])[0]})")
+        clip = env.contract.action.clip
+        applied = Symbols(np.array([action], object)).clamp(-clip, clip)
+        self._store({"applied": applied})
+        for j, text in enumerate(s.compute(env._targets(applied).flat())):
+            s.add(f"PUT_COLUMN(targets.data, {size}, {j}, {text});")
+        due = env._due()
+        s.put({"pushed": due.any(1).flat()[0]})
+        s.branch("ANY_HERE(pushed)")
+        velocity = self.engine.buffers.state.first("vel")
+        for k, text in enumerate(s.compute(env._kick(due).flat())):
+            s.add(f"STORE(X.data, {velocity + k}, LOAD(X.data, {velocity + k}) + {text});")
+        s.join()
+        return s.text
+
+    def task(self) -> str:
+        s, env = self.s, self.env
+        robot = self._robot()
+        s.put({"failed": robot.failed.flat()[0]})
+        # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
+        rest = resting(1, len(env.task.robot.feet), env.const.default_pose).tensors()
+        void = robot.failed
+        safe = {k: _choose(void, rest[k], v) for k, v in robot.tensors().items() if not symbols(v).mask}
+        robot = RobotState(**safe, trunk_contact=robot.trunk_contact & ~void, failed=void)
+        applied = _choose(robot.failed, 0.0, self._field("applied"))
+        stratum = VecEnv.stratum.fget(env)  # type: ignore[attr-defined]
+        found = env._judge(robot, applied)
+        after = found.view.task
+        returns = self._field("returns") + found.terms
+        s.add(f"PUT_SINGLE(reward.data, float, {s.compute(found.reward.flat())[0]})")
+        width = len(env.reward_names)
+        for k, text in enumerate(s.compute(found.terms.flat())):
+            s.add(f"PUT_COLUMN(terms.data, {width}, {k}, {text});")
+        ends = {"terminated": found.terminated.flat()[0], "truncated": found.truncated.flat()[0]}
+        s.put(ends)
+        for name in ends:
+            s.add(f"PUT_SINGLE({name}_out.data, unsigned char, ({name} ? K(1.0f) : K(0.0f)))")
+        s.put({"reason": found.reason.flat()[0], "lived": stratum.flat()[0]})
+        s.add("PUT_SINGLE(reason_out.data, unsigned char, reason)", "PUT_SINGLE(stratum_out.data, long long, lived)")
+        # The command seen next is that of the next step's segment.
+        env.state = after
+        ahead = View(robot, env.state, env.parameters, found.view.ground, env.const)
+        env.state.command = env._command()
+        self._finals(ahead)
+        s.add("const maskt done = terminated | truncated;")
+        s.add("for (int l = 0; l < W; ++l) if (e0 + l < n) mask.data[e0 + l] = AT(done, l) != 0;")
+        self._failures()
+        s.branch("ANY_HERE(done)")
+        self._record(returns)
+        self._next_episode()
+        s.join()
+        self._remember(after, returns)
+        return s.text
+
+    def _finals(self, ahead: View) -> None:
+        """The critic's last sight of an episode that ran out of time."""
+        s, env = self.s, self.env
+        s.branch("ANY_HERE(truncated)")
+        clean, extra = env._sense(ahead)
+        seen = env._clean(clean, extra).flat()
+        for k, text in enumerate(s.compute(seen)):
+            s.add(
+                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(truncated, l) != 0 && e0 + l < n)"
+                f" final_critic.data[(long long)(e0 + l) * {len(seen)} + {k}] = AT(v, l); }}"
+            )
+        s.add("for (int l = 0; l < W; ++l) if (AT(truncated, l) != 0 && e0 + l < n) final_step.data[e0 + l] = step;")
+        s.join()
+
+    def _failures(self) -> None:
+        """What a failed environment failed from: the engine keeps it."""
+        s, st = self.s, self.engine.buffers.state.count
+        joints = self.engine.buffers.joints
+        s.branch("ANY_HERE(failed)")
+        s.add(
+            "for (int l = 0; l < W; ++l) if (AT(failed, l) != 0 && e0 + l < n) {",
+            "const int slot = NEXT(counts.data + 1);",
+            "if (slot < failures.shape[0]) {",
+            "float* to = failures.data + (long long)slot * failures.shape[1];",
+            "to[0] = (float)(e0 + l); to[1] = (float)AT(episode, l); to[2] = (float)AT(age, l);",
+            f"for (int k = 0; k < {st}; ++k) to[3 + k] = X.data[(long long)k * npad + e0 + l];",
+            f"for (int k = 0; k < {joints}; ++k) to[{3 + st} + k] = targets.data[(long long)(e0 + l) * {joints} + k];",
+            "} }",
+        )
+        s.join()
+
+    def _record(self, returns: Symbols) -> None:
+        s, env = self.s, self.env
+        first = number(env.script.stratum[:, 0]).flat()[0]
+        s.put({"recorded_stratum": first, "recorded_delay": env.parameters.delay_s.flat()[0]})
+        s.add("intt slot = KI(0);")
+        s.add(
+            "for (int l = 0; l < W; ++l) { AT(slot, l) = -1; if (AT(done, l) != 0 && e0 + l < n) {",
+            "AT(slot, l) = NEXT(counts.data);",
+            "float* to = records.data + (long long)AT(slot, l) * records.shape[1];",
+            "to[0] = (float)step; to[1] = (float)(e0 + l); to[2] = (float)AT(episode, l);",
+            "to[3] = AT(recorded_stratum, l); to[4] = (float)(AT(age, l) + 1 - AT(born, l));",
+            "to[5] = AT(reason, l); to[6] = AT(recorded_delay, l);",
+            "} }",
+        )
+        for k, text in enumerate(s.compute(returns.flat())):
+            s.add(
+                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(slot, l) >= 0)"
+                f" records.data[(long long)AT(slot, l) * records.shape[1] + {len(RECORD) + k}] = AT(v, l); }}"
+            )
+
+    def _next_episode(self) -> None:
+        """Draws the next scenario of environments that are done, and hands its start to the engine."""
+        s, env = self.s, self.env
+        sampler = env.sampler
+        s.add("{ const intt episode = INTS(I.data, 3) + 1;")  # hides the one that ended
+        uniforms: dict[str, Symbols] = {}
+        for name, (channel, count, first) in sampler.channels().items():
+            blocks = -(-(first % 4 + count) // 4)
+            s.add(f"real u_{name}[{4 * blocks}];", f"DRAW(u_{name}, {int(channel)}, {blocks}, {first // 4})")
+            uniforms[name] = s.tensor(
+                f"u_{name}", (count,), lambda k, a=name, f=first % 4: f"u_{a}[{f + k}]"
+            )
+        table = sampler.deals
+        s.add(f"const intt deal_ = (env % {table.length} + (episode % {table.length}) * {table.multiplier}) % {table.length};")
+        deal = s.read("deal", "TO_FLOAT(deal_)")
+        facts = {n: self._field(f"facts.{n}") for n in sampler.facts()}
+        new = sampler.compose(uniforms, facts, Symbols([deal]))
+        staging = self.engine.buffers.staging
+        start = {k: v for k, v in new.start.tensors().items() if v is not None}
+        parts = start | new.parameters.tensors()
+        for name, value in parts.items():
+            first = staging.first(name)
+            for k, text in enumerate(s.compute(number(value).flat())):
+                s.add(
+                    f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(done, l) != 0 && e0 + l < n)"
+                    f" staging.data[(long long)(e0 + l) * {staging.count} + {first + k}] = AT(v, l); }}"
+                )
+        stratum = number(new.script.stratum[:, 0]).flat()[0]
+        s.add(
+            f"{{ const real v = {s.compute([stratum])[0]}; for (int l = 0; l < W; ++l) if (AT(slot, l) >= 0)"
+            f" records.data[(long long)AT(slot, l) * records.shape[1] + 7] = AT(v, l); }}"
+        )
+        for name in ("script", "parameters"):
+            record = getattr(new, name).tensors()
+            for field, value in record.items():
+                if field in ELSEWHERE.get(name, ()):
+                    continue
+                first, flat = self.rows.first(f"{name}.{field}"), number(value).flat()
+                for k, text in enumerate(s.compute(flat)):
+                    row = first + k
+                    s.add(f"{{ const real v = {text}; STORE(S.data, {row}, (done ? v : LOAD(S.data, {row}))); }}")
+        s.add("PUT_INTS(I.data, 3, (done ? episode : INTS(I.data, 3)));", "}")
+
+    def _remember(self, after: Any, returns: Symbols) -> None:
+        """The task's memory: advanced, or that of an episode's beginning."""
+        s = self.s
+        commands = self.rows.first("script.commands")
+        phase = self.rows.first("script.phase")
+        begin: dict[str, Any] = {
+            # after a reset these rows hold the next scenario's
+            "command": Symbols([[s.read(f"first_command_{k}", f"LOAD(S.data, {commands + k})") for k in range(3)]]),
+            "phase": Symbols([s.read("first_phase", f"LOAD(S.data, {phase})")]),
+            "contact": 1.0,
+        }
+        over = self.s.read("over", "(done ? K(1.0f) : K(0.0f))") > 0.5
+        new: dict[str, Any] = {"returns": _choose(Symbols([over], True), 0.0, returns)}
+        for f in fields(type(after)):
+            if f.name != "age":
+                value = number(getattr(after, f.name))
+                new[f"task.{f.name}"] = _choose(Symbols([over], True), begin.get(f.name, 0.0), value)
+        self._store(new)
+        s.add("PUT_INTS(I.data, 4, (done ? KI(0) : age + 1));", "PUT_INTS(I.data, 5, (done ? KI(0) : born));")
+
+    def observe(self) -> str:
+        s, env = self.s, self.env
+        robot = self._robot()
+        view = View(robot, env.state, env.parameters, env._ground(robot), env.const)
+        clean, extra = env._sense(view)
+        size = clean.shape[1]
+        blocks = -(-size // 4)
+        s.add(f"real u[{4 * blocks}];", f"DRAW(u, {int(Channel.OBSERVATION_NOISE)}, {blocks}, age * {blocks})")
+        noise = s.tensor("u", (size,), lambda k: f"u[{k}]")
+        obs = env._blur(clean, noise, env.script.noise_scale).flat()
+        critic = env._clean(clean, extra).flat()
+        for what, values in (("obs", obs), ("critic", critic)):
+            for k, text in enumerate(s.compute(values)):
+                s.add(f"PUT_COLUMN({what}.data, {len(values)}, {k}, {text});")
+        return s.text
+
+
+def _choose(mask: Symbols, a: Any, b: Symbols) -> Symbols:
+    m = mask.a.reshape(1, *(1,) * (b.ndim - 1))
+    other = np.broadcast_to(symbols(a).a, b.shape)
+    return Symbols(np.frompyfunc(where, 3, 1)(m, other, number(b).a))
+
+
+__all__ = ["RECORD", "Sources", "generate"]
