@@ -39,7 +39,7 @@ class EmulatedLanes(StrideEngine):
             [
                 wp.launch(
                     self._step_kernel,
-                    dim=self._padded,
+                    dim=self.padded,
                     inputs=[lane << 20, look, *inputs],
                     device="cpu",
                     record_cmd=True,

@@ -16,16 +16,20 @@ from typing import Any
 
 import numpy as np
 
+from torch import Tensor
+
+from surefoot.composition import Deal, Facts
 from surefoot.contract import Channel
 from surefoot.engines import RobotState
 from surefoot.engines.stride import StrideEngine
-from surefoot.engines.stride.algebra import exp, total, where
+from surefoot.engines.stride.algebra import Expr, exp, total, where
 from surefoot.engines.stride.kernel import FAILED, TRUNK_CONTACT
 from surefoot.env import VecEnv, resting
 from surefoot.fused.memory import ELSEWHERE, INTEGERS, RECORDS, Memory
 from surefoot.fused.source import Source
 from surefoot.fused.symbols import Symbols, number, symbols
 from surefoot.learners.networks import LOG_ROOT_2PI
+from surefoot.scenarios import Script
 from surefoot.tasks import View
 
 RECORD = ("step", "env", "episode", "stratum", "steps", "reason", "delay_s", "next_stratum")
@@ -53,12 +57,7 @@ class _Kernel:
     def __init__(self, env: VecEnv, engine: StrideEngine, memory: Memory, source: Source) -> None:
         self.memory, self.engine, self.s = memory, engine, source
         s, rows = source, memory.rows
-        s.add(
-            "const int npad = S.shape[1];",
-            *(f"const intt {name} = INTS(I.data, {k});" for k, name in enumerate(INTEGERS)),
-        )
-        # The prelude's lambdas read npad: it comes first.
-        s.lines.insert(0, s.lines.pop(s.lines.index("const int npad = S.shape[1];")))
+        s.add(*(f"const intt {name} = INTS(I.data, {k});" for k, name in enumerate(INTEGERS)))
         age = s.read("age_", "TO_FLOAT(age)")
         records: dict[str, Any] = {}
         for name, kind in RECORDS.items():
@@ -210,62 +209,59 @@ class _Kernel:
         s.put({"recorded_stratum": first, "recorded_delay": env.parameters.delay_s.flat()[0]})
         s.add("intt slot = KI(0);")
         s.add(
-            "for (int l = 0; l < W; ++l) { AT(slot, l) = -1; if (AT(done, l) != 0 && e0 + l < n) {",
+            "for (int l = 0; l < W; ++l) if (AT(done, l) != 0 && e0 + l < n) {",
             "AT(slot, l) = NEXT(counts.data);",
             "float* to = records.data + (long long)AT(slot, l) * records.shape[1];",
             "to[0] = (float)step; to[1] = (float)(e0 + l); to[2] = (float)AT(episode, l);",
             "to[3] = AT(recorded_stratum, l); to[4] = (float)(AT(age, l) + 1 - AT(born, l));",
             "to[5] = AT(reason, l); to[6] = AT(recorded_delay, l);",
-            "} }",
+            "}",
         )
-        for k, text in enumerate(s.compute(returns.flat())):
-            s.add(
-                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(slot, l) >= 0)"
-                f" records.data[(long long)AT(slot, l) * records.shape[1] + {len(RECORD) + k}] = AT(v, l); }}"
-            )
+        by_term = {len(RECORD) + k: x for k, x in enumerate(returns.flat())}
+        self._where_done("records.data", "AT(slot, l) * records.shape[1]", by_term)
 
     def _next_episode(self) -> None:
         """Draws the next scenario of environments that are done, and hands its start to the engine."""
         s, env = self.s, self.env
-        sampler = env.sampler
+        made = env.sampler.composition
         s.add("{ const intt episode = INTS(I.data, 3) + 1;")  # hides the one that ended
         uniforms: dict[str, Symbols] = {}
-        for name, (channel, count, first) in sampler.channels().items():
-            blocks = -(-(first % 4 + count) // 4)
-            s.add(f"real u_{name}[{4 * blocks}];", f"DRAW(u_{name}, {int(channel)}, {blocks}, {first // 4})")
-            uniforms[name] = s.tensor(
-                f"u_{name}", (count,), lambda k, a=name, f=first % 4: f"u_{a}[{f + k}]"
-            )
-        table = sampler.deals
-        s.add(f"const intt deal_ = (env % {table.length} + (episode % {table.length}) * {table.multiplier}) % {table.length};")
-        deal = s.read("deal", "TO_FLOAT(deal_)")
-        facts = {n: self._field(f"facts.{n}") for n in sampler.facts()}
-        new = sampler.compose(uniforms, facts, Symbols([deal]))
-        staging = self.engine.buffers.staging
-        start = {k: v for k, v in new.start.tensors().items() if v is not None}
-        parts = start | new.parameters.tensors()
-        for name, value in parts.items():
-            first = staging.first(name)
-            for k, text in enumerate(s.compute(number(value).flat())):
-                s.add(
-                    f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(done, l) != 0 && e0 + l < n)"
-                    f" staging.data[(long long)(e0 + l) * {staging.count} + {first + k}] = AT(v, l); }}"
-                )
-        stratum = number(new.script.stratum[:, 0]).flat()[0]
-        s.add(
-            f"{{ const real v = {s.compute([stratum])[0]}; for (int l = 0; l < W; ++l) if (AT(slot, l) >= 0)"
-            f" records.data[(long long)AT(slot, l) * records.shape[1] + 7] = AT(v, l); }}"
+        for name, (channel, count) in made.draws.items():
+            blocks = -(-count // 4)
+            s.add(f"real u_{name}[{4 * blocks}];", f"DRAW(u_{name}, {int(channel)}, {blocks}, 0)")
+            uniforms[name] = s.tensor(f"u_{name}", (count,), lambda k, a=name: f"u_{a}[{k}]")
+        facts = Facts(
+            mode=_Dealt(s, "mode", made.modes),
+            cell=_Dealt(s, "cell", made.cells),
+            stratum=self._field("stratum"),
         )
-        for name in ("script", "parameters"):
-            record = getattr(new, name).tensors()
-            for field, value in record.items():
-                if field in ELSEWHERE.get(name, ()):
-                    continue
-                first, flat = self.rows.first(f"{name}.{field}"), number(value).flat()
-                for k, text in enumerate(s.compute(flat)):
-                    row = first + k
-                    s.add(f"{{ const real v = {text}; STORE(S.data, {row}, (done ? v : LOAD(S.data, {row}))); }}")
-        s.add("PUT_INTS(I.data, 3, (done ? episode : INTS(I.data, 3)));", "}")
+        new = made.compose(uniforms, facts)
+        body = dict(env.parameters.tensors()) | {"delay_s": new.delay_s, "tile": symbols(np.zeros(1))}
+        staging = self.engine.buffers.staging
+        to_engine = {
+            staging.first(name) + k: value
+            for name in staging.at
+            for k, value in enumerate(number(getattr(new, name, body.get(name))).flat())
+        }
+        self._where_done("staging.data", f"(e0 + l) * {staging.count}", to_engine)
+        self._where_done("records.data", "AT(slot, l) * records.shape[1]", {7: new.stratum.flat()[0]})
+        script = {f"script.{f}": getattr(new, f) for f in _fields(Script, "script")}
+        rows = {
+            self.rows.first(name) + k: value
+            for name, values in (script | {"parameters.delay_s": new.delay_s}).items()
+            for k, value in enumerate(number(values).flat())
+        }
+        for row, text in zip(rows, s.compute(list(rows.values())), strict=True):
+            s.add(f"STORE(S.data, {row}, (done ? {text} : LOAD(S.data, {row})));")
+        s.add("PUT_INTS(I.data, 3, (done ? episode : episode - 1));", "}")
+
+    def _where_done(self, array: str, start: str, values: dict[int, Expr]) -> None:
+        """Numbers into a row of `array` for each environment that is done."""
+        for k, text in zip(values, self.s.compute(list(values.values())), strict=True):
+            self.s.add(
+                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(done, l) != 0 && e0 + l < n)"
+                f" {array}[(long long){start} + {k}] = AT(v, l); }}"
+            )
 
     def _remember(self, after: Any, returns: Symbols) -> None:
         """The task's memory: advanced, or that of an episode's beginning."""
@@ -302,6 +298,31 @@ class _Kernel:
             for k, text in enumerate(s.compute(values)):
                 s.add(f"PUT_COLUMN({what}.data, {len(values)}, {k}, {text});")
         return s.text
+
+
+class _Dealt:
+    """A row of a table of dealt cells, found by environment and episode."""
+
+    def __init__(self, source: Source, name: str, deal: Deal) -> None:
+        self.source, self.name, self.deal = source, name, deal
+
+    def row_of(self, table: Tensor) -> Symbols:
+        length, width = table.shape
+        rows = ", ".join("{" + ", ".join(f"{int(x)}.0f" for x in row) + "}" for row in table.tolist())
+        name = self.name
+        self.source.add(
+            f"static const float TABLE_{name}[{length}][{width}] = {{{rows}}};",
+            f"const intt at_{name} = (env + episode * {self.deal.multiplier}) % {length};",
+            f"real dealt_{name}[{width}];",
+            f"for (int k = 0; k < {width}; ++k) for (int l = 0; l < W; ++l)"
+            f" AT(dealt_{name}[k], l) = TABLE_{name}[AT(at_{name}, l)][k];",
+        )
+        return self.source.tensor(f"dealt_{name}", (width,), lambda k: f"dealt_{name}[{k}]")
+
+
+def _fields(kind: Any, name: str) -> list[str]:
+    """Of a record, those that are kept in rows of numbers."""
+    return [f.name for f in fields(kind) if f.name not in ELSEWHERE.get(name, ())]
 
 
 def _choose(mask: Symbols, a: Any, b: Symbols) -> Symbols:

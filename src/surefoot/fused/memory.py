@@ -35,8 +35,7 @@ class Memory:
                     self._field(f"{name}.{field}", tuple(value.shape[1:]))
         self._field("applied", (env.contract.action.size,))
         self._field("returns", (len(env.reward_names),))
-        for name, value in env.sampler.facts().items():
-            self._field(f"facts.{name}", tuple(value.shape[1:]))
+        self._field("stratum", ())
         self.real = torch.zeros(self.rows.count, padded, device=self.device)
         self.whole = torch.zeros(len(INTEGERS), padded, dtype=torch.int32, device=self.device)
         self.take(env)
@@ -66,8 +65,7 @@ class Memory:
                 if field not in ELSEWHERE.get(name, ()):
                     self.write(f"{name}.{field}", value)
         self.write("returns", env.returns)
-        for name, value in env.sampler.facts().items():
-            self.write(f"facts.{name}", value)
+        self.write("stratum", env.sampler.composition.stratum)
         whole: Mapping[str, Tensor] = {
             "env": torch.arange(self.count, device=self.device),
             "family": env.script.family,

@@ -56,6 +56,9 @@ class Source:
         }[shape, cuda]
         self.lines = [
             prelude(shape, 1, width, cuda),
+            "const int npad = S.shape[1];",
+            "#define NEXT(counter) "
+            + ("atomicAdd(counter, 1)" if cuda else "__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED)"),
             f"#define FLOOR(x) {floor}(x)",
             draws(shape, cuda, split),
             _MEMORY,

@@ -110,7 +110,7 @@ class StrideEngine:
 
     def _allocate(self, atlas: Atlas | None, multiple: int) -> None:
         b, d = self.buffers, self.device
-        n = self._padded = -(-self.num_envs // multiple) * multiple
+        n = self.padded = -(-self.num_envs // multiple) * multiple
         size = self.layout.depth * self.layout.chains
         self._x = torch.zeros(b.state.count, n, device=d)
         self._p = torch.zeros(b.parameters.count, n, device=d)
@@ -148,10 +148,15 @@ class StrideEngine:
         def record(kernel: Any, dim: int, inputs: list[Any]) -> Any:
             return wp.launch(kernel, dim=dim, inputs=inputs, device=kind, block_dim=BLOCK, record_cmd=True)
 
-        total = self._padded // width * lanes
-        edges = np.linspace(0, total, min(threads, total) + 1).astype(int)
+        groups = self.padded // width
+        edges = np.linspace(0, groups, min(threads, groups) + 1).astype(int).tolist()
+        self.shares = [(a * width, b * width) for a, b in pairwise(edges)]
+        """Environments of each CPU thread; on CUDA all of them."""
         self._step_launches = [
-            [record(self._step_kernel, int(b - a), [int(a), look, *inputs]) for a, b in pairwise(edges)]
+            [
+                record(self._step_kernel, (b - a) * lanes, [a * lanes, look, *inputs])
+                for a, b in pairwise(edges)
+            ]
             for look in (0, 1)
         ]
         arrays = [
@@ -165,13 +170,13 @@ class StrideEngine:
             self._origins,
         ]
         inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
-        self._reset_launch = [record(self._reset_kernel, self._padded, inputs)]
+        self._reset_launches = [record(self._reset_kernel, b - a, [a, *inputs]) for a, b in self.shares]
         parallel = self.device.type == "cpu" and len(self._step_launches[0]) > 1
         self._pool = ThreadPoolExecutor(len(self._step_launches[0]) - 1) if parallel else None
 
     def _nominal_start(self) -> None:
         """Padding too gets a sound state, so that every lane computes with numbers."""
-        n, sg = self._padded, self.buffers.staging
+        n, sg = self.padded, self.buffers.staging
         nominal = Parameters.nominal(n, self.device)
         for name, value in nominal.tensors().items():
             self._staging[:, sg[name]] = value.view(n, -1)
@@ -180,7 +185,7 @@ class StrideEngine:
         pose = torch.tensor(self.robot.default_pose, dtype=torch.float32, device=self.device)
         self._staging[:, sg["joint_position"]] = pose
         self._mask[:] = 1
-        self._launch(self._reset_launch)
+        self._launch(self._reset_launches)
         self._launch(self._step_launches[1])
         self._mask[:] = 0
 
@@ -205,7 +210,7 @@ class StrideEngine:
         columns += [x[:, None] for x in (p.strength, p.kp_scale, p.kd_scale, p.delay_s, start.tile.float())]
         torch.cat(columns, 1, out=self._staging[:n])
         self._mask[:n] = mask
-        self._launch(self._reset_launch)
+        self._launch(self._reset_launches)
         self._launch(self._step_launches[1])
         self.seconds += time.perf_counter() - begun
 
