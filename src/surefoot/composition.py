@@ -8,9 +8,8 @@ that are dealt. Whole numbers that it computes (push steps) are floats; the call
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -39,9 +38,9 @@ class Deal:
         return (env + episode * self.multiplier) % self.length
 
 
-def lookup(table: Tensor, index: Any) -> Tensor:
-    """Rows of a table, for tensors and for what stands for them in a kernel."""
-    return table[index] if isinstance(index, Tensor) else index.row_of(table)
+def lookup(table: Tensor, index: Tensor) -> Tensor:
+    """Rows [M, ...] of a table for an index [M]."""
+    return torch.index_select(table, 0, index)
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Facts:
 
     mode: Tensor  # [M] int64, row of `Composition.modes`
     cell: Tensor  # [M] int64, row of `Composition.cells`
-    stratum: Tensor  # [M] int64, the environment's part of the stratum number (`Composition.stratum`)
+    stratum: Tensor  # [M, 1] int64, the environment's part of the stratum number (`Composition.stratum`)
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,9 @@ class Composition:
     """Command modes: cells of the factor `command`."""
     cells: Deal
     """The part of the stratum number that changes from episode to episode."""
-    stratum: Tensor  # [N] int64, the part that an environment keeps for life
+    stratum: Tensor  # [N, 1] int64, the part that an environment keeps for life
     draws: dict[str, tuple[Channel, int]]
-    """The channel that each entry of `compose`'s `u` is drawn from, and how many draws [M, count] it has."""
+    """The channel that each entry of `compose`'s `u` is drawn from, and how many draws it takes."""
 
     def __init__(
         self,
@@ -96,21 +95,42 @@ class Composition:
         self.segments = math.ceil(self.episode_steps / self.segment_steps)
         self.push_steps = round(PUSH_EVERY_S * control_hz)
         self.pushes = math.ceil(self.episode_steps / self.push_steps)
+        joints = len(robot.joints)
         self.draws = {
             "delay": (Channel.DELAY, 1),
             "noise": (Channel.NOISE_SCALE, 1),
-            "command": (Channel.COMMAND, 4 * self.segments),
             "push": (Channel.PUSH, 4 * self.pushes),
-            "pose": (Channel.POSE, len(robot.joints)),
+            "pose": (Channel.POSE, joints),
             "motion": (Channel.VELOCITY, 8),
             "yaw": (Channel.YAW, 1),
             "phase": (Channel.LATENT, 1),
+            "command": (Channel.COMMAND, 4 * self.segments),
         }
-        self._height = robot.stand_height_m + 0.01
+        train = {f.name: (f.train[0], f.train[1] - f.train[0]) for f in contract.factors}
+        height, as_drawn = (robot.stand_height_m + 0.01, 0.02), (0.0, 1.0)
+        push = [(0.0, self.push_steps), (0.0, 2 * math.pi), train["push"], as_drawn]
+        affine = {  # low and span of every draw but the commands'
+            "delay": [train["delay"]],
+            "noise": [train["noise"]],
+            "push": push * self.pushes,
+            "pose": [train["pose"]] * joints,
+            "motion": [*[train["velocity"]] * 6, height, as_drawn],
+            "yaw": [(0.0, math.pi)],  # half of it, for the quaternion
+            "phase": [as_drawn],
+        }
+        self._columns: dict[str, slice | int] = {}
+        for name, columns in affine.items():
+            first = sum(len(affine[known]) for known in self._columns)
+            self._columns[name] = first if len(columns) == 1 else slice(first, first + len(columns))
+        pairs = torch.tensor([pair for columns in affine.values() for pair in columns], dtype=torch.float32)
+        self._low, self._span = pairs.T.contiguous().to(device)
         self._pose = torch.tensor(robot.default_pose, dtype=torch.float32, device=device)
         self._windows = torch.arange(self.pushes, dtype=torch.float32, device=device) * self.push_steps
+        self._axis = torch.tensor([[0.0, 1.0, 2.0], [1.0, 2.0, math.inf]], device=device).unbind()
         self.modes = self._deal_modes(seeds, device)
         self.cells = self._deal_cells(device)
+        self._middle, how = (x.to(device) for x in self._command_tables())
+        self._how = how[self.modes.table]  # [length, S, 3, 3]
         env = np.arange(seeds.envs)
         family, member = seeds.family_of(env), seeds.member_of(env)
         strata = contract.strata
@@ -120,7 +140,7 @@ class Composition:
             else strata.deal(f.name, family, member, env, np.zeros_like(env))
             for f in strata.factors
         }
-        self.stratum = torch.from_numpy(strata.join(for_life)).to(device)
+        self.stratum = torch.from_numpy(strata.join(for_life))[:, None].to(device)
 
     def _deal_modes(self, seeds: SeedPlan, device: torch.device) -> Deal:
         strata, factor = self.contract.strata, self.contract.factor("command")
@@ -151,58 +171,65 @@ class Composition:
         ]
         return Deal(multiplier, torch.from_numpy(np.stack(by_segment, 1)).to(device))
 
+    def _command_tables(self) -> tuple[Tensor, Tensor]:
+        """The middle [3] of the commands' range, and how each mode moves away from it, [modes, 3, 3]: what it
+        multiplies the absolute draws, the draws, and the chosen axis' draw with."""
+        low, high = torch.tensor([self.contract.factor(n).train for n in ("vx", "vy", "wz")]).double().T
+        how = torch.tensor(
+            [
+                {
+                    "stand": [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
+                    "axis": [[0, 0, 0], [0, 0, 0], [1, 1, 1]],
+                    "forward": [[1, 0, 0], [0, 1, 1], [0, 0, 0]],
+                    "backward": [[-1, 0, 0], [0, 1, 1], [0, 0, 0]],
+                }[mode]
+                for mode in self.contract.factor("command").categories
+            ]
+        )
+        return ((low + high) / 2).float(), (how * (high - low) / 2).float()
+
     def facts(self, env: Tensor, episode: Tensor) -> Facts:
         """For environments [M] in their episodes [M], int64."""
-        return Facts(self.modes.index(env, episode), self.cells.index(env, episode), self.stratum[env])
+        mode = self.modes.index(env, episode)
+        together = (self.modes.multiplier, self.modes.length) == (self.cells.multiplier, self.cells.length)
+        return Facts(mode, mode if together else self.cells.index(env, episode), lookup(self.stratum, env))
+
+    def named(self, drawn: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Uniform draws [M, count], in the order of `draws`, by name; those of commands as [M, S, 4]."""
+        u = dict(zip(self.draws, drawn, strict=True))
+        return u | {"command": u["command"].view(-1, self.segments, 4)}
 
     def compose(self, u: Mapping[str, Tensor], facts: Facts) -> Composed:
-        push, motion = u["push"], u["motion"]
-        push_x, push_y = _circle(2 * math.pi * push[:, 1::4])
-        speed = self._range("push", push[:, 2::4])
-        across, up = _circle(math.pi * u["yaw"][:, 0])
-        lift = 0.02 * motion[:, 6]
-        zero = 0.0 * lift
+        """`u`: see `named`."""
+        x = self._low + self._span * torch.cat([u[name] for name in self._columns], 1)
+        delay, noise, push, pose, motion, yaw, phase = (x[:, columns] for columns in self._columns.values())
+        speed = push[:, 2::4]
+        push_x, push_y = _circle(push[:, 1::4])
+        across, up = _circle(yaw)
+        height = motion[:, 6]
+        zero = 0.0 * height
         return Composed(
-            commands=self._commands(u["command"], lookup(self.modes.table, facts.mode)),
-            stratum=lookup(self.cells.table, facts.cell) + facts.stratum[:, None],
-            push_step=torch.floor(push[:, 0::4] * self.push_steps) + self._windows,
+            commands=self._commands(u["command"], lookup(self._how, facts.mode)),
+            stratum=lookup(self.cells.table, facts.cell) + facts.stratum,
+            push_step=torch.floor(push[:, 0::4]) + self._windows,
             push_velocity=torch.stack([speed * push_x, speed * push_y], -1),
-            noise_scale=self._range("noise", u["noise"][:, 0]),
-            phase=u["phase"][:, 0],
-            delay_s=self._range("delay", u["delay"][:, 0]),
-            position=torch.stack([zero, zero, lift + self._height], -1),
+            noise_scale=noise,
+            phase=phase,
+            delay_s=delay,
+            position=torch.stack([zero, zero, height], -1),
             quaternion=torch.stack([across, zero, zero, up], -1),
-            linear_velocity=self._range("velocity", motion[:, 0:3]),
-            angular_velocity=self._range("velocity", motion[:, 3:6]),
-            joint_position=self._range("pose", u["pose"]) + self._pose,
+            linear_velocity=motion[:, :3],
+            angular_velocity=motion[:, 3:6],
+            joint_position=pose + self._pose,
         )
 
-    def _commands(self, u: Tensor, mode: Tensor) -> Tensor:
-        """Commands [M, S, 3] from draws [M, 4 S] and modes [M, S]."""
-        c = self.contract
-        number = c.factor("command").categories.index
-        stand, axis = _is(mode, number("stand")), _is(mode, number("axis"))
-        forward, backward = _is(mode, number("forward")), _is(mode, number("backward"))
-        only = torch.clamp(torch.floor(3 * u[:, 3::4]), max=2)
-        out = []
-        for k, name in enumerate(("vx", "vy", "wz")):
-            unit = torch.clamp(c.command.gain * (2 * u[:, k::4] - 1), -1, 1)
-            if name == "vx":
-                ahead = torch.abs(unit)
-                unit = torch.where(forward, ahead, torch.where(backward, -ahead, unit))
-            low, high = c.factor(name).train
-            unit = torch.where(stand | (axis & ~_is(only, k)), 0.0, unit)
-            out.append((low + high) / 2 + unit * ((high - low) / 2))
-        return torch.stack(out, -1)
-
-    def _range(self, name: str, u: Tensor) -> Tensor:
-        low, high = self.contract.factor(name).train
-        return low + (high - low) * u
-
-
-def _is(x: Tensor, k: int) -> Tensor:
-    """Equality, of orders alone: symbols have those."""
-    return (x >= k) & (x <= k)
+    def _commands(self, u: Tensor, how: Tensor) -> Tensor:
+        """Commands [M, S, 3] from draws [M, S, 4] and what their modes make of them [M, S, 3, 3]."""
+        unit = torch.clamp((u[..., :3] - 0.5) * (2 * self.contract.command.gain), -1, 1)
+        axis, (first, last) = u[..., 3:] * 3, self._axis
+        chosen = (axis >= first) & (axis < last)
+        factor = how[..., 1, :] + torch.where(chosen, how[..., 2, :], 0.0)
+        return torch.abs(unit) * how[..., 0, :] + unit * factor + self._middle
 
 
 def _circle(angle: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.composition import Composition
+from surefoot.composition import Composition, lookup
 from surefoot.contract import Channel, Panel, Scenario, SeedPlan, TaskContract
 from surefoot.engines import Parameters, Rows, Start
-from surefoot.keyed import Keyed
+from surefoot.keyed import Draw, Keyed
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas, TileId
 
@@ -95,9 +95,15 @@ class TrainSampler:
         self.segment_steps = self.composition.segment_steps
         self.strata = contract.strata.count
         self.dropout: Tensor | None = None
+        self._strata = contract.strata
         self._keyed = Keyed(seeds, device)
         self._atlas = atlas
-        self._fixed = self._draw_fixed(np.arange(seeds.envs)).to(device)
+        self._channels: list[Draw] = [(*draw, 0) for draw in self.composition.draws.values()]
+        if atlas is not None:
+            self._channels.append((Channel.TERRAIN, 1, 1))
+        env = np.arange(seeds.envs)
+        self._family, self._member = seeds.family_of(env), seeds.member_of(env)
+        self._fixed = self._draw_fixed(env).to(device)
         self._ahead: Scenarios | None = None
         self._ready = torch.full((self.count,), -1, dtype=torch.int64, device=device)  # episode drawn ahead
         self._wanted = torch.zeros_like(self._ready)  # episode that comes next
@@ -108,7 +114,7 @@ class TrainSampler:
     def _draw_fixed(self, env: np.ndarray) -> Parameters:
         """Family- and environment-level factors [N]: drawn once, kept for life. Delays are left at zero."""
         seeds = self.seeds
-        friction = seeds.family_uniforms(seeds.family_of(env), Channel.FRICTION, 1)[..., 0]
+        friction = seeds.family_uniforms(self._family, Channel.FRICTION, 1)[..., 0]
         gains = self._range("gains", seeds.env_uniforms(env, Channel.GAINS, 2))
         fixed = (
             self._value("friction", friction, env),
@@ -126,13 +132,12 @@ class TrainSampler:
         return np.asarray(low + (high - low) * u, np.float32)
 
     def _cell(self, name: str, env: np.ndarray, episode: np.ndarray) -> np.ndarray:
-        seeds = self.seeds
-        return self.contract.strata.deal(name, seeds.family_of(env), seeds.member_of(env), env, episode)
+        return self._strata.deal(name, self._family[env], self._member[env], env, episode)
 
     def _value(self, name: str, u: np.ndarray, env: np.ndarray) -> np.ndarray:
         """A continuous value: inside its dealt bin if the factor is stratified, else anywhere in its
         range."""
-        if name not in self.contract.strata.names:
+        if name not in self._strata.names:
             return self._range(name, u)
         cell = self._cell(name, env, np.zeros_like(env))
         return self._range(name, (cell + u) / self.contract.factor(name).bins)
@@ -159,16 +164,13 @@ class TrainSampler:
         return out
 
     def _draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
-        family, member = self._keyed.family[rows], self._keyed.member[rows]
-        draws = self.composition.draws
-        wanted = [*((channel, count, 0) for channel, count in draws.values()), (Channel.TERRAIN, 1, 1)]
-        *drawn, which = self._keyed.uniforms_many(family, member, episode, wanted)
-        c = self.composition.compose(
-            dict(zip(draws, drawn, strict=True)), self.composition.facts(rows, episode)
-        )
+        family, member = lookup(self._keyed.family, rows), lookup(self._keyed.member, rows)
+        drawn = self._keyed.uniforms_many(family, member, episode, self._channels)
+        u = self.composition.named(drawn[: len(self.composition.draws)])  # on terrain a tile is drawn too
+        c = self.composition.compose(u, self.composition.facts(rows, episode))
         tile, position = torch.zeros_like(rows), c.position
         if self._atlas is not None:
-            at = self._tile(*(x.cpu().numpy() for x in (rows, episode, level, which[:, 0])))
+            at = self._tile(*(x.cpu().numpy() for x in (rows, episode, level, drawn[-1][:, 0])))
             ground = np.column_stack([self._atlas.origins[at], self._atlas.spawn_height[at]])
             tile, position = torch.from_numpy(at).to(rows), position + torch.from_numpy(ground).to(position)
         script = Script(
@@ -192,9 +194,8 @@ class TrainSampler:
             joint_position=c.joint_position,
             tile=tile,
         )
-        parameters = self._fixed.take(rows)
-        parameters.delay_s = c.delay_s
-        return Scenarios(script, start, parameters)
+        fixed = {name: lookup(value, rows) for name, value in self._fixed.tensors().items()}
+        return Scenarios(script, start, Parameters(**fixed | {"delay_s": c.delay_s}))
 
     def _tile(self, env: np.ndarray, episode: np.ndarray, level: np.ndarray, u: np.ndarray) -> np.ndarray:
         """Tiles [M] of the dealt class at `level`, any of those that the atlas has."""
