@@ -176,6 +176,10 @@ class VecEnv:
             setattr(self, name, getattr(self, name).clone())
         self._reset(mask)
 
+    def age(self) -> Tensor:
+        """[N] control steps that each episode has lived; a copy."""
+        return self.state.age.clone()
+
     @property
     def stratum(self) -> Tensor:
         """[N] int64, of the step to come."""

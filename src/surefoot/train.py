@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,11 +31,13 @@ from surefoot.evidence import (
     timestamp,
     versions,
 )
+from surefoot.fused import FusedEnv, Untraceable
 from surefoot.learners import Ppo, symmetry
 from surefoot.plan import Plan
 from surefoot.policy import PolicyBundle, PolicyCard, policy_card
 from surefoot.rollout import RolloutBlock, collect
 from surefoot.scenarios import TrainSampler
+from surefoot.terrain import Atlas
 from surefoot.trackers import Tracker
 
 
@@ -81,7 +84,7 @@ class Trainer:
         device = torch.device(plan.device)
         atlas = plan.atlas()
         sampler = TrainSampler(contract, plan.task.robot, plan.seeds, recipe.control_hz, atlas, device)
-        self.env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
+        self.env = training_env(plan, sampler, atlas)
         mirror = symmetry(contract, plan.task.robot, plan.task.scan, device)
         self.learner = Ppo(contract, recipe, mirror, plan.seeds, device)
         self.block = RolloutBlock.empty(
@@ -112,7 +115,7 @@ class Trainer:
         with self._signals():
             while not self._finished(limits):
                 begun, physics, task = time.perf_counter(), self.env.engine.seconds, self.env.seconds
-                start_age = self.env.state.age.clone()
+                start_age = self.env.age()
                 inference = collect(self.env, self.learner, self.block, recipe.gamma, recipe.lam)
                 learning = time.perf_counter()
                 metrics = self.learner.update(self.block)
@@ -315,6 +318,18 @@ class Trainer:
         self.env.close()
         self.selection.close()
         self.run.ledger.close()
+
+
+def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecEnv | FusedEnv:
+    """Compiled where it can be: tasks on a plane, trained with stride, whose functions can be traced."""
+    env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
+    if plan.engine != "stride" or atlas is not None or plan.recipe.horizon >= sampler.episode_steps:
+        return env
+    try:
+        return FusedEnv(env)
+    except Untraceable as reason:
+        print(f"Environments run uncompiled, at half the speed. {reason}", file=sys.stderr)
+        return env
 
 
 def panel_summary(

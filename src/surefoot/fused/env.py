@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -25,9 +25,11 @@ from surefoot.env import VecEnv
 from surefoot.fused.kernels import RECORD, Sources, generate
 from surefoot.fused.memory import Memory
 from surefoot.fused.warp_kernels import make_act, make_observe, make_task
-from surefoot.rollout.block import RolloutBlock
 from surefoot.scenarios import Script
 from surefoot.tasks import TaskState
+
+if TYPE_CHECKING:
+    from surefoot.rollout import RolloutBlock
 
 KEPT_FAILURES = 256
 """States that engines failed from are kept for replay, at most this many per rollout; all are counted."""
@@ -71,6 +73,7 @@ class FusedEnv:
         self._failed = torch.zeros(KEPT_FAILURES, width, device=self.device)
         self._final_critic = torch.zeros_like(self.critic)
         self._final_step = torch.full((self.num_envs,), -1, dtype=torch.int32, device=self.device)
+        self._everyone = torch.arange(self.num_envs, device=self.device)
         self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
         self._chains: list[list[list[Any]]] = []
         self._bound: tuple[Any, ...] = ()
@@ -96,10 +99,10 @@ class FusedEnv:
         return inference
 
     @property
-    def finals(self) -> tuple[Tensor, Tensor]:
-        """[N] the last step of the rollout at which an episode ran out of time, or -1; [N, C] what the critic
-        saw then."""
-        return self._final_step, self._final_critic
+    def finals(self) -> tuple[Tensor, Tensor, Tensor]:
+        """[N] the step of the rollout at which an episode ran out of time, or -1; [N] whose; [N, C] what the
+        critic saw then."""
+        return self._final_step.long(), self._everyone, self._final_critic
 
     def _run(self, chains: list[list[Any]]) -> None:
         """One list of launches per thread."""
@@ -125,9 +128,13 @@ class FusedEnv:
         self._records = torch.zeros(horizon * n, self._records.shape[1], device=self.device)
         root = wp.uint32(self.sampler.seeds.root)
         act, task, observe = self._made
-        kind = "cpu" if self.device.type == "cpu" else str(self.device) if self.device.index is not None else "cuda:0"
-        at = {id(x): x for x in ()}
-        del at
+        kind = (
+            "cpu"
+            if self.device.type == "cpu"
+            else str(self.device)
+            if self.device.index is not None
+            else "cuda:0"
+        )
 
         def array(x: Tensor) -> Any:
             x = x.view(torch.uint8) if x.dtype == torch.bool else x
@@ -142,16 +149,33 @@ class FusedEnv:
         def record(kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Any:
             first, last = share[0] // self._width, share[1] // self._width
             return wp.launch(
-                kernel, dim=last - first, inputs=[first, n, root, *inputs], device=kind, block_dim=BLOCK, record_cmd=True
+                kernel,
+                dim=last - first,
+                inputs=[first, n, root, *inputs],
+                device=kind,
+                block_dim=BLOCK,
+                record_cmd=True,
             )
 
         self._chains = []
         for t in range(horizon):
             last = t == horizon - 1
             obs, critic = (self.obs, self.critic) if last else (block.obs[t + 1], block.critic[t + 1])
-            acting = [S, whole, X, targets, array(block.mean[t]), log_std, array(block.action[t]), array(block.log_prob[t])]
+            acting = [
+                S,
+                whole,
+                X,
+                targets,
+                array(block.mean[t]),
+                log_std,
+                array(block.action[t]),
+                array(block.log_prob[t]),
+            ]
             judging = [t, S, whole, X, Y, flags, targets, staging, mask]
-            judging += [array(getattr(block, k)[t]) for k in ("reward", "terms", "terminated", "truncated", "reason", "stratum")]
+            judging += [
+                array(getattr(block, k)[t])
+                for k in ("reward", "terms", "terminated", "truncated", "reason", "stratum")
+            ]
             judging += [final_critic, final_step, counts, records, failed]
             seeing = [S, whole, Y, flags, array(obs), array(critic)]
             self._chains.append(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-
+import torch
 from torch import Tensor
 
 from surefoot.composition import Deal, Facts
@@ -23,6 +23,7 @@ from surefoot.contract import Channel
 from surefoot.engines import RobotState
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.algebra import Expr, exp, total, where
+from surefoot.engines.stride.emit import number as emitted
 from surefoot.engines.stride.kernel import FAILED, TRUNK_CONTACT
 from surefoot.env import VecEnv, resting
 from surefoot.fused.memory import ELSEWHERE, INTEGERS, RECORDS, Memory
@@ -110,7 +111,10 @@ class _Kernel:
         s, env, size = self.s, self.env, self.env.contract.action.size
         blocks = -(-size // 4)
         s.add(f"real u[{4 * blocks}], normal[{4 * blocks}];")
-        s.add(f"DRAW(u, {int(Channel.ACTION_NOISE)}, {blocks}, age * {blocks})", f"NORMALS(normal, u, {4 * blocks})")
+        s.add(
+            f"DRAW(u, {int(Channel.ACTION_NOISE)}, {blocks}, age * {blocks})",
+            f"NORMALS(normal, u, {4 * blocks})",
+        )
         xi = [s.read(f"normal_{j}", f"normal[{j}]") for j in range(size)]
         mean = [s.read(f"mean_{j}", f"COLUMN(mean.data, {size}, {j})") for j in range(size)]
         log_std = [s.read(f"log_std_{j}", f"K(log_std.data[{j}])") for j in range(size)]
@@ -156,7 +160,10 @@ class _Kernel:
         for name in ends:
             s.add(f"PUT_SINGLE({name}_out.data, unsigned char, ({name} ? K(1.0f) : K(0.0f)))")
         s.put({"reason": found.reason.flat()[0], "lived": stratum.flat()[0]})
-        s.add("PUT_SINGLE(reason_out.data, unsigned char, reason)", "PUT_SINGLE(stratum_out.data, long long, lived)")
+        s.add(
+            "PUT_SINGLE(reason_out.data, unsigned char, reason)",
+            "PUT_SINGLE(stratum_out.data, long long, lived)",
+        )
         # The command seen next is that of the next step's segment.
         env.state = after
         ahead = View(robot, env.state, env.parameters, found.view.ground, env.const)
@@ -183,7 +190,9 @@ class _Kernel:
                 f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(truncated, l) != 0 && e0 + l < n)"
                 f" final_critic.data[(long long)(e0 + l) * {len(seen)} + {k}] = AT(v, l); }}"
             )
-        s.add("for (int l = 0; l < W; ++l) if (AT(truncated, l) != 0 && e0 + l < n) final_step.data[e0 + l] = step;")
+        s.add(
+            "for (int l = 0; l < W; ++l) if (AT(truncated, l) != 0 && e0 + l < n) final_step.data[e0 + l] = step;"
+        )
         s.join()
 
     def _failures(self) -> None:
@@ -225,17 +234,17 @@ class _Kernel:
         s, env = self.s, self.env
         made = env.sampler.composition
         s.add("{ const intt episode = INTS(I.data, 3) + 1;")  # hides the one that ended
-        uniforms: dict[str, Symbols] = {}
+        uniforms: list[Any] = []
         for name, (channel, count) in made.draws.items():
             blocks = -(-count // 4)
             s.add(f"real u_{name}[{4 * blocks}];", f"DRAW(u_{name}, {int(channel)}, {blocks}, 0)")
-            uniforms[name] = s.tensor(f"u_{name}", (count,), lambda k, a=name: f"u_{a}[{k}]")
+            uniforms.append(s.tensor(f"u_{name}", (count,), lambda k, a=name: f"u_{a}[{k}]"))
         facts = Facts(
             mode=_Dealt(s, "mode", made.modes),
             cell=_Dealt(s, "cell", made.cells),
             stratum=self._field("stratum"),
         )
-        new = made.compose(uniforms, facts)
+        new = made.compose(made.named(uniforms), facts)
         body = dict(env.parameters.tensors()) | {"delay_s": new.delay_s, "tile": symbols(np.zeros(1))}
         staging = self.engine.buffers.staging
         to_engine = {
@@ -270,7 +279,9 @@ class _Kernel:
         phase = self.rows.first("script.phase")
         begin: dict[str, Any] = {
             # after a reset these rows hold the next scenario's
-            "command": Symbols([[s.read(f"first_command_{k}", f"LOAD(S.data, {commands + k})") for k in range(3)]]),
+            "command": Symbols(
+                [[s.read(f"first_command_{k}", f"LOAD(S.data, {commands + k})") for k in range(3)]]
+            ),
             "phase": Symbols([s.read("first_phase", f"LOAD(S.data, {phase})")]),
             "contact": 1.0,
         }
@@ -290,7 +301,9 @@ class _Kernel:
         clean, extra = env._sense(view)
         size = clean.shape[1]
         blocks = -(-size // 4)
-        s.add(f"real u[{4 * blocks}];", f"DRAW(u, {int(Channel.OBSERVATION_NOISE)}, {blocks}, age * {blocks})")
+        s.add(
+            f"real u[{4 * blocks}];", f"DRAW(u, {int(Channel.OBSERVATION_NOISE)}, {blocks}, age * {blocks})"
+        )
         noise = s.tensor("u", (size,), lambda k: f"u[{k}]")
         obs = env._blur(clean, noise, env.script.noise_scale).flat()
         critic = env._clean(clean, extra).flat()
@@ -304,12 +317,21 @@ class _Dealt:
     """A row of a table of dealt cells, found by environment and episode."""
 
     def __init__(self, source: Source, name: str, deal: Deal) -> None:
-        self.source, self.name, self.deal = source, name, deal
+        self.source, self.name, self.deal, self.uses = source, name, deal, 0
 
-    def row_of(self, table: Tensor) -> Symbols:
-        length, width = table.shape
-        rows = ", ".join("{" + ", ".join(f"{int(x)}.0f" for x in row) + "}" for row in table.tolist())
-        name = self.name
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func is torch.index_select, "the one thing that is done with a dealt row"
+        table, _, dealt = args
+        return dealt._row_of(table)
+
+    def _row_of(self, table: Tensor) -> Symbols:
+        length, *shape = table.shape
+        width = table[0].numel()
+        numbers = table.reshape(length, width).tolist()
+        rows = ", ".join("{" + ", ".join(emitted(float(x)) for x in row) + "}" for row in numbers)
+        name = f"{self.name}{self.uses}"
+        self.uses += 1
         self.source.add(
             f"static const float TABLE_{name}[{length}][{width}] = {{{rows}}};",
             f"const intt at_{name} = (env + episode * {self.deal.multiplier}) % {length};",
@@ -317,7 +339,7 @@ class _Dealt:
             f"for (int k = 0; k < {width}; ++k) for (int l = 0; l < W; ++l)"
             f" AT(dealt_{name}[k], l) = TABLE_{name}[AT(at_{name}, l)][k];",
         )
-        return self.source.tensor(f"dealt_{name}", (width,), lambda k: f"dealt_{name}[{k}]")
+        return self.source.tensor(f"dealt_{name}", shape, lambda k: f"dealt_{name}[{k}]")
 
 
 def _fields(kind: Any, name: str) -> list[str]:

@@ -35,7 +35,7 @@ class Memory:
                     self._field(f"{name}.{field}", tuple(value.shape[1:]))
         self._field("applied", (env.contract.action.size,))
         self._field("returns", (len(env.reward_names),))
-        self._field("stratum", ())
+        self._field("stratum", (1,))
         self.real = torch.zeros(self.rows.count, padded, device=self.device)
         self.whole = torch.zeros(len(INTEGERS), padded, dtype=torch.int32, device=self.device)
         self.take(env)

@@ -8,7 +8,6 @@ One text serves a thread per environment (`solo`) and a SIMD register of environ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 

@@ -38,6 +38,10 @@ TRUE, FALSE = lift(0.0) < 1.0, lift(1.0) < 0.0
 Shape = tuple[int, ...]
 
 
+class Untraceable(SurefootError):
+    """Something a task does cannot be compiled."""
+
+
 class Symbols:
     """An array of expressions that answers to torch's functions. `mask` marks booleans."""
 
@@ -69,7 +73,7 @@ class Symbols:
         return len(self.a)
 
     def __bool__(self) -> bool:
-        raise SurefootError("A term branches on data; use torch.where or a product with a mask.")
+        raise Untraceable("A term branches on data; use torch.where or a product with a mask.")
 
     def flat(self) -> list[Expr]:
         return [x for x in self.a.reshape(-1)]
@@ -164,14 +168,14 @@ class Symbols:
         parts = at if isinstance(at, tuple) else (at,)
         fixed = tuple(p.numpy() if isinstance(p, Tensor) else p for p in parts)
         if any(isinstance(p, Symbols) for p in fixed):
-            raise SurefootError("A term indexes by data; use torch.where over the possible places.")
+            raise Untraceable("A term indexes by data; use torch.where over the possible places.")
         return Symbols(self.a[fixed], self.mask)
 
 
-def _unknown(name: str) -> SurefootError:
-    return SurefootError(
-        f"'{name}' cannot be compiled into a kernel; write the term with other torch functions (see "
-        "docs/extending.md), or train on another engine (--engine mujoco), which runs terms as they are."
+def _unknown(name: str) -> Untraceable:
+    return Untraceable(
+        f"The task uses '{name}', which cannot be compiled into a kernel; "
+        "write it with the torch functions that docs/extending.md lists."
     )
 
 
@@ -265,7 +269,7 @@ def _axes(x: Symbols, dim: Any) -> tuple[int, ...]:
     dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     axes = tuple(d % x.ndim for d in dims)
     if 0 in axes:
-        raise SurefootError("A term mixes environments (a reduction over axis 0); reduce over later axes.")
+        raise Untraceable("A term mixes environments (a reduction over axis 0); reduce over later axes.")
     return axes
 
 
@@ -357,7 +361,7 @@ def _gather(x: Any, dim: int, index: Any, **_: Any) -> Symbols:
     s, at = symbols(x), number(index)
     axis = dim % s.ndim
     if axis == 0:
-        raise SurefootError("A term mixes environments (a gather over axis 0); gather over later axes.")
+        raise Untraceable("A term mixes environments (a gather over axis 0); gather over later axes.")
     out = np.empty(at.shape, object)
     for place in np.ndindex(*at.shape):
         options = [s.a[(*place[:axis], k, *place[axis + 1 :])] for k in range(s.a.shape[axis])]

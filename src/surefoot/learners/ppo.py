@@ -87,6 +87,13 @@ class Ppo:
     def _normal(self, normalizer: Normalizer, x: Tensor) -> Tensor:
         return normalizer(x) if self.recipe.normalise else x
 
+    @property
+    def log_std(self) -> Tensor:
+        return self.networks.log_std
+
+    def mean(self, obs: Tensor, out: Tensor) -> None:
+        out.copy_(self.networks.actor(self._normal(self.obs_normalizer, obs)))
+
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean = self.networks.actor(self._normal(self.obs_normalizer, obs))
         action = mean + self.networks.log_std.exp() * exploration

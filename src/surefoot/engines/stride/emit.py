@@ -27,6 +27,8 @@ _CALL |= {"exp": "EXP", "log": "LOG", "atan2": "ATAN2", "floor": "FLOOR"}
 
 
 def number(x: float) -> str:
+    if np.isinf(x):  # has no literal
+        return "(1e38f * 1e38f)" if x > 0 else "(-1e38f * 1e38f)"
     text = f"{np.float32(x):.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
