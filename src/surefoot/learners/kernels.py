@@ -1,4 +1,5 @@
 # mypy: ignore-errors
+# ruff: noqa: UP018, RUF046  (int(0) is how Warp is told of a variable)
 """What PPO does besides matrix products, as Warp kernels: one source for CPU and CUDA.
 
 Warp reads the annotations as values, which is why they are not types and not strings here. Sums over samples
@@ -90,7 +91,7 @@ def shuffled(position: int, size: int, bits: int, keys: wp.array2d(dtype=wp.int3
     """Where `position` goes in the epoch's permutation of 0 .. size - 1.
 
     A Feistel network is a bijection of `bits` bits whatever its round function; applied until the number is
-    below `size` (less than twice on average, as size is more than half of 2**bits) it is one of 0 .. size - 1.
+    below `size` (less than twice on average: size is more than half of 2**bits) it is one of 0 .. size - 1.
     """
     half = wp.uint32(bits // 2)
     left_mask = (wp.uint32(1) << wp.uint32(bits - bits // 2)) - wp.uint32(1)
@@ -461,7 +462,7 @@ for (int c = 0; c < width; ++c) {
     float t = y[c] < 0.0f ? y[c] : 0.0f;
     t = t > -80.0f ? t : -80.0f;
     const float n = (t * 1.44269504f + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: to the nearest whole
-    const float r = (t - n * 0.693359375f) + n * 2.12194440e-4f;  // ln(2), whose first part is exact in 9 bits
+    const float r = (t - n * 0.693359375f) + n * 2.12194440e-4f;  // ln(2) in two parts, the first of few bits
     float e = 1.0f / 720.0f;
     e = e * r + 1.0f / 120.0f;
     e = e * r + 1.0f / 24.0f;

@@ -88,7 +88,7 @@ class Ppo:
 
     def _cast(self) -> AbstractContextManager[None]:
         low = self.recipe.precision == "bf16"
-        return torch.autocast(self.device.type, torch.bfloat16) if low else nullcontext()  # type: ignore[return-value]
+        return torch.autocast(self.device.type, torch.bfloat16) if low else nullcontext()
 
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with precision(self.recipe, self.device), self._cast():
@@ -114,7 +114,8 @@ class Ppo:
 
     def metrics(self) -> PpoMetrics:
         """Of the last update, in one transfer from the device, for which it waits."""
-        *rows, (unexplained, log_std, first_error, std, *_) = self.state.record.tolist()
+        record: list[list[float]] = self.state.record.tolist()
+        *rows, (unexplained, log_std, first_error, std, *_) = record
         steps = [dict(zip(kernels.COLUMNS, row, strict=True)) for row in rows]
 
         def mean(name: str, last: int = len(steps)) -> float:

@@ -143,7 +143,7 @@ class PpoUpdate:
             )
         ]
         self._scaling = [torch.stack([empty(w), empty(w) + 1]) for w in (obs, critic)]
-        self._spread, self._first_error, self._norm = empty(2), empty(()), empty(1)
+        self._spread, self._first_error, self._norm = empty(2), empty(1)[0], empty(1)
         self._log_std = state.parameters[:act]
         self._old_log_std, self._old_std, self._inverse_std = empty(act), empty(act), empty(act)
         self._control = empty(4)
@@ -158,8 +158,11 @@ class PpoUpdate:
         )
         edges = [round(k * size / count) for k in range(count + 1)]
         self._shards = [Shard(self, a, b, g) for (a, b), g in zip(pairwise(edges), self._parts, strict=True)]
-        flush = {"initializer": torch.set_flush_denormal, "initargs": (True,)}
-        self._workers = ThreadPoolExecutor(count, **flush) if count > 1 else None  # type: ignore[arg-type]
+        self._workers = (
+            ThreadPoolExecutor(count, initializer=torch.set_flush_denormal, initargs=(True,))
+            if count > 1
+            else None
+        )
         self._draw_keys = Launch(kernels.draw_keys, recipe.epochs, [root, state.clock, self._keys], device)
         self._decide, self._adam = self._step_launches()
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -217,7 +220,7 @@ class PpoUpdate:
     def _capture(self) -> torch.cuda.CUDAGraph:
         """The update as a graph, after one on a side stream that loads and chooses kernels and is undone."""
         before = [t.clone() for t in self.state.tensors()]
-        side = torch.cuda.Stream(self.device)
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             self.enqueue()

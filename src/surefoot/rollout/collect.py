@@ -57,8 +57,7 @@ def collect(env: VecEnv, learner: Collector, block: RolloutBlock, gamma: float, 
     for t, rows, _ in finals:
         block.next_value[t, rows] = values[at : at + len(rows)]
         at += len(rows)
-    block.advantage[:] = gae(
-        block.reward, block.value, block.next_value, block.terminated, block.truncated, gamma, lam
-    )
-    block.returns[:] = block.advantage + block.value
+    b = block
+    gae(b.reward, b.value, b.next_value, b.terminated, b.truncated, gamma, lam, out=b.advantage)
+    torch.add(b.advantage, b.value, out=b.returns)
     return inference + time.perf_counter() - begun
