@@ -118,7 +118,8 @@ class Trainer:
                 start_age = self.env.age()
                 inference = collect(self.env, self.learner, self.block, recipe.gamma, recipe.lam)
                 learning = time.perf_counter()
-                metrics = self.learner.update(self.block)
+                self.learner.update(self.block)
+                metrics = self.learner.metrics()
                 ended = time.perf_counter()
                 p.update += 1
                 p.train_seconds += ended - begun

@@ -24,6 +24,7 @@ from surefoot.engines.stride.engine import WIDTH
 from surefoot.env import VecEnv
 from surefoot.fused.kernels import RECORD, Sources, generate
 from surefoot.fused.memory import Memory
+from surefoot.launch import Launch
 from surefoot.fused.warp_kernels import make_act, make_observe, make_task
 from surefoot.scenarios import Script
 from surefoot.tasks import TaskState
@@ -43,8 +44,8 @@ class Actor(Protocol):
     def log_std(self) -> Tensor:
         """[A], always the same memory."""
 
-    def mean(self, obs: Tensor, out: Tensor) -> None:
-        """Writes the policy's mean actions for observations [N, O] to `out` [N, A]."""
+    def mean(self, obs: Tensor) -> Tensor:
+        """[N, A] the policy's mean actions for observations [N, O]."""
 
 
 @lru_cache(maxsize=32)
@@ -75,7 +76,7 @@ class FusedEnv:
         self._final_step = torch.full((self.num_envs,), -1, dtype=torch.int32, device=self.device)
         self._everyone = torch.arange(self.num_envs, device=self.device)
         self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
-        self._chains: list[list[list[Any]]] = []
+        self._chains: list[list[list[Launch]]] = []
         self._bound: tuple[Any, ...] = ()
         self._pool = ThreadPoolExecutor(len(self.engine.shares) - 1) if len(self.engine.shares) > 1 else None
         self._new_resets = np.zeros(plain.sampler.strata, np.int64)
@@ -92,7 +93,7 @@ class FusedEnv:
         block.obs[0], block.critic[0] = self.obs, self.critic
         for t, chains in enumerate(self._chains):
             started = time.perf_counter()
-            actor.mean(block.obs[t], block.mean[t])
+            block.mean[t] = actor.mean(block.obs[t])
             inference += time.perf_counter() - started
             self._run(chains)
         self.seconds += time.perf_counter() - begun - inference
@@ -104,13 +105,8 @@ class FusedEnv:
         critic saw then."""
         return self._final_step.long(), self._everyone, self._final_critic
 
-    def _run(self, chains: list[list[Any]]) -> None:
+    def _run(self, chains: list[list[Launch]]) -> None:
         """One list of launches per thread."""
-        if self.device.type == "cuda":
-            stream = wp.stream_from_torch(torch.cuda.current_stream(self.device))
-            for command in chains[0]:
-                command.launch(stream=stream)
-            return
         others = [self._pool.submit(_in_turn, chain) for chain in chains[1:]] if self._pool else []
         _in_turn(chains[0])
         for other in others:
@@ -128,64 +124,33 @@ class FusedEnv:
         self._records = torch.zeros(horizon * n, self._records.shape[1], device=self.device)
         root = wp.uint32(self.sampler.seeds.root)
         act, task, observe = self._made
-        kind = (
-            "cpu"
-            if self.device.type == "cpu"
-            else str(self.device)
-            if self.device.index is not None
-            else "cuda:0"
-        )
 
-        def array(x: Tensor) -> Any:
-            x = x.view(torch.uint8) if x.dtype == torch.bool else x
-            return wp.from_torch(x.detach(), requires_grad=False)
-
-        S, whole = array(self.memory.real), array(self.memory.whole)
-        X, Y, flags, targets = array(e._x), array(e._y), array(e._flags), array(e._targets)
-        staging, mask, log_std = array(e._staging), array(e._mask), array(actor.log_std)
-        final_critic, final_step = array(self._final_critic), array(self._final_step)
-        counts, records, failed = array(self._counts), array(self._records), array(self._failed)
-
-        def record(kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Any:
+        def record(kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Launch:
             first, last = share[0] // self._width, share[1] // self._width
-            return wp.launch(
-                kernel,
-                dim=last - first,
-                inputs=[first, n, root, *inputs],
-                device=kind,
-                block_dim=BLOCK,
-                record_cmd=True,
-            )
+            plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+            return Launch(kernel, last - first, [first, n, root, *plain], self.device, BLOCK)
 
+        m = self.memory
+        finals = [self._final_critic, self._final_step, self._counts, self._records, self._failed]
+        rewards = ("reward", "terms", "terminated", "truncated", "reason", "stratum")
         self._chains = []
         for t in range(horizon):
             last = t == horizon - 1
             obs, critic = (self.obs, self.critic) if last else (block.obs[t + 1], block.critic[t + 1])
-            acting = [
-                S,
-                whole,
-                X,
-                targets,
-                array(block.mean[t]),
-                log_std,
-                array(block.action[t]),
-                array(block.log_prob[t]),
-            ]
-            judging = [t, S, whole, X, Y, flags, targets, staging, mask]
-            judging += [
-                array(getattr(block, k)[t])
-                for k in ("reward", "terms", "terminated", "truncated", "reason", "stratum")
-            ]
-            judging += [final_critic, final_step, counts, records, failed]
-            seeing = [S, whole, Y, flags, array(obs), array(critic)]
+            policy = [block.mean[t], actor.log_std, block.action[t], block.log_prob[t]]
+            outcome = [_bytes(getattr(block, k)[t]) for k in rewards]
+            acting = [m.real, m.whole, e._x, e._targets, *policy]
+            judging = [t, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging, e._mask]
+            judging += [*outcome, *finals]
+            seeing = [m.real, m.whole, e._y, e._flags, obs, critic]
             self._chains.append(
                 [
                     [
                         record(act, share, acting),
-                        e._step_launches[0][k],
+                        e.step_launches[0][k],
                         record(task, share, judging),
-                        e._reset_launches[k],
-                        e._step_launches[1][k],
+                        e.reset_launches[k],
+                        e.step_launches[1][k],
                         record(observe, share, seeing),
                     ]
                     for k, share in enumerate(e.shares)
@@ -284,6 +249,10 @@ class FusedEnv:
         self.plain.close()
 
 
-def _in_turn(launches: list[Any]) -> None:
+def _in_turn(launches: list[Launch]) -> None:
     for launch in launches:
-        launch.launch()
+        launch()
+
+
+def _bytes(x: Tensor) -> Tensor:
+    return x.view(torch.uint8) if x.dtype == torch.bool else x

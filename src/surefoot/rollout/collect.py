@@ -21,8 +21,8 @@ class Collector(Protocol):
     def log_std(self) -> Tensor:
         """[A] of the policy, always the same memory."""
 
-    def mean(self, obs: Tensor, out: Tensor) -> None:
-        """Writes mean actions for observations [N, O] to `out` [N, A]."""
+    def mean(self, obs: Tensor) -> Tensor:
+        """[N, A] mean actions for observations [N, O]."""
 
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Action, its mean and its log probability, for observations [N, O] and standard normals [N, A]."""
@@ -51,10 +51,9 @@ def collect(
     # Where an episode ran out of time, what followed is its own last observation.
     followed = block.next_value[step.clamp_min(0), row]
     block.next_value[step.clamp_min(0), row] = torch.where(step >= 0, values[(horizon + 1) * n :], followed)
-    block.advantage[:] = gae(
-        block.reward, block.value, block.next_value, block.terminated, block.truncated, gamma, lam
-    )
-    block.returns[:] = block.advantage + block.value
+    b = block
+    gae(b.reward, b.value, b.next_value, b.terminated, b.truncated, gamma, lam, out=b.advantage)
+    torch.add(b.advantage, b.value, out=b.returns)
     return inference + time.perf_counter() - begun
 
 

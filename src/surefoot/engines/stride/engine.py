@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import warp as wp
 from torch import Tensor
 
 from surefoot.contract import Plant, SurefootError
@@ -40,6 +39,7 @@ from surefoot.engines.stride.layout import Layout, lay_out
 from surefoot.engines.stride.reset import reset_source
 from surefoot.engines.stride.warp_kernels import make_control_step, make_reset
 from surefoot.engines.warp import start_warp
+from surefoot.launch import Launch
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 
@@ -140,21 +140,17 @@ class StrideEngine:
             self._mask,
             self._tiles,
         ]
-        inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
-        kind = str(self.device) if self.device.type == "cuda" else "cpu"
-        if kind == "cuda":
-            kind = "cuda:0"
 
-        def record(kernel: Any, dim: int, inputs: list[Any]) -> Any:
-            return wp.launch(kernel, dim=dim, inputs=inputs, device=kind, block_dim=BLOCK, record_cmd=True)
+        def record(kernel: Any, dim: int, inputs: list[Any]) -> Launch:
+            return Launch(kernel, dim, inputs, self.device, BLOCK)
 
         groups = self.padded // width
         edges = np.linspace(0, groups, min(threads, groups) + 1).astype(int).tolist()
         self.shares = [(a * width, b * width) for a, b in pairwise(edges)]
         """Environments of each CPU thread; on CUDA all of them."""
-        self._step_launches = [
+        self.step_launches = [
             [
-                record(self._step_kernel, (b - a) * lanes, [a * lanes, look, *inputs])
+                record(self._step_kernel, (b - a) * lanes, [a * lanes, look, *arrays])
                 for a, b in pairwise(edges)
             ]
             for look in (0, 1)
@@ -169,10 +165,9 @@ class StrideEngine:
             self._staging,
             self._origins,
         ]
-        inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
-        self._reset_launches = [record(self._reset_kernel, b - a, [a, *inputs]) for a, b in self.shares]
-        parallel = self.device.type == "cpu" and len(self._step_launches[0]) > 1
-        self._pool = ThreadPoolExecutor(len(self._step_launches[0]) - 1) if parallel else None
+        self.reset_launches = [record(self._reset_kernel, b - a, [a, *arrays]) for a, b in self.shares]
+        parallel = self.device.type == "cpu" and len(self.step_launches[0]) > 1
+        self._pool = ThreadPoolExecutor(len(self.step_launches[0]) - 1) if parallel else None
 
     def _nominal_start(self) -> None:
         """Padding too gets a sound state, so that every lane computes with numbers."""
@@ -185,18 +180,13 @@ class StrideEngine:
         pose = torch.tensor(self.robot.default_pose, dtype=torch.float32, device=self.device)
         self._staging[:, sg["joint_position"]] = pose
         self._mask[:] = 1
-        self._launch(self._reset_launches)
-        self._launch(self._step_launches[1])
+        self._launch(self.reset_launches)
+        self._launch(self.step_launches[1])
         self._mask[:] = 0
 
-    def _launch(self, commands: list[Any]) -> None:
-        if self.device.type == "cuda":
-            stream = wp.stream_from_torch(torch.cuda.current_stream(self.device))
-            for command in commands:
-                command.launch(stream=stream)
-            return
-        others = [self._pool.submit(c.launch) for c in commands[1:]] if self._pool else []
-        commands[0].launch()
+    def _launch(self, commands: list[Launch]) -> None:
+        others = [self._pool.submit(c) for c in commands[1:]] if self._pool else []
+        commands[0]()
         for other in others:
             other.result()
 
@@ -210,14 +200,14 @@ class StrideEngine:
         columns += [x[:, None] for x in (p.strength, p.kp_scale, p.kd_scale, p.delay_s, start.tile.float())]
         torch.cat(columns, 1, out=self._staging[:n])
         self._mask[:n] = mask
-        self._launch(self._reset_launches)
-        self._launch(self._step_launches[1])
+        self._launch(self.reset_launches)
+        self._launch(self.step_launches[1])
         self.seconds += time.perf_counter() - begun
 
     def step(self, targets: Tensor) -> RobotState:
         begun = time.perf_counter()
         self._targets[: self.num_envs] = targets
-        self._launch(self._step_launches[0])
+        self._launch(self.step_launches[0])
         self.seconds += time.perf_counter() - begun
         return self.state()
 

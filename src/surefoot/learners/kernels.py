@@ -1,0 +1,483 @@
+# mypy: ignore-errors
+# ruff: noqa: UP018, RUF046  (int(0) is how Warp is told of a variable)
+"""What PPO does besides matrix products, as Warp kernels: one source for CPU and CUDA.
+
+Warp reads the annotations as values, which is why they are not types and not strings here. Sums over samples
+are left to torch, whose order of addition is fixed: no kernel here adds into memory that another one shares.
+Inner loops are C++ on plain pointers, which a CPU's compiler turns into vector instructions: a third of the
+cost of Warp's indexing. Arrays must therefore be contiguous.
+"""
+
+import warp as wp
+
+from surefoot.contract import Channel, Split
+from surefoot.contract.seeds import MULTIPLIERS, ROUNDS, WEYL
+from surefoot.learners.networks import LOG_ROOT_2PI
+
+# Columns of what the loss kernel finds for each sample; the derivatives by log_std follow at FOUND.
+KL, CLIPPED, VALUE_LOSS, POLICY_LOSS, PLAIN, RATIO_ERROR = range(6)
+FOUND = 8
+
+# Columns of the record that an update leaves, a row per minibatch.
+COLUMNS = ("kl", "clipped", "value_loss", "policy_loss", "grad_norm", "std_before", "skipped", "rate")
+
+BETA1, BETA2 = 0.9, 0.999  # Adam's own defaults
+
+_M0, _M1 = (wp.constant(wp.uint64(m)) for m in MULTIPLIERS)
+_W0, _W1 = (wp.constant(wp.uint32(w)) for w in WEYL)
+_ROUNDS = wp.constant(ROUNDS)
+_SHUFFLE, _MIRROR = (
+    wp.constant(wp.uint32(int(c) | int(Split.INIT) << 16)) for c in (Channel.SHUFFLE, Channel.MIRROR)
+)
+_MIX0, _MIX1 = (wp.constant(wp.uint32(m)) for m in (0x7FEB352D, 0x846CA68B))
+_HALF_ROUNDS = wp.constant(8)
+
+
+def native(source, **words):
+    """A C++ body. VECTORS before a loop and FUSED before a body ask a CPU's compiler for 16 numbers at a time
+    and for fused multiply-adds, which CUDA's does anyway."""
+    words |= {
+        "VECTORS": "#ifdef __clang__\n#pragma clang loop vectorize_width(16) interleave_count(2)\n#endif",
+        "FUSED": "#ifdef __clang__\n#pragma clang fp contract(fast)\n#endif",
+    }
+    for word, meaning in words.items():
+        source = source.replace(word, meaning)
+    return wp.func_native(source)
+
+
+@wp.func
+def high(product: wp.uint64) -> wp.uint32:
+    return wp.uint32(product >> wp.uint64(32))
+
+
+@wp.func
+def philox(key0: wp.uint32, key1: wp.uint32, c0: wp.uint32, c1: wp.uint32, c2: wp.uint32, c3: wp.uint32):
+    """The four words of Philox4x32-10, as contract.seeds has them."""
+    for _ in range(_ROUNDS):
+        a = wp.uint64(c0) * _M0
+        b = wp.uint64(c2) * _M1
+        c0 = high(b) ^ c1 ^ key0
+        c2 = high(a) ^ c3 ^ key1
+        c1 = wp.uint32(b)
+        c3 = wp.uint32(a)
+        key0 = key0 + _W0
+        key1 = key1 + _W1
+    return wp.vec4ui(c0, c1, c2, c3)
+
+
+@wp.kernel(enable_backward=False)
+def draw_keys(root: wp.uint32, clock: wp.array(dtype=wp.int32), keys: wp.array2d(dtype=wp.int32)):
+    """[epochs, 8]: four words of the shuffle and four of the mirror, of the update that `clock` says."""
+    epoch = wp.tid()
+    update = wp.uint32(clock[0])
+    zero = wp.uint32(0)
+    shuffle = philox(root, zero, wp.uint32(epoch), _SHUFFLE, zero, update)
+    mirror = philox(root, zero, wp.uint32(epoch), _MIRROR, zero, update)
+    for k in range(4):
+        keys[epoch, k] = wp.int32(shuffle[k])
+        keys[epoch, 4 + k] = wp.int32(mirror[k])
+
+
+@wp.func
+def mix(x: wp.uint32) -> wp.uint32:
+    """Every bit of the result depends on every bit of x: xor-shifts and odd multipliers, a bijection."""
+    x = (x ^ (x >> wp.uint32(16))) * _MIX0
+    x = (x ^ (x >> wp.uint32(15))) * _MIX1
+    return x ^ (x >> wp.uint32(16))
+
+
+@wp.func
+def shuffled(position: int, size: int, bits: int, keys: wp.array2d(dtype=wp.int32), epoch: int) -> int:
+    """Where `position` goes in the epoch's permutation of 0 .. size - 1.
+
+    A Feistel network is a bijection of `bits` bits whatever its round function; applied until the number is
+    below `size` (less than twice on average: size is more than half of 2**bits) it is one of 0 .. size - 1.
+    """
+    half = wp.uint32(bits // 2)
+    left_mask = (wp.uint32(1) << wp.uint32(bits - bits // 2)) - wp.uint32(1)
+    right_mask = (wp.uint32(1) << half) - wp.uint32(1)
+    x = wp.uint32(position)
+    walking = int(1)
+    while walking == 1:
+        left = x >> half
+        right = x & right_mask
+        key = wp.uint32(0)
+        for r in range(_HALF_ROUNDS):
+            key = wp.uint32(keys[epoch, r & 3]) + wp.uint32(r) * _W0
+            if (r & 1) == 0:
+                left = left ^ (mix(right ^ key) & left_mask)
+            else:
+                right = right ^ (mix(left ^ key) & right_mask)
+        x = (left << half) | right
+        if x < wp.uint32(size):
+            walking = int(0)
+    return int(x)
+
+
+@native("""
+const int width = out.shape[1];
+const float* __restrict__ x = source.data + (long long)row * width;
+const float *__restrict__ shift = scaling.data, *__restrict__ scale = scaling.data + width;
+float* __restrict__ y = out.data + (long long)at * width;
+const int* __restrict__ from = index.data + width;
+const float* __restrict__ flip = sign.data + width;
+if (lanes == 1 && !mirrored)
+    for (int c = 0; c < width; ++c) y[c] = (x[c] - shift[c]) * scale[c];
+else if (lanes == 1)
+    for (int c = 0; c < width; ++c) y[c] = (x[from[c]] * flip[c] - shift[c]) * scale[c];
+else
+    for (int c = lane; c < width; c += lanes)
+        y[c] = ((mirrored ? x[from[c]] * flip[c] : x[c]) - shift[c]) * scale[c];
+""")
+def put(
+    source: wp.array2d(dtype=wp.float32),
+    row: int,
+    index: wp.array2d(dtype=wp.int32),
+    sign: wp.array2d(dtype=wp.float32),
+    mirrored: int,
+    scaling: wp.array2d(dtype=wp.float32),
+    lane: int,
+    lanes: int,
+    at: int,
+    out: wp.array2d(dtype=wp.float32),
+): ...
+
+
+@wp.kernel(enable_backward=False)
+def gather(
+    first: int,
+    size: int,
+    minibatches: int,
+    bits: int,
+    lanes: int,
+    mirror: int,
+    clock: wp.array(dtype=wp.int32),
+    keys: wp.array2d(dtype=wp.int32),
+    obs: wp.array2d(dtype=wp.float32),
+    critic: wp.array2d(dtype=wp.float32),
+    obs_index: wp.array2d(dtype=wp.int32),
+    obs_sign: wp.array2d(dtype=wp.float32),
+    obs_scaling: wp.array2d(dtype=wp.float32),
+    critic_index: wp.array2d(dtype=wp.int32),
+    critic_sign: wp.array2d(dtype=wp.float32),
+    critic_scaling: wp.array2d(dtype=wp.float32),
+    pick: wp.array(dtype=wp.int32),
+    obs_out: wp.array2d(dtype=wp.float32),
+    critic_out: wp.array2d(dtype=wp.float32),
+):
+    """Samples `first` and following of the minibatch that `clock` says: what the networks read of them, and
+    in `pick` twice their row plus 1 if mirrored. `lanes` threads share a sample."""
+    tid = wp.tid()
+    at = first + tid // lanes
+    lane = tid % lanes
+    step = clock[1]
+    epoch = step // minibatches
+    row = shuffled((step % minibatches) * size + at, size * minibatches, bits, keys, epoch)
+    mirrored = int(0)
+    if mirror == 1:
+        mirrored = int(mix(wp.uint32(row) ^ wp.uint32(keys[epoch, 4])) >> wp.uint32(31))
+    if lane == 0:
+        pick[at] = 2 * row + mirrored
+    put(obs, row, obs_index, obs_sign, mirrored, obs_scaling, lane, lanes, at, obs_out)
+    put(critic, row, critic_index, critic_sign, mirrored, critic_scaling, lane, lanes, at, critic_out)
+
+
+@native(
+    """
+const int width = mean.shape[1];
+const float* __restrict__ mu = mean.data + (long long)i * width;
+const float* __restrict__ a = action.data + (long long)row * width;
+const float* __restrict__ old = old_mean.data + (long long)row * width;
+const int* __restrict__ from = index.data + mirrored * width;
+const float* __restrict__ flip = sign.data + mirrored * width;
+float squares = 0.0f, constant = 0.0f, kl = 0.0f;
+for (int c = 0; c < width; ++c) {
+    const float inverse = inverse_std.data[c], log_new = log_std.data[c];
+    const float z = (a[from[c]] * flip[c] - mu[c]) * inverse;
+    const float moved = (old[from[c]] * flip[c] - mu[c]) * inverse, shrunk = old_std.data[c] * inverse;
+    squares += z * z;
+    constant += log_new + ROOT;
+    kl += (log_new - old_log_std.data[c]) + 0.5f * (shrunk * shrunk + moved * moved - 1.0f);
+}
+out.data[(long long)at * out.shape[1]] = kl;
+out.data[(long long)at * out.shape[1] + 1] = -0.5f * squares - constant;
+""",
+    ROOT=f"{LOG_ROOT_2PI:.9g}f",
+)
+def kl_and_log_prob(
+    i: int,
+    at: int,
+    row: int,
+    mirrored: int,
+    mean: wp.array2d(dtype=wp.float32),
+    action: wp.array2d(dtype=wp.float32),
+    old_mean: wp.array2d(dtype=wp.float32),
+    index: wp.array2d(dtype=wp.int32),
+    sign: wp.array2d(dtype=wp.float32),
+    log_std: wp.array(dtype=wp.float32),
+    inverse_std: wp.array(dtype=wp.float32),
+    old_log_std: wp.array(dtype=wp.float32),
+    old_std: wp.array(dtype=wp.float32),
+    out: wp.array2d(dtype=wp.float32),
+): ...
+
+
+@native("""
+const int width = mean.shape[1], columns = found.shape[1];
+const float* __restrict__ mu = mean.data + (long long)i * width;
+const float* __restrict__ a = action.data + (long long)row * width;
+const int* __restrict__ from = index.data + mirrored * width;
+const float* __restrict__ flip = sign.data + mirrored * width;
+float* __restrict__ slope = by_mean.data + (long long)i * width;
+float* __restrict__ by_log_std = found.data + (long long)at * columns + (columns - width);
+for (int c = 0; c < width; ++c) {
+    const float z = (a[from[c]] * flip[c] - mu[c]) * inverse_std.data[c];
+    slope[c] = by_log_prob * z * inverse_std.data[c];
+    by_log_std[c] = by_log_prob * (z * z - 1.0f) - entropy;
+}
+""")
+def differentiate_policy(
+    i: int,
+    at: int,
+    row: int,
+    mirrored: int,
+    by_log_prob: float,
+    entropy: float,
+    mean: wp.array2d(dtype=wp.float32),
+    action: wp.array2d(dtype=wp.float32),
+    index: wp.array2d(dtype=wp.int32),
+    sign: wp.array2d(dtype=wp.float32),
+    inverse_std: wp.array(dtype=wp.float32),
+    by_mean: wp.array2d(dtype=wp.float32),
+    found: wp.array2d(dtype=wp.float32),
+): ...
+
+
+@wp.kernel(enable_backward=False)
+def loss(
+    first: int,
+    size: float,
+    clip: float,
+    value_clip: float,
+    value_coefficient: float,
+    entropy: float,
+    pick: wp.array(dtype=wp.int32),
+    mean: wp.array2d(dtype=wp.float32),
+    value: wp.array2d(dtype=wp.float32),
+    action: wp.array2d(dtype=wp.float32),
+    old_mean: wp.array2d(dtype=wp.float32),
+    old_log_prob: wp.array(dtype=wp.float32),
+    old_value: wp.array(dtype=wp.float32),
+    returns: wp.array(dtype=wp.float32),
+    advantages: wp.array(dtype=wp.float32),
+    spread: wp.array(dtype=wp.float32),
+    index: wp.array2d(dtype=wp.int32),
+    sign: wp.array2d(dtype=wp.float32),
+    log_std: wp.array(dtype=wp.float32),
+    inverse_std: wp.array(dtype=wp.float32),
+    old_log_std: wp.array(dtype=wp.float32),
+    old_std: wp.array(dtype=wp.float32),
+    by_mean: wp.array2d(dtype=wp.float32),
+    by_value: wp.array2d(dtype=wp.float32),
+    found: wp.array2d(dtype=wp.float32),
+):
+    """Clipped surrogate + value error - entropy of one sample of a minibatch of `size`: its derivatives by
+    the policy's mean, the value and log_std, and its part of the figures. `value_clip` < 0: none.
+
+    KL(old || new), clipping and the ratio's error are those of samples that are not mirrored: the policy is
+    not symmetric yet, so mirrored ones would show a divergence that no learning rate can lower.
+    """
+    i = wp.tid()
+    at = first + i
+    row = pick[at] >> 1
+    mirrored = pick[at] & 1
+    kl_and_log_prob(
+        i, at, row, mirrored, mean, action, old_mean, index, sign, log_std, inverse_std, old_log_std, old_std,
+        found,
+    )  # fmt: skip
+    kl = found[at, 0]
+    ratio = wp.exp(found[at, 1] - old_log_prob[row])
+    advantage = (advantages[row] - spread[1]) / (spread[0] + 1e-8)
+    free = ratio * advantage
+    bound = wp.clamp(ratio, 1.0 - clip, 1.0 + clip) * advantage
+    # The smaller of the two is maximised; where that is the bounded one, beyond its bound, it is flat. Asked
+    # this way round, what is not a number is not flat.
+    by_log_prob = -free / size
+    surrogate = free
+    if free > bound:
+        by_log_prob = 0.0
+        surrogate = bound
+    differentiate_policy(
+        i,
+        at,
+        row,
+        mirrored,
+        by_log_prob,
+        entropy / size,
+        mean,
+        action,
+        index,
+        sign,
+        inverse_std,
+        by_mean,
+        found,
+    )
+
+    gap = value[i, 0] - returns[row]
+    error = gap * gap
+    slope = 2.0 * gap
+    if value_clip >= 0.0:
+        old = old_value[row]
+        near = old + wp.clamp(value[i, 0] - old, -value_clip, value_clip) - returns[row]
+        if near * near > error:  # the held value is the worse one: it is at its bound, and does not move
+            error = near * near
+            slope = 0.0
+    by_value[i, 0] = value_coefficient * slope / size
+
+    plain = 1.0 - float(mirrored)
+    off = wp.abs(ratio - 1.0) * plain
+    found[at, wp.static(KL)] = kl * plain
+    found[at, wp.static(CLIPPED)] = wp.where(off > clip, 1.0, 0.0)
+    found[at, wp.static(VALUE_LOSS)] = error / size
+    found[at, wp.static(POLICY_LOSS)] = -surrogate / size
+    found[at, wp.static(PLAIN)] = plain
+    found[at, wp.static(RATIO_ERROR)] = off
+
+
+@wp.kernel(enable_backward=False)
+def decide(
+    steps: int,
+    target_kl: wp.float64,
+    min_rate: wp.float64,
+    max_rate: wp.float64,
+    max_norm: wp.float64,
+    totals: wp.array(dtype=wp.float32),
+    norm: wp.array(dtype=wp.float32),
+    inverse_std: wp.array(dtype=wp.float32),
+    clock: wp.array(dtype=wp.int32),
+    scalars: wp.array(dtype=wp.float64),
+    control: wp.array(dtype=wp.float32),
+    record: wp.array2d(dtype=wp.float64),
+):
+    """One thread: the learning rate by the KL (`target_kl` < 0: constant), whether and how far to step, the
+    record's row, and the clock's next minibatch. Scalars: learning rate and Adam's steps so far."""
+    step = clock[1]
+    one = wp.float64(1.0)
+    plain = wp.max(wp.float64(totals[wp.static(PLAIN)]), one)
+    kl = wp.float64(totals[wp.static(KL)]) / plain
+    rate = scalars[0]
+    if target_kl >= wp.float64(0.0):
+        if kl > wp.float64(2.0) * target_kl:
+            rate = wp.max(rate / wp.float64(1.5), min_rate)
+        elif kl < target_kl / wp.float64(2.0):
+            rate = wp.min(rate * wp.float64(1.5), max_rate)
+    scalars[0] = rate
+    length = wp.float64(norm[0])
+    go = wp.isfinite(length)
+    if go:
+        taken = scalars[1] + one
+        scalars[1] = taken
+        control[1] = float(wp.min(max_norm / (length + wp.float64(1e-6)), one))
+        control[2] = float(rate / (one - wp.pow(wp.float64(wp.static(BETA1)), taken)))
+        control[3] = float(one / wp.sqrt(one - wp.pow(wp.float64(wp.static(BETA2)), taken)))
+    control[0] = wp.where(go, 1.0, 0.0)
+    std = float(0.0)
+    for c in range(inverse_std.shape[0]):
+        std = std + 1.0 / inverse_std[c]
+    record[step, 0] = kl
+    record[step, 1] = wp.float64(totals[wp.static(CLIPPED)]) / plain
+    record[step, 2] = wp.float64(totals[wp.static(VALUE_LOSS)])
+    record[step, 3] = wp.float64(totals[wp.static(POLICY_LOSS)])
+    record[step, 4] = length
+    record[step, 5] = wp.float64(std / float(inverse_std.shape[0]))
+    record[step, 6] = wp.where(go, wp.float64(0.0), one)
+    record[step, 7] = rate
+    if step + 1 == steps:
+        clock[0] = clock[0] + 1
+        clock[1] = 0
+    else:
+        clock[1] = step + 1
+
+
+@native(
+    """
+const int last = first + count < parameters.shape[0] ? first + count : parameters.shape[0];
+const float scale = control.data[1], rate = control.data[2], root = control.data[3];
+const float* __restrict__ g = gradient.data;
+float *__restrict__ m = exp_avg.data, *__restrict__ v = exp_avg_sq.data, *__restrict__ p = parameters.data;
+VECTORS
+for (int i = first; i < last; ++i) {
+    const float slope = g[i] * scale;
+    m[i] += (slope - m[i]) * (1.0f - BETA1);
+    v[i] = v[i] * BETA2 + slope * slope * (1.0f - BETA2);
+    p[i] -= rate * m[i] / (sqrtf(v[i]) * root + eps);
+}
+""",
+    BETA1=f"{BETA1}f",
+    BETA2=f"{BETA2}f",
+)
+def step(
+    first: int,
+    count: int,
+    eps: float,
+    control: wp.array(dtype=wp.float32),
+    gradient: wp.array(dtype=wp.float32),
+    exp_avg: wp.array(dtype=wp.float32),
+    exp_avg_sq: wp.array(dtype=wp.float32),
+    parameters: wp.array(dtype=wp.float32),
+): ...
+
+
+@wp.kernel(enable_backward=False)
+def adam(
+    count: int,
+    eps: float,
+    low: float,
+    high: float,
+    control: wp.array(dtype=wp.float32),
+    gradient: wp.array(dtype=wp.float32),
+    exp_avg: wp.array(dtype=wp.float32),
+    exp_avg_sq: wp.array(dtype=wp.float32),
+    parameters: wp.array(dtype=wp.float32),
+    inverse_std: wp.array(dtype=wp.float32),
+):
+    """Adam on `count` of the flat parameters, of which log_std, held between `low` and `high`, are the
+    first."""
+    first = wp.tid() * count
+    if control[0] == 0.0:
+        return
+    step(first, count, eps, control, gradient, exp_avg, exp_avg_sq, parameters)
+    for i in range(first, wp.min(first + count, inverse_std.shape[0])):
+        parameters[i] = wp.clamp(parameters[i], low, high)
+        inverse_std[i] = wp.exp(-parameters[i])
+
+
+@native("""
+FUSED
+float* __restrict__ y = x.data + (long long)row * x.shape[1];
+const int width = x.shape[1];
+VECTORS
+for (int c = 0; c < width; ++c) {
+    // exp(t) = 2^n exp(r) with |r| <= ln(2) / 2, where six terms of the series leave less than rounding does
+    float t = y[c] < 0.0f ? y[c] : 0.0f;
+    t = t > -80.0f ? t : -80.0f;
+    const float n = (t * 1.44269504f + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: to the nearest whole
+    const float r = (t - n * 0.693359375f) + n * 2.12194440e-4f;  // ln(2) in two parts, the first of few bits
+    float e = 1.0f / 720.0f;
+    e = e * r + 1.0f / 120.0f;
+    e = e * r + 1.0f / 24.0f;
+    e = e * r + 1.0f / 6.0f;
+    e = e * r + 0.5f;
+    e = e * r + 1.0f;
+    e = e * r + 1.0f;
+    union { int bits; float power; } two = {((int)n + 127) << 23};
+    y[c] = y[c] < 0.0f ? e * two.power - 1.0f : y[c];
+}
+""")
+def elu_row(row: int, x: wp.array2d(dtype=wp.float32)): ...
+
+
+@wp.kernel(enable_backward=False)
+def elu(x: wp.array2d(dtype=wp.float32)):
+    """In place, a row per thread. For CPUs: a fifth of the cost of torch's."""
+    elu_row(wp.tid(), x)
