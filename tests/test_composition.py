@@ -58,6 +58,9 @@ def test_tables_hold_what_is_dealt(name: str, episode: int) -> None:
     for k in range(c.segments):
         cells = {n: deal(n, k if n == "command" else 0) for n in strata.names}
         assert (stratum[:, k] == strata.join(cells)).all()
+        if c.classes is not None:
+            at = c.classes.index(torch.from_numpy(env), torch.from_numpy(number))
+            assert (c.classes.table[at, 0].numpy() == cells["terrain"]).all()
         if "command" in strata.names:
             assert (modes[:, k] == cells["command"]).all()
         else:

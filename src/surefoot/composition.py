@@ -77,6 +77,8 @@ class Composition:
     """Command modes: cells of the factor `command`."""
     cells: Deal
     """The part of the stratum number that changes from episode to episode."""
+    classes: Deal | None
+    """Terrain classes, for all segments one: cells of the factor `terrain`, if that is stratified."""
     stratum: Tensor  # [N, 1] int64, the part that an environment keeps for life
     draws: dict[str, tuple[Channel, int]]
     """The channel that each entry of `compose`'s `u` is drawn from, and how many draws it takes."""
@@ -129,6 +131,8 @@ class Composition:
         self._axis = torch.tensor([[0.0, 1.0, 2.0], [1.0, 2.0, math.inf]], device=device).unbind()
         self.modes = self._deal_modes(seeds, device)
         self.cells = self._deal_cells(device)
+        rough = "terrain" in contract.strata.names
+        self.classes = self._deal("terrain", 1, seeds, device) if rough else None
         self._middle, how = (x.to(device) for x in self._command_tables())
         self._how = how[self.modes.table]  # [length, S, 3, 3]
         env = np.arange(seeds.envs)
@@ -143,15 +147,18 @@ class Composition:
         self.stratum = torch.from_numpy(strata.join(for_life))[:, None].to(device)
 
     def _deal_modes(self, seeds: SeedPlan, device: torch.device) -> Deal:
-        strata, factor = self.contract.strata, self.contract.factor("command")
-        if "command" not in strata.names:  # deal modes all the same, in their shares
-            deck = np.asarray(factor.deck)
-            at = np.arange(len(deck))[:, None] + 3 * np.arange(self.segments)
-            return Deal(7, torch.from_numpy(deck[at % len(deck)]).to(device))
+        if "command" in self.contract.strata.names:
+            return self._deal("command", self.segments, seeds, device)
+        deck = np.asarray(self.contract.factor("command").deck)  # deal modes all the same, in their shares
+        at = np.arange(len(deck))[:, None] + 3 * np.arange(self.segments)
+        return Deal(7, torch.from_numpy(deck[at % len(deck)]).to(device))
+
+    def _deal(self, name: str, segments: int, seeds: SeedPlan, device: torch.device) -> Deal:
+        strata, factor = self.contract.strata, self.contract.factor(name)
         multiplier, length = strata.round if factor.level == "episode" else (0, seeds.envs)
         at = np.arange(length)
         owner = (at, at) if factor.level == "episode" else (seeds.family_of(at), seeds.member_of(at))
-        dealt = [strata.deal("command", *owner, at, np.zeros_like(at), k) for k in range(self.segments)]
+        dealt = [strata.deal(name, *owner, at, np.zeros_like(at), k) for k in range(segments)]
         return Deal(multiplier, torch.from_numpy(np.stack(dealt, 1)).to(device))
 
     def _deal_cells(self, device: torch.device) -> Deal:

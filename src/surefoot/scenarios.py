@@ -131,15 +131,12 @@ class TrainSampler:
         low, high = self.contract.factor(name).train
         return np.asarray(low + (high - low) * u, np.float32)
 
-    def _cell(self, name: str, env: np.ndarray, episode: np.ndarray) -> np.ndarray:
-        return self._strata.deal(name, self._family[env], self._member[env], env, episode)
-
     def _value(self, name: str, u: np.ndarray, env: np.ndarray) -> np.ndarray:
         """A continuous value: inside its dealt bin if the factor is stratified, else anywhere in its
         range."""
         if name not in self._strata.names:
             return self._range(name, u)
-        cell = self._cell(name, env, np.zeros_like(env))
+        cell = self._strata.deal(name, self._family, self._member, env, np.zeros_like(env))
         return self._range(name, (cell + u) / self.contract.factor(name).bins)
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
@@ -170,7 +167,7 @@ class TrainSampler:
         c = self.composition.compose(u, self.composition.facts(rows, episode))
         tile, position = torch.zeros_like(rows), c.position
         if self._atlas is not None:
-            at = self._tile(*(x.cpu().numpy() for x in (rows, episode, level, drawn[-1][:, 0])))
+            at = self._tile(rows, episode, level, drawn[-1][:, 0])
             ground = np.column_stack([self._atlas.origins[at], self._atlas.spawn_height[at]])
             tile, position = torch.from_numpy(at).to(rows), position + torch.from_numpy(ground).to(position)
         script = Script(
@@ -197,11 +194,13 @@ class TrainSampler:
         fixed = {name: lookup(value, rows) for name, value in self._fixed.tensors().items()}
         return Scenarios(script, start, Parameters(**fixed | {"delay_s": c.delay_s}))
 
-    def _tile(self, env: np.ndarray, episode: np.ndarray, level: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def _tile(self, rows: Tensor, episode: Tensor, level: Tensor, u: Tensor) -> np.ndarray:
         """Tiles [M] of the dealt class at `level`, any of those that the atlas has."""
-        classes = np.asarray(self.contract.factor("terrain").categories)[self._cell("terrain", env, episode)]
-        found = (self._tiles[c, int(lv)] for c, lv in zip(classes, level, strict=True))
-        return np.array([k[int(x * len(k))] for k, x in zip(found, u, strict=True)])
+        deal, names = self.composition.classes, self.contract.factor("terrain").categories
+        assert deal is not None, "a task on terrain stratifies it"
+        dealt = lookup(deal.table, deal.index(rows, episode))[:, 0]
+        found = (self._tiles[names[c], lv] for c, lv in zip(dealt.tolist(), level.tolist(), strict=True))
+        return np.array([k[int(x * len(k))] for k, x in zip(found, u.cpu().numpy(), strict=True)])
 
 
 class PanelSampler:

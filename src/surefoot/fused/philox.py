@@ -8,8 +8,8 @@ DRAW reads `root` (unsigned), `family`, `member` and `episode` (intt) where it s
 `first`, which counts blocks and not draws, may differ from environment to environment. 0xffffffff stands in
 an address as -1.
 
-The functions are polynomials in every shape, CUDA too. There `logf` under fast math has an absolute error
-that near 1 exceeds the logarithm itself: half of the smallest normals would be noise, or not a number.
+The functions are polynomials in every shape, CUDA too: fast math bounds the error of `logf` near 1 in
+absolute terms only, and a small logarithm of the wrong sign would make a normal that is not a number.
 """
 
 from __future__ import annotations
