@@ -11,6 +11,7 @@ definition of an environment, and these kernels are another way to run it.
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -29,7 +30,6 @@ from surefoot.env import VecEnv, resting
 from surefoot.fused.memory import ELSEWHERE, INTEGERS, RECORDS, Memory
 from surefoot.fused.source import Source
 from surefoot.fused.symbols import Symbols, number, symbols
-from surefoot.learners.networks import LOG_ROOT_2PI
 from surefoot.scenarios import Script
 from surefoot.tasks import View
 
@@ -119,7 +119,7 @@ class _Kernel:
         mean = [s.read(f"mean_{j}", f"COLUMN(mean.data, {size}, {j})") for j in range(size)]
         log_std = [s.read(f"log_std_{j}", f"K(log_std.data[{j}])") for j in range(size)]
         action = [m + exp(d) * x for m, d, x in zip(mean, log_std, xi, strict=True)]
-        log_prob = total(-0.5 * (x * x) for x in xi) - total(log_std) - size * LOG_ROOT_2PI
+        log_prob = total(-0.5 * (x * x) for x in xi) - total(log_std) - size * 0.5 * math.log(2 * math.pi)
         for j, text in enumerate(s.compute(action)):
             s.add(f"PUT_COLUMN(action.data, {size}, {j}, {text});")
         s.add(f"PUT_SINGLE(log_prob.data, float, {s.compute([log_prob])[0]})")
