@@ -18,7 +18,18 @@ from typing import Any
 import numpy as np
 
 from surefoot.engines.stride.algebra import Expr, order
-from surefoot.engines.stride.program import Block, External, Group, If, Param, Program, Sum, Var, While
+from surefoot.engines.stride.program import (
+    COUNT,
+    Block,
+    Collect,
+    External,
+    If,
+    Param,
+    Program,
+    Sum,
+    Var,
+    While,
+)
 
 SHAPES = ("solo", "wide", "lanes")
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "and": "&", "or": "|"}
@@ -40,7 +51,7 @@ def leaf(variable: Var | Param) -> str:
     if isinstance(variable, Param):
         index = {"chain": "[C]", "slot": "[s][C]"}[variable.domain]
         return f"K(T_{variable.name}{index})"
-    return variable.name + {"env": "", "chain": "[c]", "slot": "[c][s]"}[variable.domain]
+    return variable.name + {"env": "", "chain": "[c]", "slot": "[c][s]", "item": "[c][k]"}[variable.domain]
 
 
 class Printer:
@@ -93,6 +104,8 @@ def statements(body: list[Any]) -> list[str]:
     for s in body:
         if isinstance(s, Block):
             out += _block(s)
+        elif isinstance(s, Collect):
+            out += _collect(s)
         elif isinstance(s, Sum):
             out += [f"GIVE({i}, {source.name});" for i, source in enumerate(s.outputs.values())]
             out += [f"MEET({len(s.outputs)})"]
@@ -114,32 +127,39 @@ def statements(body: list[Any]) -> list[str]:
     return out
 
 
-def _loop(group: Group) -> str:
-    return f"FOR_CHAIN FOR_SLOT({group.start}, {group.stop})"
-
-
 def _block(b: Block) -> list[str]:
-    guard = [] if b.when is None else [b.when]
     p = Printer(b.outputs.values())
     lines = list(p.lines)
     values = [(target, p.of(value)) for target, value in b.outputs.items()]
-    if b.add:
-        lines += [f"{leaf(target)} += {text};" for target, text in values]
-    else:
-        # What is assigned may be read by another right-hand side: fetch all before the first assignment.
-        assigned = {leaf(t) for t, _ in values}
-        late = [i for i, (t, text) in enumerate(values) if any(name in text for name in assigned - {leaf(t)})]
-        for i in late:
-            lines.append(f"const real o{i} = {values[i][1]};")
-            values[i] = (values[i][0], f"o{i}")
-        lines += [f"{leaf(target)} = {text};" for target, text in values]
-    if guard:
-        g = Printer(guard)
-        lines = [*g.lines, f"if (ANY_HERE({g.of(guard[0])})) {{", *lines, "}"]
-    if b.domain == "env":
-        return ["{", *lines, "}"]
-    head = "FOR_CHAIN" if b.domain == "chain" else _loop(b.group)  # type: ignore[arg-type]
-    return [f"{head} {{", *lines, "}"]
+    # What is assigned may be read by another right-hand side: fetch all before the first assignment.
+    assigned = set() if b.add else {leaf(t) for t, _ in values if t.domain == b.domain}
+    for i, (target, text) in enumerate(values):
+        if any(name in text for name in assigned - {leaf(target)}):
+            lines.append(f"const real o{i} = {text};")
+            values[i] = (target, f"o{i}")
+    for target, text in values:
+        if target.domain != b.domain:
+            lines.append(f"{leaf(target)} += ITEM({text});")
+        else:
+            lines.append(f"{leaf(target)} {'+=' if b.add else '='} {text};")
+    return [{"env": "{", "chain": "FOR_CHAIN {", "item": "FOR_CHAIN FOR_ITEM {"}[b.domain], *lines, "}"]
+
+
+def _collect(s: Collect) -> list[str]:
+    test, p = Printer([s.when]), Printer(s.outputs.values())
+    return [
+        f"FOR_CHAIN FOR_SLOT({s.group.start}, {s.group.stop}) {{",
+        *test.lines,
+        f"const maskt here = {test.of(s.when)};",
+        "if (ANY_HERE(here)) {",
+        *p.lines,
+        *(f"const real o{i} = {p.of(value)};" for i, value in enumerate(s.outputs.values())),
+        f"for (int l = 0; l < W; ++l) if (AT(here, l)) {{ const int k = (int)AT({COUNT}[c], l);",
+        *(f"AT({leaf(var)}, l) = AT(o{i}, l);" for i, var in enumerate(s.outputs)),
+        f"AT({COUNT}[c], l) += 1.0f; }}",
+        "}",
+        "}",
+    ]
 
 
 def _external(x: External) -> list[str]:
@@ -198,7 +218,7 @@ def declarations(program: Program) -> list[str]:
     for v in program.variables.values():
         if v == Var(WEIGHT, "slot"):
             continue
-        size = {"env": "", "chain": "[NC]", "slot": f"[NC][{max(program.slots, 1)}]"}[v.domain]
+        size = {"env": "", "chain": "[NC]"}.get(v.domain, f"[NC][{max(program.slots, 1)}]")
         out.append(f"real {v.name}{size} = {{}};")
     return out
 
@@ -343,9 +363,11 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
         ]
         if shape == "solo":
             lines.append("#define ANY(m) (m)")
+    lines.append(f"#define ITEM(v) ({f'{COUNT}[c] > (float)k ? (v) : K(0.0f)' if shape == 'wide' else 'v'})")
     # Slots touch rarely: rolled up, they keep out of the registers.
     rolled = '_Pragma("unroll 1") ' if cuda else ""
     lines.append(f"#define FOR_SLOT(first, last) {rolled}for (int s = first; s < last; ++s)")
+    lines.append(f"#define FOR_ITEM {rolled}for (int k = 0; ANY_HERE({COUNT}[c] > (float)k); ++k)")
     lines.append(f"#define FOR_POINT(count) {rolled}for (int q = 0; q < count; ++q)")
     lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
     return "\n".join(lines) + _TRIGONOMETRY
