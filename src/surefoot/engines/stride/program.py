@@ -121,7 +121,8 @@ class Call:
 
 @dataclass
 class External:
-    """A function per point and environment, written by hand."""
+    """A function per point and environment, written by hand. Another, `name_near`, is cheap and says which
+    points are worth the first (it alone gets the last input); the last answer about others is 1."""
 
     name: str
     calls: list[Call]
