@@ -18,7 +18,18 @@ from typing import Any
 import numpy as np
 
 from surefoot.engines.stride.algebra import Expr, order
-from surefoot.engines.stride.program import Block, External, Group, If, Param, Program, Sum, Var, While
+from surefoot.engines.stride.program import (
+    COUNT,
+    Block,
+    Collect,
+    External,
+    If,
+    Param,
+    Program,
+    Sum,
+    Var,
+    While,
+)
 
 SHAPES = ("solo", "wide", "lanes")
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "and": "&", "or": "|"}
@@ -43,7 +54,7 @@ def leaf(variable: Var | Param) -> str:
     if isinstance(variable, Param):
         index = {"chain": "[C]", "slot": "[s][C]"}[variable.domain]
         return f"K(T_{variable.name}{index})"
-    return variable.name + {"env": "", "chain": "[c]", "slot": "[c][s]"}[variable.domain]
+    return variable.name + {"env": "", "chain": "[c]", "slot": "[c][s]", "item": "[c][k]"}[variable.domain]
 
 
 class Printer:
@@ -96,6 +107,8 @@ def statements(body: list[Any]) -> list[str]:
     for s in body:
         if isinstance(s, Block):
             out += _block(s)
+        elif isinstance(s, Collect):
+            out += _collect(s)
         elif isinstance(s, Sum):
             out += [f"GIVE({i}, {source.name});" for i, source in enumerate(s.outputs.values())]
             out += [f"MEET({len(s.outputs)})"]
@@ -117,71 +130,88 @@ def statements(body: list[Any]) -> list[str]:
     return out
 
 
-def _loop(group: Group) -> str:
-    return f"FOR_CHAIN FOR_SLOT({group.start}, {group.stop})"
-
-
 def _block(b: Block) -> list[str]:
-    guard = [] if b.when is None else [b.when]
     p = Printer(b.outputs.values())
     lines = list(p.lines)
     values = [(target, p.of(value)) for target, value in b.outputs.items()]
-    if b.add:
-        lines += [f"{leaf(target)} += {text};" for target, text in values]
-    else:
-        # What is assigned may be read by another right-hand side: fetch all before the first assignment.
-        assigned = {leaf(t) for t, _ in values}
-        late = [i for i, (t, text) in enumerate(values) if any(name in text for name in assigned - {leaf(t)})]
-        for i in late:
-            lines.append(f"const real o{i} = {values[i][1]};")
-            values[i] = (values[i][0], f"o{i}")
-        lines += [f"{leaf(target)} = {text};" for target, text in values]
-    if guard:
-        g = Printer(guard)
-        lines = [*g.lines, f"if (ANY_HERE({g.of(guard[0])})) {{", *lines, "}"]
-    if b.domain == "env":
-        return ["{", *lines, "}"]
-    head = "FOR_CHAIN" if b.domain == "chain" else _loop(b.group)  # type: ignore[arg-type]
-    return [f"{head} {{", *lines, "}"]
+    # What is assigned may be read by another right-hand side: fetch all before the first assignment.
+    assigned = set() if b.add else {leaf(t) for t, _ in values if t.domain == b.domain}
+    for i, (target, text) in enumerate(values):
+        if any(name in text for name in assigned - {leaf(target)}):
+            lines.append(f"const real o{i} = {text};")
+            values[i] = (target, f"o{i}")
+    for target, text in values:
+        if target.domain != b.domain:
+            lines.append(f"{leaf(target)} += ITEM({text});")
+        else:
+            lines.append(f"{leaf(target)} {'+=' if b.add else '='} {text};")
+    return [{"env": "{", "chain": "FOR_CHAIN {", "item": "FOR_CHAIN FOR_ITEM {"}[b.domain], *lines, "}"]
+
+
+def _collect(s: Collect) -> list[str]:
+    test, p = Printer([s.when]), Printer(s.outputs.values())
+    return [
+        f"FOR_CHAIN FOR_SLOT({s.group.start}, {s.group.stop}) {{",
+        *test.lines,
+        f"const maskt here = {test.of(s.when)};",
+        "if (ANY_HERE(here)) {",
+        *p.lines,
+        *(f"const real o{i} = {p.of(value)};" for i, value in enumerate(s.outputs.values())),
+        f"for (int l = 0; l < W; ++l) if (AT(here, l)) {{ const int k = (int)AT({COUNT}[c], l);",
+        *(f"AT({leaf(var)}, l) = AT(o{i}, l);" for i, var in enumerate(s.outputs)),
+        f"AT({COUNT}[c], l) += 1.0f; }}",
+        "}",
+        "}",
+    ]
 
 
 def _external(x: External) -> list[str]:
-    """All points in one loop, so that the function stands in the code once."""
+    """First which points are worth asking about, then each lane takes its own next one: the function stands
+    in the code once and runs as often as the busiest lane needs it."""
     size, count = len(x.calls[0].inputs), sum(call.points for call in x.calls)
-    ask, give, most, slots = [], [], [], [[], []]  # type: ignore[var-annotated]
+    ask, give, slots = [], [], [[], []]  # type: ignore[var-annotated]
     for call in x.calls:
-        p = Printer(call.inputs)
-        place = f"{len(most)}" if call.group is None else f"s + {len(most) - call.first}"
+        p, first = Printer(call.inputs), len(slots[0])
+        place = f"{first}" if call.group is None else f"s + {first - call.first}"
         ask += [("" if call.group is None else f"FOR_SLOT({call.group.start}, {call.group.stop}) ") + "{"]
         ask += [*p.lines, *(f"asked[{place}][{i}] = {p.of(e)};" for i, e in enumerate(call.inputs)), "}"]
         for j in range(call.points):
             at = [call.first + shift + j for shift in call.shifts] + [-1]
-            most.append(len(call.shifts))
             slots[0].append(at[0] if call.group else -1)
             slots[1].append(at[1])
         if call.group is None:
             give += [f"{v.name}[c] = answered[{place}][{i}];" for i, v in enumerate(call.outputs[0])]
     arrays = (t for call in x.calls for t in call.outputs if t[0].domain == "slot")
     names, answers = [v.name for v in next(arrays, [])], len(x.calls[0].outputs[0])
-    write = [
-        f"if (SLOT{k}[q] >= 0) {{ "
-        + " ".join(f"AT({name}[c][SLOT{k}[q]], l) = found[{k}][{i}];" for i, name in enumerate(names))
-        + " }"
-        for k in range(2)
-    ]
-    inputs = ", ".join(f"AT(asked[q][{i}], l)" for i in range(size))
+    inputs = [f"AT(asked[q][{i}], l)" for i in range(size)]
+
+    def write(k: int) -> str:
+        return " ".join(f"AT({name}[c][SLOT{k}[q]], l) = found[{k}][{i}];" for i, name in enumerate(names))
+
     return [
-        f"FOR_CHAIN {{ real asked[{count}][{size}], answered[{count}][{answers}];",
+        f"FOR_CHAIN {{ real asked[{count}][{size}], answered[{count}][{answers}] = {{}};",
+        f'static_assert({count} <= 64, "too many points on a chain");',
         *ask,
         *(
-            f"static const int {name}[] = {{{', '.join(map(str, values))}}};"
-            for name, values in (("MOST", most), ("SLOT0", slots[0]), ("SLOT1", slots[1]))
+            f"static const int SLOT{k}[] = {{{', '.join(map(str, values))}}};"
+            for k, values in enumerate(slots)
         ),
-        f"FOR_POINT({count}) for (int l = 0; l < W; ++l) {{",
-        f"float found[2][4]; {x.name}({inputs}, e0 + l, MOST[q], found);",
+        f"for (int q = 0; q < {count}; ++q) answered[q][{answers - 1}] = K(1.0f);",
+        *(
+            f"for (int s = 0; s <= {max(map(max, slots))}; ++s) {name}[c][s] = K(1.0f);"
+            for name in names[-1:]
+        ),
+        "for (int l = 0; l < W; ++l) {",
+        "unsigned long long todo = 0;",
+        f"UNROLL_SOME for (int q = 0; q < {count}; ++q)",
+        f"if ({x.name}_near({', '.join(inputs)}, e0 + l)) todo |= 1ull << q;",
+        "while (todo) { const int q = LOWEST(todo); todo &= todo - 1;",
+        f"float found[2][{answers}]; {x.name}({', '.join(inputs[:-1])}, e0 + l, found);",
+        f"if (SLOT0[q] >= 0) {{ {write(0)} }} else {{",
         *(f"AT(answered[q][{i}], l) = found[0][{i}];" for i in range(answers)),
-        *write,
         "}",
+        f"if (SLOT1[q] >= 0) {{ {write(1)} }}",
+        "} }",
         *give,
         "}",
     ]
@@ -201,7 +231,7 @@ def declarations(program: Program) -> list[str]:
     for v in program.variables.values():
         if v == Var(WEIGHT, "slot"):
             continue
-        size = {"env": "", "chain": "[NC]", "slot": f"[NC][{max(program.slots, 1)}]"}[v.domain]
+        size = {"env": "", "chain": "[NC]"}.get(v.domain, f"[NC][{max(program.slots, 1)}]")
         out.append(f"real {v.name}{size} = {{}};")
     return out
 
@@ -318,6 +348,7 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
     if not emulated:
         lines.append(_TOGETHER)
     lines.append(f"#define ROOT(x) {'sqrtf' if cuda else '__builtin_sqrtf'}(x)")
+    lines.append(f"#define LOWEST(bits) ({'__ffsll(bits) - 1' if cuda else '__builtin_ctzll(bits)'})")
     unroll = '_Pragma("unroll") ' if cuda else ""
     if shape == "lanes":
         lines += [
@@ -346,9 +377,11 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
         ]
         if shape == "solo":
             lines.append("#define ANY(m) (m)")
+    lines.append(f"#define ITEM(v) ({f'{COUNT}[c] > (float)k ? (v) : K(0.0f)' if shape == 'wide' else 'v'})")
     # Slots touch rarely: rolled up, they keep out of the registers.
-    rolled = '_Pragma("unroll 1") ' if cuda else ""
-    lines.append(f"#define FOR_SLOT(first, last) {rolled}for (int s = first; s < last; ++s)")
-    lines.append(f"#define FOR_POINT(count) {rolled}for (int q = 0; q < count; ++q)")
+    lines.append("#define ROLLED" + (' _Pragma("unroll 1")' if cuda else ""))
+    lines.append("#define UNROLL_SOME" + (' _Pragma("unroll 4")' if cuda else ""))
+    lines.append("#define FOR_SLOT(first, last) ROLLED for (int s = first; s < last; ++s)")
+    lines.append(f"#define FOR_ITEM ROLLED for (int k = 0; ANY_HERE({COUNT}[c] > (float)k); ++k)")
     lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
     return "\n".join(lines) + _TRIGONOMETRY

@@ -206,7 +206,7 @@ def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
         "for (int l = 0; l < W; ++l) {",
         "const bool was = AT(dead, l) > 0.5f, fine = AT(keep, l) != 0, in = AT(act, l) > 0.5f;",
         f"if (in) flags.data[{FAILED} * npad + e0 + l] = was || !fine;",
-        f"if (fine) flags.data[{TRUNK_CONTACT} * npad + e0 + l] = AT(touches, l) > 0.0f;",
+        f"if (fine) flags.data[{TRUNK_CONTACT} * npad + e0 + l] = AT(touches_sum, l) > 0.0f;",
         "} }",
         "FOR_CHAIN if (OWN_CHAIN) {",
         "if (!look) {",

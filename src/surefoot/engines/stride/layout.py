@@ -57,8 +57,8 @@ class Spot:
     """Contact points that are worked out together: points[i][k] is the i-th of chain k, or None.
 
     Feet touch all the time: each of their points is a spot without a group, whose figures are variables of
-    the chain and which takes part in every computation. All other points touch rarely. They have slots, in
-    loops that are skipped while nothing touches.
+    the chain and which takes part in every computation. All other points touch rarely. They have slots, and
+    those that touch become items of their chain's list.
     """
 
     level: int
@@ -151,11 +151,9 @@ def _spots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Spo
                 for i, row in enumerate(points)
             ]
         else:
-            out.append(
-                Spot(level, foot, points, Group(level, foot, first, first + n), len(out), second=second)
-            )
+            out.append(Spot(level, foot, points, Group(first, first + n), len(out), second=second))
         if twice:
-            out.append(Spot(level, foot, points, Group(level, foot, second, slots), len(out), repeats=True))
+            out.append(Spot(level, foot, points, Group(second, slots), len(out), repeats=True))
     return out
 
 
