@@ -27,7 +27,8 @@ class Weights:
         self._layers = [m for m in net if isinstance(m, nn.Linear)]
         self.weight: list[Tensor] = [layer.weight.detach() for layer in self._layers]
         self.bias: list[Tensor] = [layer.bias.detach() for layer in self._layers]
-        self._copies: list[tuple[Tensor, Tensor]] = []
+        self._copies: list[Tensor] = []
+        self._originals: list[Tensor] = []
         if dtype != torch.float32:
             self.weight, self.bias = self._copied(self.weight, dtype), self._copied(self.bias, dtype)
         self.transposed = [w.t() for w in self.weight]
@@ -36,12 +37,13 @@ class Weights:
 
     def _copied(self, tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
         copies = [torch.empty(t.shape, dtype=dtype, device=t.device) for t in tensors]
-        self._copies += zip(copies, tensors, strict=True)
+        self._copies += copies
+        self._originals += tensors
         return copies
 
     def refresh(self) -> None:
         if self._copies:
-            torch._foreach_copy_(*zip(*self._copies, strict=True))
+            torch._foreach_copy_(self._copies, self._originals)
 
 
 class Tape:

@@ -61,11 +61,12 @@ def precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
         yield
         return
     matmul = torch.backends.cuda.matmul
-    before, matmul.allow_tf32 = matmul.allow_tf32, recipe.precision == "tf32"
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32" if recipe.precision == "tf32" else "ieee"
     try:
         yield
     finally:
-        matmul.allow_tf32 = before
+        matmul.fp32_precision = before
 
 
 class Shard:
