@@ -306,7 +306,7 @@ def test_value_clipping_bounds_the_step_that_pays() -> None:
         update.differentiate()
         loss[clip] = 8 * float(update._totals[kernels.VALUE_LOSS])
         slope[clip] = torch.zeros(8)
-        slope[clip][update.pick.long() // 2] = update._shards[0]._pieces[0][1].by_result[:, 0]
+        slope[clip][update.pick.long() // 2] = update._shards[0].critic.by_result[:, 0]
     assert loss[None] == pytest.approx(1 + 9 + 0.1**2)
     # first: 0.2 is further from 2 than 1 is; second: 1 is further from -2 than 0.2 is; third: within the clip
     assert loss[0.2] == pytest.approx(1.8**2 + 9 + 0.1**2)

@@ -6,7 +6,6 @@ and cannot be told where its results belong.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -28,7 +27,8 @@ class Weights:
         self._layers = [m for m in net if isinstance(m, nn.Linear)]
         self.weight: list[Tensor] = [layer.weight.detach() for layer in self._layers]
         self.bias: list[Tensor] = [layer.bias.detach() for layer in self._layers]
-        self._copies: list[tuple[Tensor, Tensor]] = []
+        self._copies: list[Tensor] = []
+        self._originals: list[Tensor] = []
         if dtype != torch.float32:
             self.weight, self.bias = self._copied(self.weight, dtype), self._copied(self.bias, dtype)
         self.transposed = [w.t() for w in self.weight]
@@ -37,12 +37,13 @@ class Weights:
 
     def _copied(self, tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
         copies = [torch.empty(t.shape, dtype=dtype, device=t.device) for t in tensors]
-        self._copies += zip(copies, tensors, strict=True)
+        self._copies += copies
+        self._originals += tensors
         return copies
 
     def refresh(self) -> None:
-        for mine, original in self._copies:
-            mine.copy_(original)
+        if self._copies:
+            torch._foreach_copy_(self._copies, self._originals)
 
 
 class Tape:
@@ -50,7 +51,7 @@ class Tape:
 
     def __init__(self, weights: Weights, rows: int, gradient: Sequence[Tensor]) -> None:
         """`gradient`: where the gradients of the weights and biases go, layer by layer."""
-        self._weights, self._rows = weights, rows
+        self._weights = weights
         like = weights.weight[0]
         self._low = like.dtype != torch.float32
         widths = [len(b) for b in weights.bias]
@@ -60,25 +61,10 @@ class Tape:
         self.by_result = torch.zeros_like(self.result)  # [rows, outputs] that `backward` begins with
         if not self._low:
             self._out[-1] = self.result
-        self._activate = self._activations()
-
-    def _activations(self) -> list[Callable[[], object]]:
-        """An ELU in place for every hidden layer."""
         hidden = self._out[:-1]
-        if self.result.device.type != "cpu" or self._low:
-            return [partial(nn.functional.elu_, x) for x in hidden]
-        return [Launch(kernels.elu, len(x), [x], x.device) for x in hidden]
-
-    def cut(self, rows: int) -> Tape:
-        """The same for the first `rows` rows only, in the same memory."""
-        if rows == self._rows:
-            return self
-        mine = copy.copy(self)
-        mine._rows = rows
-        mine._out, mine._back = [x[:rows] for x in self._out], [x[:rows] for x in self._back]
-        mine.result, mine.by_result = self.result[:rows], self.by_result[:rows]
-        mine._activate = mine._activations()
-        return mine
+        self._activate: list[Callable[[], object]] = [partial(nn.functional.elu_, x) for x in hidden]
+        if like.device.type == "cpu" and not self._low:
+            self._activate = [Launch(kernels.elu, rows, [x], x.device) for x in hidden]
 
     def forward(self, x: Tensor) -> None:
         """x [rows, inputs] -> result."""
@@ -92,17 +78,13 @@ class Tape:
         if self._low:
             self.result.copy_(self._out[-1])
 
-    def backward(self, add: bool) -> None:
-        """The gradients given `by_result`, written, or added to what is there already."""
+    def backward(self) -> None:
+        """The gradients, given `by_result`."""
         gradient = self.by_result.to(self._out[0].dtype)
         for k in reversed(range(len(self._out))):
             x = self._inputs[k]
-            if add:
-                self._weight_gradient[k].addmm_(gradient.t(), x)
-                self._bias_gradient[k].add_(gradient.sum(0))
-            else:
-                torch.mm(gradient.t(), x, out=self._weight_gradient[k])
-                torch.sum(gradient, 0, out=self._bias_gradient[k])
+            torch.mm(gradient.t(), x, out=self._weight_gradient[k])
+            torch.sum(gradient, 0, out=self._bias_gradient[k])
             if k:
                 gradient = torch.mm(gradient, self._weights.weight[k], out=self._back[k - 1])
                 torch.ops.aten.elu_backward.grad_input(gradient, 1, 1, 1, True, x, grad_input=gradient)

@@ -27,9 +27,6 @@ from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Reflection, Symmetry
 from surefoot.rollout import RolloutBlock
 
-PIECE = 768
-"""Rows that a CPU thread works on at a time: their activations stay in its cache."""
-
 CHUNK = 1024
 """Parameters that a CPU works on at a time."""
 
@@ -64,43 +61,34 @@ def precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
         yield
         return
     matmul = torch.backends.cuda.matmul
-    before, matmul.allow_tf32 = matmul.allow_tf32, recipe.precision == "tf32"
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32" if recipe.precision == "tf32" else "ieee"
     try:
         yield
     finally:
-        matmul.allow_tf32 = before
+        matmul.fp32_precision = before
 
 
 class Shard:
-    """A thread's share of every minibatch: samples `first` to `last`, and the gradient they add."""
+    """A thread's share of every minibatch: samples `first` to `last`, and where their gradient goes."""
 
     def __init__(self, parent: PpoUpdate, first: int, last: int, gradient: Tensor) -> None:
-        nets, rows, device = parent.state.networks, last - first, parent.device
-        shapes = [p.shape for name, p in nets.named_parameters() if name != "log_std"]
-        parts = views(gradient, shapes)
+        nets = parent.state.networks
+        parts = views(gradient, [p.shape for name, p in nets.named_parameters() if name != "log_std"])
         actor = len(list(nets.actor.parameters()))
-        piece = PIECE if device.type == "cpu" else rows
-        tapes = (
-            Tape(parent.actor, min(piece, rows), parts[:actor]),
-            Tape(parent.critic, min(piece, rows), parts[actor:]),
-        )
-        self._gather = parent.gather_launch(first, rows)
-        self._pieces: list[tuple[Tape, Tape, Tensor, Tensor, Launch]] = []
-        for at in range(first, last, piece):
-            here = slice(at, min(at + piece, last))
-            a, c = (t.cut(here.stop - at) for t in tapes)
-            self._pieces.append(
-                (a, c, parent.obs[here], parent.critic_obs[here], parent.loss_launch(at, a, c))
-            )
+        self._obs, self._critic_obs = parent.obs[first:last], parent.critic_obs[first:last]
+        self.actor = Tape(parent.actor, last - first, parts[:actor])
+        self.critic = Tape(parent.critic, last - first, parts[actor:])
+        self._gather = parent.gather_launch(first, last - first)
+        self._loss = parent.loss_launch(first, self.actor, self.critic)
 
     def run(self) -> None:
         self._gather()
-        for k, (actor, critic, obs, critic_obs, loss) in enumerate(self._pieces):
-            actor.forward(obs)
-            critic.forward(critic_obs)
-            loss()
-            actor.backward(add=k > 0)
-            critic.backward(add=k > 0)
+        self.actor.forward(self._obs)
+        self.critic.forward(self._critic_obs)
+        self._loss()
+        self.actor.backward()
+        self.critic.backward()
 
 
 class PpoUpdate:
