@@ -73,13 +73,14 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
         ended += plain.take_ended()
     assert same.mean() > 0.9
     assert block.terminated.any() and block.truncated.any()
-    found = fused.take_ended()[0]
+    harvest = fused.harvest(fused.news())
+    (found,) = harvest.ended
     mine = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}
     if same.all():
         for k in ("family", "member", "episode", "stratum", "steps", "reason"):
             assert np.array_equal(found[k], mine[k]), k
         for k in ("friction", "payload_kg", "delay_s"):
             assert np.allclose(found[k], mine[k])
-        assert np.array_equal(fused.take_reset_counts(), plain.take_reset_counts())
+        assert np.array_equal(harvest.resets, plain.take_reset_counts())
     fused.close()
     plain.close()

@@ -46,6 +46,17 @@ class Step:
 
 
 @dataclass
+class Harvest:
+    """What happened in the environments since it was last asked for, besides what is in a rollout block."""
+
+    ended: list[dict[str, np.ndarray]]
+    """Finished episodes: columns."""
+    failures: list[dict[str, np.ndarray]]
+    """States that engines failed from, for replay."""
+    resets: np.ndarray  # [strata] episodes begun
+
+
+@dataclass
 class Outcome:
     """Of one control step, before any reset; the names are those of `Step`."""
 
@@ -481,6 +492,14 @@ class VecEnv:
         counts = self.reset_counts.copy()
         self.reset_counts[:] = 0
         return counts
+
+    def news(self) -> dict[str, Tensor]:
+        """Tensors that `harvest` needs on the host: none, all is there already."""
+        return {}
+
+    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+        failures, self.failures = self.failures, []
+        return Harvest(self.take_ended(), failures, self.take_reset_counts())
 
     # ---- exact resume
 

@@ -198,12 +198,16 @@ class PpoUpdate:
     # ---- running
 
     def run(self) -> None:
-        if self.device.type != "cuda":
-            self.enqueue()
-            return
+        self.prepare()
         if self._graph is None:
+            self.enqueue()
+        else:
+            self._graph.replay()
+
+    def prepare(self) -> None:
+        """On CUDA, captures the update; `run` does so otherwise."""
+        if self.device.type == "cuda" and self._graph is None:
             self._graph = self._capture()
-        self._graph.replay()
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         """The update as a graph, after one on a side stream that loads and chooses kernels and is undone."""
