@@ -72,7 +72,8 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
             assert torch.equal(getattr(block, k)[t][same], getattr(step, k)[same]), (k, t)
         ended += plain.take_ended()
     assert same.mean() > 0.9
-    assert block.terminated.any() and block.truncated.any()
+    assert block.terminated.any()
+    assert block.truncated.any()
     harvest = fused.harvest(fused.news())
     (found,) = harvest.ended
     mine = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}

@@ -7,6 +7,7 @@ memory, of which there are two sets. So the host can write down one update while
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
@@ -99,13 +100,13 @@ class Cycle:
     def _roll(self) -> float:
         """Returns the seconds of inference."""
         inference = collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
-        self._figures = block_figures(self.block, len(self.env.reasons), _product(self._strata), self._clip)
+        self._figures = block_figures(self.block, len(self.env.reasons), math.prod(self._strata), self._clip)
         return inference
 
     def _enqueue(self, number: int, start_age: Tensor | None) -> Turn:
         self.prepare()
         assert self._graph is not None
-        events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(4))
+        events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(4))  # type: ignore[no-untyped-call]
         events[0].record()
         self._graph.replay()
         events[1].record()
@@ -141,10 +142,3 @@ class Cycle:
 
     def harvest(self, turn: Turn) -> Harvest:
         return self.env.harvest(turn.host)
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    out = 1
-    for n in sizes:
-        out *= n
-    return out

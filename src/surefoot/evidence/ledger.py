@@ -68,7 +68,7 @@ def ledger_row(
     horizon, envs = shape
     samples = horizon * envs
     sizes = [len(FIGURES), len(reward_names), len(reasons), strata, strata]
-    single, terms, reason, count, by_stratum = figures.cpu().split(sizes)
+    single, terms, reason, count, by_stratum = torch.split(figures.cpu(), sizes)
     f = dict(zip(FIGURES, single.tolist(), strict=True))
     ended = harvest.ended
     lengths = np.concatenate([e["steps"] for e in ended]) if ended else np.zeros(0)
@@ -119,7 +119,7 @@ def without_timing(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def peak_device_bytes() -> int | None:
     """Most CUDA memory that torch has held; None without CUDA."""
-    return torch.cuda.max_memory_reserved() if torch.cuda.is_initialized() else None
+    return torch.cuda.max_memory_reserved() if torch.cuda.is_available() else None
 
 
 def peak_rss_bytes() -> int | None:
