@@ -85,3 +85,27 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
         assert np.array_equal(harvest.resets, plain.take_reset_counts())
     fused.close()
     plain.close()
+
+
+def test_a_free_environment_is_the_asking_one() -> None:
+    """Without questions to the device: pushes and failed robots are handled by masks."""
+    t = task("walk-flat")
+    seeds = SeedPlan(root=5, families=4, envs=16)
+    made = []
+    for free in (False, True):
+        sampler = TrainSampler(t.contract, t.robot, seeds, 50.0, None, torch.device("cpu"))
+        env = VecEnv(t, sampler, t.plant, engine="stride", auto_reset=False, free=free)
+        env.script.push_step[:, 0] = env.state.age + 3
+        made.append(env)
+    draw = torch.Generator().manual_seed(1)
+    for k in range(8):
+        action = torch.randn(16, 12, generator=draw)
+        if k == 5:
+            action[3] = torch.nan  # this robot's engine fails
+        a, b = (env.step(action) for env in made)
+        assert torch.equal(a.obs, b.obs)
+        assert torch.equal(a.reward, b.reward)
+        assert torch.equal(a.reason, b.reason)
+    assert a.reason[3] == len(made[0].reasons) - 1
+    for env in made:
+        env.close()

@@ -107,8 +107,9 @@ class Trainer:
         )
         # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
         scored_on = "stride" if plan.engine == "stride" else "mujoco"
+        near = plan.device if scored_on == "stride" else "cpu"
         self.selection = PanelEvaluator(
-            plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on
+            plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
         )
         self.stopped: signal.Signals | None = None
         self.chosen = "latest"

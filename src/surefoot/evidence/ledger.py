@@ -24,8 +24,8 @@ FIGURES = ("reward", "mean", "std", "p01", "p99", "largest", "clipped")
 def block_figures(block: RolloutBlock, reasons: int, strata: int, action_clip: float) -> Tensor:
     """All that the ledger wants of a block, as one vector that is computed without asking the device."""
     advantage = block.flat("advantage")
-    shares = torch.tensor([0.01, 0.99], device=advantage.device)
-    low, high = torch.quantile(advantage, shares)
+    ordered = advantage.sort().values
+    low, high = _quantile(ordered, 0.01), _quantile(ordered, 0.99)
     clipped = (block.action.abs() > action_clip).float().mean()
     single = [
         block.reward.mean(),
@@ -42,6 +42,13 @@ def block_figures(block: RolloutBlock, reasons: int, strata: int, action_clip: f
     reason = block.flat("reason")[:, None] == torch.arange(reasons, device=advantage.device)
     parts = [torch.stack(single), block.terms.mean((0, 1)), reason.sum(0), member.sum(0), by_stratum]
     return torch.cat([x.to(torch.float64) for x in parts])
+
+
+def _quantile(ordered: Tensor, share: float) -> Tensor:
+    """Between the two values nearest to it, as torch.quantile, which copies the share from the host."""
+    at = share * (len(ordered) - 1)
+    low = int(at)
+    return torch.lerp(ordered[low], ordered[min(low + 1, len(ordered) - 1)], at - low)
 
 
 def ledger_row(

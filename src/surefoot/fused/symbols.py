@@ -372,8 +372,7 @@ def _gather(x: Any, dim: int, index: Any, **_: Any) -> Symbols:
         options = [s.a[(*place[:axis], k, *place[axis + 1 :])] for k in range(s.a.shape[axis])]
         chosen = options[-1]
         for k in reversed(range(len(options) - 1)):
-            place_at: Expr = at.a[place]
-            chosen = where(place_at < k + 0.5, options[k], chosen)
+            chosen = where(at.a.item(place) < k + 0.5, options[k], chosen)
         out[place] = chosen
     return Symbols(out, s.mask)
 

@@ -92,6 +92,18 @@ Term = Callable[..., Tensor]
 """f(view, **params of the contract's term) -> Tensor"""
 
 
+CUDA_RECIPE = {
+    "envs": 4096,
+    "horizon": 24,
+    "families": 128,
+    "epochs": 4,
+    "precision": "tf32",
+    "evaluate_every": 10,
+    "checkpoint_every": 100,
+}
+"""What differs on a GPU."""
+
+
 @dataclass(frozen=True)
 class Task:
     """A contract bound to its functions, its robot and the defaults that it trains with."""
@@ -138,6 +150,12 @@ class Task:
             return self
         recipe = self.recipe.model_copy(update={"decimation": self.native.decimation})
         return replace(self, recipe=recipe, plant=self.native)
+
+    def recipe_on(self, device: str) -> Recipe:
+        """The recipe that the task trains with there: a GPU has room for thousands of environments."""
+        if torch.device(device).type != "cuda":
+            return self.recipe
+        return self.recipe.model_copy(update=CUDA_RECIPE)
 
     def constants(self, device: torch.device, dt: float) -> Constants:
         def tensor(x: tuple[float, ...]) -> Tensor:
