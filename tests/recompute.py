@@ -75,6 +75,7 @@ def recompute_rate(x: np.ndarray, family: np.ndarray) -> dict[str, float]:
         "n": n,
         "n_eff": mine,
         "families": len(parts),
+        "few": False,
     }
 
 
@@ -84,12 +85,22 @@ def recompute_mean(x: np.ndarray, family: np.ndarray) -> dict[str, float | None]
     n, k, mean = len(x), len(parts), x.mean()
     squares = sum(len(p) ** 2 for p in parts)
     out = {"value": mean, "n": n, "n_eff": n / (1 + (squares / n - 1) * correlation(parts)), "families": k}
+    worth = n * n / squares
+    out["few"] = worth < 24
     if k == 1:
         return out | {"low": None, "high": None}
     variance = sum((len(p) / n * (p.mean() - mean)) ** 2 / (1 - len(p) / n) for p in parts)
-    half = stats.t.ppf(0.975, n * n / squares - 1) * math.sqrt(variance)
-    low, high = mean - half, mean + half
-    if n * n / squares >= 32 - 1e-9:
+    t = stats.t.ppf(0.975, worth - 1)
+    low, high = mean - t * math.sqrt(variance), mean + t * math.sqrt(variance)
+    if worth < 32 - 1e-9 and variance > 0:
+        second = sum(len(p) * (p.mean() - mean) ** 2 for p in parts) / n
+        third = sum(len(p) * (p.mean() - mean) ** 3 for p in parts) / n
+        skewness, m = third / second**1.5, max(worth, 3)
+        spread = math.sqrt(6 * m * (m - 1) / (m - 2) / (m + 1) / (m + 3))
+        step = math.sqrt(variance) * (2 * t**2 + 1) / 6 / math.sqrt(worth)
+        low -= step * max(0, spread - skewness)
+        high += step * max(0, spread + skewness)
+    if worth >= 32 - 1e-9:
         ratios = []
         parts = sorted(parts, key=lambda p: (p.mean(), len(p)))
         rng = np.random.Generator(np.random.PCG64(20_260_101))
@@ -132,7 +143,7 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     for name, (column, statistic) in kinds.items():
         again = statistic(nominal[column], nominal["family"]) if np.isfinite(nominal[column]).any() else None
-        for key in ("value", "low", "high", "n", "n_eff", "families"):
+        for key in ("value", "low", "high", "n", "n_eff", "families", "few"):
             written[f"figures.{name}.{key}"] = summary["figures"].get(name, {}).get(key)
             found[f"figures.{name}.{key}"] = again and again[key]
     for prefix, part, figures in [("", nominal, summary)] + [
