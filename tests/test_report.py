@@ -13,16 +13,20 @@ from typing import Any
 
 import mujoco
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from surefoot.artifacts import JsonLines, atomic_write, load_npz
 from surefoot.contract import SurefootError, load_panel
-from surefoot.evidence import PanelEvaluator
+from surefoot.evidence import PanelEvaluator, RunFolder
+from surefoot.evidence.compare import Comparison, compare
+from surefoot.evidence.results import load_result
 from surefoot.evidence.statistics import mean_interval, rate
 from surefoot.policy import HoldPose
 from surefoot.report import write_report
 from surefoot.report.charts import ticks
+from surefoot.report.compare import paired_difference
 from surefoot.report.figures import read_run
 from surefoot.report.html import Html, duration, el, esc, number, percent, script_json
 from surefoot.report.perturbations import training_range
@@ -336,15 +340,34 @@ def test_training_range_is_the_contract_s(extended_run: Path) -> None:
 def test_runs_side_by_side(plain_run: Path, extended_run: Path, tmp_path: Path) -> None:
     page = Page(write_report([plain_run, extended_run], tmp_path / "r.html"))
     assert "may be compared" in page.words
-    ours = {(r["family"], r["member"]): r["success"] for r in rows_of(plain_run)}
-    theirs = {
-        (r["family"], r["member"]): r["success"]
-        for r in rows_of(extended_run)
-        if r["column"] == "nominal" and r["engine"] == "mujoco"
-    }
-    difference = np.mean([float(theirs[k]) - float(ours[k]) for k in ours])
     name = json.loads((plain_run / "run.json").read_text())["id"]
-    assert page.value(f"{name}.difference") == pytest.approx(difference)
+    for metric in ("success", "fall", "velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
+        ours = {(r["family"], r["member"]): r[metric] for r in rows_of(plain_run)}
+        theirs = {
+            (r["family"], r["member"]): r[metric]
+            for r in rows_of(extended_run)
+            if r["column"] == "nominal" and r["engine"] == "mujoco"
+        }
+        gaps = [float(theirs[k]) - float(ours[k]) for k in ours]
+        gaps = [g for g in gaps if np.isfinite(g)]
+        expected = pytest.approx(np.mean(gaps), abs=1e-12) if gaps else None
+        assert page.value(f"{name}.difference.{metric}") == expected, metric
+
+
+def test_side_by_side_is_what_compare_says(tiny_run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tiny_run, other)
+    path = next((other / "panels").glob("*/confirmation")) / "episodes.parquet"
+    table = pq.read_table(path)
+    for name in ("success", "fall", "velocity_error_mps", "cost_of_transport"):
+        turned = pa.array(np.roll(table.column(name).to_numpy(), 1))
+        table = table.set_column(table.column_names.index(name), name, turned)
+    pq.write_table(table, path)
+    runs = [read_run(r) for r in (tiny_run, other)]
+    said = compare(*(load_result(RunFolder.open(r)) for r in (tiny_run, other)))
+    assert isinstance(said, Comparison)
+    assert said.metrics["velocity error m/s"].value != 0
+    assert {m: paired_difference(*runs, m) for m in said.metrics} == said.metrics
 
 
 def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path: Path) -> None:
@@ -359,7 +382,7 @@ def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path:
     page = Page(write_report([plain_run, other], tmp_path / "r.html"))
     assert "Comparison refused." in page.words
     assert "What differs: success." in page.words
-    assert not any(n.endswith(".difference") for n in page.figures)
+    assert not any(".difference." in n for n in page.figures)
 
 
 # ---- the command line, files

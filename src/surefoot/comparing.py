@@ -89,6 +89,12 @@ def print_comparison(console: Console, c: Comparison) -> None:
         console.print(
             f"[yellow]They were trained on different distributions of {', '.join(drawn)}.", highlight=False
         )
+    if any(d.few for d in c.metrics.values()):
+        console.print(
+            "[yellow]Few families: if whole families now and then share a large difference, the intervals of "
+            "errors and energy are too narrow.",
+            highlight=False,
+        )
     families = next(iter(c.metrics.values())).families
     console.print(
         f"[dim]{families} families. p: their signs flipped. detects: the smallest true difference that would "

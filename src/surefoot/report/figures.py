@@ -33,6 +33,8 @@ class Figure:
     high: float | None = None
     n: int | None = None
     n_eff: float | None = None
+    few: bool = False
+    """Too few families for the interval of a mean to be trusted if values are skewed."""
 
 
 ABSENT = Figure()
@@ -196,7 +198,6 @@ def rate_of(values: np.ndarray, family: np.ndarray) -> Figure:
     if not len(values):
         return ABSENT
     r = rate(values.astype(bool), family)
-    # The number that summaries print beside a rate: n over the design effect, before caution is added.
     return Figure(r.value, r.low, r.high, r.n, r.n_eff)
 
 
@@ -210,7 +211,7 @@ def mean_of(rows: Mapping[str, np.ndarray], name: str) -> Figure:
         return ABSENT
     m = mean_interval(values[ok], rows["family"][ok])
     low, high = (m.low, m.high) if math.isfinite(m.low) else (None, None)
-    return Figure(m.value, low, high, m.n, m.n_eff)
+    return Figure(m.value, low, high, m.n, m.n_eff, m.few)
 
 
 def _is_nominal(column: Column) -> bool:
