@@ -196,7 +196,13 @@ def page_differences(
     """Figures of the page that are not those of the files: name -> (on the page, recomputed)."""
     rules, wrong = expected(run, dollars_per_hour), {}
     found = Figures(page.read_text("utf-8")).found
-    names = {"value": "data-value", "low": "data-low", "high": "data-high", "n": "data-n", "n_eff": "data-neff"}
+    names = {
+        "value": "data-value",
+        "low": "data-low",
+        "high": "data-high",
+        "n": "data-n",
+        "n_eff": "data-neff",
+    }
     for name, about, text in found:
         if name not in rules:
             wrong[name] = ("on the page", "no rule")

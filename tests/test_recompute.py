@@ -101,7 +101,13 @@ def test_a_run_states_what_its_panel_folder_says(tiny_run: Path) -> None:
 def test_every_figure_on_the_page_is_that_of_the_files(tiny_run: Path, tmp_path: Path) -> None:
     page = write_report([tiny_run], tmp_path / "r.html", 2.0)
     found = {name for name, _, _ in Figures(page.read_text("utf-8")).found}
-    kinds = {"success", "cost", "nominal@mujoco.fall", "friction_0.3@stride.change", "baseline:random.success"}
+    kinds = {
+        "success",
+        "cost",
+        "nominal@mujoco.fall",
+        "friction_0.3@stride.change",
+        "baseline:random.success",
+    }
     assert kinds <= found
     assert sum(n.startswith("stratum.") for n in found) > 3
     assert page_differences(tiny_run, page, 2.0) == {}

@@ -28,6 +28,7 @@ from surefoot.display import Display
 from surefoot.evidence import PanelSummary, RunFolder, evaluate_panel, summarise
 from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
+from surefoot.evidence.run import save_policy
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
@@ -172,8 +173,7 @@ def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) 
     policy."""
     run.confirm(chosen)
     found, bundle = load_policy(run, "confirmed")
-    meta = {"policy": bundle.meta(), "normaliser_digest": bundle.normaliser_digest}
-    checkpoint.save(run.path / "policy.safetensors", bundle.tensors, meta)
+    save_policy(run.path / "policy.safetensors", bundle)
     return evaluate_policy(
         plan,
         run,

@@ -22,6 +22,7 @@ from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
 from surefoot.evidence.replay import Recorded, find_recorded, panel_folder, replay, verify
 from surefoot.evidence.rerun import rerun_case, rerun_family
+from surefoot.evidence.run import read_policy
 from surefoot.evidence_tables import percent, plain_table
 from surefoot.plan import Plan
 from surefoot.policy import Policy
@@ -116,9 +117,15 @@ def _policy(plan: Plan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
             found, bundle = load_policy(run, name)
             if found.digest == like.summary.checkpoint:
                 return bundle, TRAINED
+    beside = like.folder / "policy.safetensors"
+    if beside.is_file():
+        kept = read_policy(beside)
+        if kept.normaliser_digest != like.summary.normaliser:
+            raise SurefootError(f"'{beside}' is not the policy that the rows beside it are of.")
+        return kept, TRAINED
     raise SurefootError(
-        f"{run.path} no longer has the checkpoint {like.summary.checkpoint[:12]} that {like.folder.name} was "
-        "evaluated with; evaluate one that it has."
+        f"{run.path} no longer has the policy {like.summary.checkpoint[:12]} that {like.folder.name} was "
+        "evaluated with, so its episodes cannot be replayed; evaluate a checkpoint that it has."
     )
 
 

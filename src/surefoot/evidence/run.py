@@ -32,6 +32,7 @@ from surefoot.cores import cores
 from surefoot.evidence.evaluate import PanelResult
 from surefoot.evidence.summary import PanelSummary
 from surefoot.learners import checkpoint
+from surefoot.policy import PolicyBundle, PolicyCard
 
 EPISODES_VERSION = 1
 PANEL_ROWS_VERSION = 2
@@ -174,7 +175,11 @@ class RunFolder:
             (self.path / "failures").mkdir(exist_ok=True)
             save_npz(self.path / "failures" / f"{update:08d}-{k}.npz", schema_version=STATES_VERSION, **rows)
 
-    def save_panel(self, where: str, summary: PanelSummary, result: PanelResult) -> Path:
+    def save_panel(
+        self, where: str, summary: PanelSummary, result: PanelResult, policy: PolicyBundle | None = None
+    ) -> Path:
+        """`policy` is kept beside the rows (some 100 kB) where no checkpoint of the run will hold it: its
+        episodes can then be replayed as well."""
         folder = self.path / "panels" / summary.panel / where
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "traces").mkdir(exist_ok=True)
@@ -189,6 +194,8 @@ class RunFolder:
             PANEL_ROWS_VERSION,
             {"construct_id": summary.construct_id, "checkpoint": summary.checkpoint},
         )
+        if policy is not None:
+            save_policy(folder / "policy.safetensors", policy)
         write_json(folder / "summary.json", summary)
         return folder
 
@@ -214,6 +221,23 @@ class RunFolder:
                 f"{self.record.contract_digest[:12]}); use a checkpoint of {self.path}."
             )
         return found
+
+
+def save_policy(path: Path, bundle: PolicyBundle) -> None:
+    """The bundle alone: what a deployer, a panel or a replay needs, and nothing of the learner."""
+    meta = {"policy": bundle.meta(), "normaliser_digest": bundle.normaliser_digest}
+    checkpoint.save(path, bundle.tensors, meta)
+
+
+def read_policy(path: Path) -> PolicyBundle:
+    """A bundle of `save_policy`, its digests verified."""
+    found = checkpoint.load(path)
+    if "policy" not in found.meta:
+        raise SurefootError(f"'{path}' is not a policy bundle; give a policy.safetensors.")
+    bundle = PolicyBundle(PolicyCard.model_validate(found.meta["policy"]), found.tensors)
+    if bundle.normaliser_digest != found.meta.get("normaliser_digest"):
+        raise SurefootError(f"The normaliser in '{path}' is not the one that it was saved with.")
+    return bundle
 
 
 def run_name(task: str, training_id: str, seed: int) -> str:

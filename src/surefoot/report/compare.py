@@ -54,7 +54,8 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
             el("b", "Comparison refused. "),
             "They were not measured alike (",
             word("construct id"),
-            " and engine must be the same), so a difference between these figures would not be one between the policies. "
+            " and engine must be the same), so a difference between these figures would not be one "
+            "between the policies. "
             f"What differs: {what}.",
             class_="note bad",
             data_refused="true",

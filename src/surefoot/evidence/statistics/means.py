@@ -1,5 +1,5 @@
-"""Means and interquartile means: t on family means, widened for skewness, below 32 families; cluster bootstrap
-from there on."""
+"""Means and interquartile means: t on family means, widened for skewness, below 32 families; cluster
+bootstrap from there on."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from surefoot.evidence.statistics.rates import check_confidence, t_quantile
 BOOTSTRAP_FAMILIES = 32
 """Families (in worth: n^2 / sum(n_i^2)) from which on intervals come from the cluster bootstrap."""
 SKEW_FAMILIES = 24
-"""Families (in worth) below which an event that whole families share, and one family in ten has, is unseen too
-often (0.9^24 = 8%) for any interval of a mean to hold 93%: the interval is then labelled (`few`)."""
+"""Families (in worth) below which an event that whole families share, and one family in ten has, is unseen
+too often (0.9^24 = 8%) for any interval of a mean to hold 93%: the interval is then labelled (`few`)."""
 REPLICATES = 1000
 _SEED = 20_260_101
 _TRIM = 0.25
