@@ -70,7 +70,7 @@ def covered() -> dict[tuple[str, str, str, float], float]:
 
 
 def hopeless(statistic: str, layout: str, kind: str, correlation: float) -> bool:
-    """Whole families fall, one in ten: fewer than 24 have too often seen none. Such intervals are labelled."""
+    """Whole families fall, one in ten: fewer than 24 too often saw none. Such intervals are labelled."""
     rare = statistic == "mean" and kind == "falls" and correlation == 0.9
     return rare and layout in ("8 x 8", "14 unequal", "20 x 8")
 

@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from surefoot.contract import NOMINAL, TaskContract, find_perturbation, trained_range
 from surefoot.contract.model import Frozen
 from surefoot.evidence.statistics import mean_interval, rate
+from surefoot.tasks import source_digest
 
 HOLDS_AT = 0.8
 """A policy is shown to hold on a column when the lower end of its success interval reaches this."""
@@ -29,6 +30,9 @@ class ColumnSummary(Frozen):
     unit: str = ""
     trained: tuple[float, float] | None = None
     """What training saw of the perturbed quantity; None: nothing."""
+    source: str = ""
+    """Digest of the function behind another package's perturbation; empty for the built-in ones, which are
+    part of the construct id."""
     engine: str
     policy: str
     episodes: int
@@ -97,6 +101,7 @@ def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
         strength=float(rows["strength"][0]),
         unit=known.unit if known else "",
         trained=trained_range(known, contract) if known else None,
+        source=source_digest({kind: known.change}) if known and known.change else "",
         engine=str(rows["engine"][0]),
         policy=str(rows["policy"][0]),
         episodes=len(family),
