@@ -226,6 +226,27 @@ class CompareCommand:
 
 
 @dataclass(frozen=True)
+class PromoteCommand:
+    """Decide whether a candidate may replace a baseline run: only if it is better under held-out disturbances
+    and on a second simulator, both at once, scenario by scenario.
+
+    Exit code 0: promoted. 1: not promoted. 3: not measured alike.
+    """
+
+    candidate: Positional[str]
+    """Run folder of the candidate."""
+    baseline: Positional[str]
+    """Run folder of what it would replace."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.promoting import promote_run
+
+        return promote_run(console, self.candidate, self.baseline, self.json)
+
+
+@dataclass(frozen=True)
 class PostmortemCommand:
     """Write a run's postmortem: five sentences, each tied to a figure of an artifact, and two failures."""
 
@@ -365,6 +386,7 @@ Commands = (
     | Annotated[TrainCommand, tyro.conf.subcommand("train")]
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
+    | Annotated[PromoteCommand, tyro.conf.subcommand("promote")]
     | Annotated[PostmortemCommand, tyro.conf.subcommand("postmortem")]
     | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]
     | Annotated[ReportCommand, tyro.conf.subcommand("report")]
