@@ -112,10 +112,14 @@ class TrainCommand:
     evaluate`), or none, which leaves out the baselines too."""
     quiet: bool = False
     """Do not print the contract and the recipe first."""
+    json: bool = False
+    """Print the closing summary as one JSON object; progress then goes to stderr."""
 
     def run(self, console: Console) -> int:
         from surefoot.commands import resume_run, start_run
 
+        if self.json:
+            console = Console(stderr=True)
         if self.resume is not None:
             if self.task or self.out or self.options != RecipeOptions():
                 raise SurefootError(
@@ -123,7 +127,14 @@ class TrainCommand:
                     "give only limits (--updates, --minutes, --until) with it."
                 )
             return resume_run(
-                console, self.resume, self.updates, self.minutes, self.until, self.tracker, self.perturb
+                console,
+                self.resume,
+                self.updates,
+                self.minutes,
+                self.until,
+                self.tracker,
+                self.perturb,
+                self.json,
             )
         if not self.task:
             raise SurefootError(
@@ -144,6 +155,7 @@ class TrainCommand:
             self.tracker,
             self.quiet,
             self.perturb,
+            self.json,
         )
 
 
