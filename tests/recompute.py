@@ -149,10 +149,85 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     for prefix, part, figures in [("", nominal, summary)] + [
         (f"columns.{c['column']}.{c['engine']}.", select(rows, c["column"], c["engine"]), c) for c in columns
     ]:
-        for key, value in headline(part).items():
+        again = headline(part) | (of_column(part) if "column" in figures else {})
+        for key, value in again.items():
             if key in figures:
                 written[prefix + key], found[prefix + key] = figures[key], value
+        if "column" in figures:
+            for key in figures.keys() - again.keys() - DECLARED:
+                written[prefix + key], found[prefix + key] = figures[key], "no rule"
+    for cls, f in summary.get("terrain", {}).items():
+        at = nominal["terrain"] == cls
+        written[f"terrain.{cls}"] = f
+        found[f"terrain.{cls}"] = recompute_rate(nominal["success"][at], nominal["family"][at])
+    if columns:
+        again = conclusions(rows, columns, nominal, summary)
+        written |= {k: summary[k] for k in again}
+        found |= again
     return written, found
+
+
+DECLARED = {"column", "perturbation", "strength", "unit", "trained", "source", "engine", "policy"}
+"""What a column says that does not follow from its rows, or is one of their own values."""
+
+
+def of_column(rows: Rows) -> dict[str, Any]:
+    success, family = recompute_rate(rows["success"], rows["family"]), rows["family"]
+    known = np.isfinite(rows["velocity_error_mps"]).any()
+    error = recompute_mean(rows["velocity_error_mps"], family) if known else {"low": None, "high": None}
+    pushed = np.isfinite(rows["recovery_s"]) | ~rows["recovered"]
+    seconds = rows["recovery_s"][np.isfinite(rows["recovery_s"])]
+    return {
+        "velocity_error_low": error["low"],
+        "velocity_error_high": error["high"],
+        "recovered": rows["recovered"][pushed].mean() if pushed.any() else None,
+        "recovery_s": seconds.mean() if len(seconds) else None,
+        "holds": success["low"] >= 0.8,
+        "labels": counts(rows["label"]),
+    }
+
+
+def counts(texts: np.ndarray) -> dict[str, int]:
+    return {x: int((texts == x).sum()) for x in sorted(set(texts.tolist())) if x}
+
+
+def conclusions(rows: Rows, columns: list[Any], nominal: Rows, summary: dict[str, Any]) -> dict[str, Any]:
+    """Labels and causes, transfer tags, baselines beaten, agreement between engines."""
+    parts = {(c["column"], c["engine"]): select(rows, c["column"], c["engine"]) for c in columns}
+    rates = {k: recompute_rate(p["success"], p["family"]) for k, p in parts.items()}
+    own = [k for k, p in parts.items() if p["policy"][0] == "trained"]
+    tags = [k[0] for k in own if parts[k]["perturbation"][0] and rates[k]["low"] >= 0.8]
+    for cls in sorted(set(nominal["terrain"].tolist())):
+        at = nominal["terrain"] == cls
+        if recompute_rate(nominal["success"][at], nominal["family"][at])["low"] >= 0.8:
+            tags.append(f"terrain:{cls}")
+    against = [k for k, p in parts.items() if p["policy"][0] != "trained" and not p["perturbation"][0]]
+    mine = {k[1]: rates[k] for k in own if k[0] == "nominal"}
+    beats = None
+    if mine and against:
+        first = next(iter(mine.values()))
+        beats = all(mine.get(k[1], first)["low"] > rates[k]["high"] for k in against)
+    native, agreement = parts.get(("nominal", "mujoco")), []
+    for engine in mine:
+        if native is None or engine == "mujoco":
+            continue
+        other = parts["nominal", engine]
+        a, b = native["velocity_error_mps"], other["velocity_error_mps"]
+        both = np.isfinite(a) & np.isfinite(b)
+        flat = both.sum() < 3 or np.ptp(a[both]) == 0 or np.ptp(b[both]) == 0
+        ranks = [stats.rankdata(x[both]) for x in (a, b)]
+        agreement.append(
+            {
+                "kind": "sim-to-sim",
+                "engine": engine,
+                "reference": "mujoco",
+                "success_agreement": (native["success"] == other["success"]).mean(),
+                "rank_correlation": None if flat else np.corrcoef(*ranks)[0, 1],
+                "n": len(a),
+            }
+        )
+    out = {"labels": counts(nominal["label"]), "causes": counts(nominal["cause"])}
+    return out | {"transfer": list(dict.fromkeys(tags)), "beats_baselines": beats, "agreement": agreement}
 
 
 def select(rows: Rows, column: str, engine: str) -> Rows:
@@ -196,6 +271,8 @@ def differences(folder: Path) -> dict[str, tuple[Any, Any]]:
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, int | float) and isinstance(b, int | float | np.generic):
         return math.isclose(a, b, rel_tol=1e-7, abs_tol=1e-9)
     return bool(a == b)

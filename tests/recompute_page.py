@@ -78,6 +78,13 @@ def expected(run: Path, dollars_per_hour: float | None) -> dict[str, Expected]:
     nominal = select(rows, "nominal", summary["engine"])
     out = dict(both(nominal, ""))
     out |= columns(rows, nominal)
+    for tag in summary["transfer"]:
+        cls = tag.removeprefix("terrain:")
+        if cls != tag:
+            out[f"transfer.{tag}"] = rate(nominal, at=nominal["terrain"] == cls)
+        else:
+            shown = next(c for c in summary["columns"] if c["column"] == tag and c["holds"])
+            out[f"transfer.{tag}"] = rate(select(rows, tag, shown["engine"]))
     out |= strata(nominal, record["contract"])
     out |= heat(nominal)
     for name in {x for x in nominal["label"].tolist() if x}:
@@ -215,6 +222,8 @@ def page_differences(
             if not same(stated, should):
                 wrong[f"{name}.{key}"] = (stated, should)
         stated = about.get("data-value")
+        if name.startswith("transfer."):  # the interval is what is printed
+            stated, text = about.get("data-low"), text.split(" to ")[0]
         if not printed_as(text, None if stated is None else float(stated)):
             wrong[f"{name}.text"] = (text, stated)
     if not found:

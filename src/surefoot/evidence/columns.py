@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 
 from surefoot.contract import NOMINAL, TaskContract, find_perturbation, trained_range
 from surefoot.contract.model import Frozen
+from surefoot.evidence.figures import Figure
 from surefoot.evidence.statistics import mean_interval, rate
 from surefoot.tasks import source_digest
 
@@ -124,13 +125,10 @@ def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
     )
 
 
-def transfer(columns: list[ColumnSummary], nominal: Rows) -> tuple[str, ...]:
+def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Figure]) -> tuple[str, ...]:
     """Columns and terrain classes on which the trained policy is shown to hold."""
     held = [c.column for c in columns if c.holds and c.policy == "trained" and c.perturbation]
-    for cls in np.unique(nominal["terrain"]):
-        at = nominal["terrain"] == cls
-        if rate(nominal["success"][at], nominal["family"][at]).low >= HOLDS_AT:
-            held.append(f"terrain:{cls}")
+    held += [f"terrain:{cls}" for cls, f in terrain.items() if f.low is not None and f.low >= HOLDS_AT]
     return tuple(dict.fromkeys(held))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from surefoot.contract import TaskContract
 from surefoot.report.charts import Line, line_chart, rate_axis
-from surefoot.report.figures import Column, Figure, PanelFigures, RunFigures
+from surefoot.report.figures import Column, Figure, PanelFigures, RunFigures, rate_of
 from surefoot.report.held_out import card
 from surefoot.report.html import NOT_MEASURED, Html, el, join, known, number, percent, short
 from surefoot.report.overview import bar, shown
@@ -30,8 +30,7 @@ def perturbations(run: RunFigures) -> Html:
     transfer = panel.summary.transfer
     tags = None
     if transfer is not None:
-        names = [t.replace("_", " ").replace(":", " ") for t in transfer]
-        chips = [el("span", n, class_="tag good") for n in names] or [Html("none")]
+        chips = [_tag(panel, t) for t in transfer] or [Html("none")]
         tags = el("p", "Shown to hold: ", *chips, class_="tags")
     return card(
         title,
@@ -43,6 +42,19 @@ def perturbations(run: RunFigures) -> Html:
         "each. Curves: success against strength, the range drawn in training "
         "shaded, the unperturbed success in grey.",
     )
+
+
+def _tag(panel: PanelFigures, tag: str) -> Html:
+    """Where the policy is shown to hold, with the interval that shows it."""
+    rows, cls = panel.nominal_rows, tag.removeprefix("terrain:")
+    if cls != tag:
+        at = rows["terrain"] == cls
+        figure = rate_of(rows["success"][at], rows["family"][at])
+    else:
+        figure = next((c.success for c in panel.perturbed if c.name == tag and c.holds), Figure())
+    text = f"{percent(figure.low)} to {percent(figure.high)}"
+    name = tag.replace("_", " ").replace(":", " ")
+    return el("span", name, " ", el("small", shown(f"transfer.{tag}", figure, text)), class_="tag good")
 
 
 def _table(panel: PanelFigures) -> Html:
