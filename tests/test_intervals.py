@@ -217,6 +217,16 @@ def test_policies_that_never_differ_still_have_an_interval() -> None:
     assert d.n_eff < 64
 
 
+def test_a_difference_of_rates_stays_within_one() -> None:
+    family = np.repeat(np.arange(20), 3)
+    lost = np.zeros(60, bool)
+    won = ~lost
+    won[0] = False
+    found = paired(lost, won, family, binary=True)
+    assert found.high == 1
+    assert found.low > 0.5
+
+
 def test_a_paired_rate_is_antisymmetric() -> None:
     rng = np.random.default_rng(6)
     family = np.repeat(np.arange(20), 5)

@@ -164,9 +164,9 @@ def _sentence(v: Any) -> str:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, digits: int = 4) -> str:
     if isinstance(value, float | np.floating):
-        return "not measured" if not np.isfinite(value) else f"{value:.4g}"
+        return "not measured" if not np.isfinite(value) else f"{value:.{digits}g}"
     return str(value) or "-"
 
 
@@ -243,12 +243,14 @@ def replay_family(
         count = len(rows["success"])
         print(json.dumps(plain([{k: v[i] for k, v in rows.items()} for i in range(count)]), indent=2))
         return 0
-    names = ("member", "command_vx", "command_vy", "command_wz", "friction", "payload_kg", "success",
-             "reason", "lived_s", "velocity_error_mps", "return", "label")  # fmt: skip
+    names = {"member": "env", "command_vx": "vx", "command_vy": "vy", "command_wz": "wz", "friction": "fric.",
+             "payload_kg": "kg", "success": "success", "reason": "end", "lived_s": "s",
+             "velocity_error_mps": "error", "return": "return", "label": "label"}  # fmt: skip
     title = f"Family {family} of split {split}, {len(rows['success'])} environments, first episodes"
-    table = plain_table(title, *names)
+    table = plain_table(title, *names.values())
+    table.padding = (0, 1, 0, 0)
     for i in range(len(rows["success"])):
-        table.add_row(*(_text(rows[k][i]) for k in names))
+        table.add_row(*(_text(rows[k][i], digits=2) for k in names))
     console.print(table, highlight=False)
     ends = Counter(x or "success" for x in rows["label"].tolist())
     console.print(", ".join(f"{k} {v}" for k, v in ends.most_common()), highlight=False)

@@ -67,6 +67,8 @@ def paired(
         found = mean_interval(gap, labels, confidence)
         low, high, n_eff = found.low, found.high, effective_n_of(families)
         few = found.few and not binary  # rates were simulated down to 8 families and hold
+        if binary and families.count > 1:  # no difference of rates is beyond 1
+            low, high = max(low, -1.0), min(high, 1.0)
     detectable = math.inf
     if families.count > 1:
         degrees = families.worth - 1
