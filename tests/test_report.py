@@ -17,12 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from surefoot.artifacts import JsonLines, atomic_write, load_npz
+from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, table_meta, write_table
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evidence import PanelEvaluator, RunFolder
 from surefoot.evidence.compare import Comparison, compare
 from surefoot.evidence.results import load_result
+from surefoot.evidence.run import PANEL_ROWS_VERSION
 from surefoot.evidence.statistics import mean_interval, rate
+from surefoot.learners import checkpoint
 from surefoot.policy import HoldPose
 from surefoot.report import write_report
 from surefoot.report.charts import ticks
@@ -270,10 +272,43 @@ def test_corrupt_artifacts_are_refused(
 def test_panel_of_another_run_is_refused(plain_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(plain_run, run)
-    path = next((run / "panels").glob("*/confirmation")) / "summary.json"
-    path.write_text(path.read_text().replace(json.loads(path.read_text())["construct_id"], "0" * 64))
+    panel = next((run / "panels").glob("*/confirmation"))
+    reconstructed(panel, "0" * 64)
     with pytest.raises(SurefootError, match="another run"):
         write_report([run], tmp_path / "r.html")
+
+
+def reconstructed(panel: Path, construct_id: str) -> None:
+    """The panel folder as if it had been measured under another construct."""
+    summary, table = panel / "summary.json", panel / "episodes.parquet"
+    old = json.loads(summary.read_text())["construct_id"]
+    summary.write_text(summary.read_text().replace(old, construct_id))
+    meta = table_meta(table) | {"construct_id": construct_id}
+    write_table(table, read_table(table), PANEL_ROWS_VERSION, meta)
+
+
+def test_rows_of_another_evaluation_are_refused(tiny_run: Path, tmp_path: Path) -> None:
+    """Same panel, same construct, another checkpoint: nothing but the table's own word tells."""
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    table = next((run / "panels").glob("*/confirmation")) / "episodes.parquet"
+    write_table(table, read_table(table), PANEL_ROWS_VERSION, table_meta(table) | {"checkpoint": "0" * 64})
+    for read in (lambda: write_report([run], tmp_path / "r.html"), lambda: load_result(RunFolder.open(run))):
+        with pytest.raises(SurefootError, match="of different evaluations"):
+            read()
+    assert surefoot("replay", run, "4", "--verify") == 2
+
+
+def test_a_confirmed_checkpoint_that_was_swapped_is_refused(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    found = checkpoint.load(run / "checkpoints" / "confirmed.safetensors")
+    meta = found.meta | {"update": 999}
+    checkpoint.save(run / "checkpoints" / "confirmed.safetensors", found.tensors, meta)
+    assert surefoot("evaluate", run, "--perturb", "none") == 2
+    assert "is not the checkpoint that" in capsys.readouterr().err
 
 
 def test_run_without_confirmation_or_ledger_says_so(plain_run: Path, tmp_path: Path) -> None:
@@ -377,8 +412,7 @@ def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path:
     old = record["construct_id"]
     record["contract"]["success"]["velocity_error_mps"] = 0.9
     (other / "run.json").write_text(json.dumps(record).replace(old, "f" * 64))
-    summary = next((other / "panels").glob("*/confirmation")) / "summary.json"
-    summary.write_text(summary.read_text().replace(old, "f" * 64))
+    reconstructed(next((other / "panels").glob("*/confirmation")), "f" * 64)
     page = Page(write_report([plain_run, other], tmp_path / "r.html"))
     assert "Comparison refused." in page.words
     assert "What differs: success." in page.words

@@ -22,7 +22,9 @@ from surefoot.artifacts import (
     clean_temporaries,
     new_folder,
     read_json,
+    read_table,
     save_npz,
+    table_meta,
     write_json,
     write_table,
 )
@@ -220,7 +222,26 @@ class RunFolder:
                 f"{path} was trained under another contract ({str(theirs)[:12]}, this run's is "
                 f"{self.record.contract_digest[:12]}); use a checkpoint of {self.path}."
             )
+        stated = self.record.confirmation.checkpoint if self.record.confirmation else found.digest
+        if name == "confirmed" and found.digest != stated:
+            raise SurefootError(
+                f"{path} is not the checkpoint that {self.path} states its result on "
+                f"({found.digest[:12]}, not {stated[:12]}); put that one back, or use --checkpoint best."
+            )
         return found
+
+
+def read_rows(folder: Path, construct_id: str, checkpoint_digest: str) -> dict[str, np.ndarray]:
+    """The rows of a panel folder, refused where they say that they are of another pass than its summary."""
+    path = folder / "episodes.parquet"
+    rows, meta = read_table(path, newest=PANEL_ROWS_VERSION), table_meta(path)
+    of = {"construct_id": construct_id, "checkpoint": checkpoint_digest}
+    if any(meta.get(k, v) != v for k, v in of.items()):
+        raise SurefootError(
+            f"'{path}' and the summary beside it are of different evaluations; make them again with "
+            "`surefoot evaluate`."
+        )
+    return rows
 
 
 def save_policy(path: Path, bundle: PolicyBundle) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import read_table
 from surefoot.contract import SurefootError
 from surefoot.evidence import RunFolder, RunRecord
+from surefoot.evidence.run import read_rows
 from surefoot.evidence.statistics import mean_interval, rate
 from surefoot.report.ledger import Ledger, read_ledger
 from surefoot.report.summary import Summary, read_summary
@@ -160,7 +160,7 @@ def _confirmation(run: RunFolder) -> PanelFigures | None:
 def read_panel(folder: Path) -> PanelFigures:
     summary = read_summary(folder / "summary.json")
     path = folder / "episodes.parquet"
-    rows = read_table(path, newest=1_000)
+    rows = read_rows(folder, summary.construct_id, summary.checkpoint)
     missing = [c for c in ("family", "success", "fall", "velocity_error_mps", "reason") if c not in rows]
     if missing:
         raise SurefootError(f"'{path}' has no column {', '.join(missing)}; it is not a table of episodes.")
