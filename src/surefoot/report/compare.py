@@ -144,7 +144,7 @@ def _difference_row(metric: str, runs: Sequence[RunFigures]) -> Html:
             class_="interval",
         )
         cells.append(el("td", value, note))
-    return el("tr", el("th", f"Difference in {metric}, scenario by scenario", scope="row"), *cells)
+    return el("tr", el("th", f"Difference in {metric}", el("small", " paired"), scope="row"), *cells)
 
 
 def paired_difference(a: RunFigures, b: RunFigures, metric: str) -> Difference | None:
