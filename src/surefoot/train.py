@@ -213,7 +213,7 @@ class Trainer:
         summary = panel_summary(
             self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
         )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
+        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
         p.evaluation_seconds += result.seconds
         p.successes.append(summary.success)
         keys = (
@@ -250,7 +250,7 @@ class Trainer:
         summary = panel_summary(
             self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
         )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
+        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
         p.evaluation_seconds += result.seconds
         return "latest" if summary.success >= p.best else "best"
 

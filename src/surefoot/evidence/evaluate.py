@@ -24,6 +24,7 @@ from surefoot.env import VecEnv
 from surefoot.evidence.keep import choose
 from surefoot.evidence.perturb import dropout_of, perturb_all
 from surefoot.evidence.play import Played, play
+from surefoot.evidence.strata import stratum_names
 from surefoot.policy import Policy, PolicyBundle
 from surefoot.scenarios import PanelSampler
 from surefoot.tasks import Task
@@ -124,7 +125,8 @@ class PanelEvaluator:
         """One column: rows, and the traces of typical and of telling episodes."""
         column = column or Column()
         played = self.play(policy, column)
-        rows = self._identify(column, name) | played.rows
+        identity = self._identify(column, name)
+        rows = identity | {"stratum": stratum_names(identity, self.task.contract)} | played.rows
         tag = rows["column"][0].replace(":", "-")
         tag = tag if self.engine == "mujoco" else f"{tag}-{self.engine}"
         kept = choose(rows, self._digest) if traces else []

@@ -14,7 +14,7 @@ from torch import Tensor
 from surefoot.engines.mujoco import rotation_of
 from surefoot.env import Step, VecEnv
 from surefoot.evidence.labels import label
-from surefoot.evidence.recovery import recovery
+from surefoot.evidence.recovery import recoveries, recovery
 from surefoot.evidence.tally import Tally
 from surefoot.policy import FixedBatch, Policy, first_state
 from surefoot.scenarios import NEVER
@@ -186,9 +186,15 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
 
 
 def _recoveries(played: Played, dt: float) -> dict[str, np.ndarray]:
-    """`recovery_s` of the slowest push and whether it (and so every one) was recovered from."""
-    found = [recovery(played.trace(i), dt) for i in range(len(played.fixed))]
-    return {"recovery_s": np.array([s for s, _ in found]), "recovered": np.array([ok for _, ok in found])}
+    """`recovery_s` of the slowest push, whether it (and so every one) was recovered from, and each push's own
+    in `recoveries_s`: seconds as text, in their order, nan for never."""
+    traces = [played.trace(i) for i in range(len(played.fixed))]
+    found = [recovery(t, dt) for t in traces]
+    return {
+        "recovery_s": np.array([s for s, _ in found]),
+        "recovered": np.array([ok for _, ok in found]),
+        "recoveries_s": np.array([" ".join(f"{s:.3g}" for s in recoveries(t, dt)) for t in traces]),
+    }
 
 
 def _labels(played: Played) -> dict[str, np.ndarray]:

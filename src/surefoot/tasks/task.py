@@ -176,7 +176,7 @@ class Task:
         )
 
 
-def source_digest(terms: Mapping[str, Term]) -> str:
+def source_digest(terms: Mapping[str, Callable[..., Any]]) -> str:
     """SHA-256 over the source of the functions, in the order of their names, and of what they use of their
     own package: functions and plain constants they refer to, and so on. Source reached in other ways
     (methods, files) is not covered.
