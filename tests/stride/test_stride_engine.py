@@ -27,7 +27,8 @@ from surefoot.engines.conformance import (
 )
 from surefoot.engines.stride import CAPABILITIES, StrideEngine
 from surefoot.engines.stride.description import describe
-from surefoot.robots import RobotSpec, anymal, go1
+from surefoot.robots import RobotSpec, anymal, go1, robot
+from surefoot.robots.registry import ROBOTS
 from surefoot.terrain import HELD_OUT, TRAINED, Atlas, TileId
 
 GO1 = go1()
@@ -44,8 +45,8 @@ GROUNDS: dict[str, tuple[RobotSpec, Plant, Atlas | None, str]] = {
 @pytest.mark.parametrize("ground", GROUNDS)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
 def test_stride_conforms(check: Check, ground: str) -> None:
-    robot, plant, atlas, shape = GROUNDS[ground]
-    check(lambda n: StrideEngine(robot, plant, n, atlas=atlas, threads=1, shape=shape))
+    spec, plant, atlas, shape = GROUNDS[ground]
+    check(lambda n: StrideEngine(spec, plant, n, atlas=atlas, threads=1, shape=shape))
 
 
 @pytest.mark.parametrize("atlas", [None, Atlas.build([TileId("rough", 5, 0)])], ids=["plane", "rough"])
@@ -71,11 +72,11 @@ SHAPES: dict[str, tuple[RobotSpec, Atlas | None, str]] = {
 
 @pytest.mark.parametrize("case", SHAPES)
 def test_every_shape_is_wide_to_rounding(case: str) -> None:
-    robot, atlas, shape = SHAPES[case]
+    spec, atlas, shape = SHAPES[case]
     n = 4
     make = EmulatedLanes if shape == "lanes" else StrideEngine
-    other = make(robot, EVALUATION_PLANT, n, atlas=atlas, shape="solo", threads=1)
-    wide = StrideEngine(robot, EVALUATION_PLANT, n, atlas=atlas, threads=1)
+    other = make(spec, EVALUATION_PLANT, n, atlas=atlas, shape="solo", threads=1)
+    wide = StrideEngine(spec, EVALUATION_PLANT, n, atlas=atlas, threads=1)
     for engine in (other, wide):
         start = standing(engine)
         start.quaternion[0] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # one on its back
@@ -92,15 +93,21 @@ def test_every_shape_is_wide_to_rounding(case: str) -> None:
     assert touched
 
 
+MOST_FAILURES = {"go1": 25, "anymal": 25, "hexapod": 25, "biped": 25}
+"""In 128,000 steps of bang-bang, with room for other rounding; MuJoCo's own are in adversarial.json."""
 GROUND_TILES = [TileId(name, 9, 0) for name in (*TRAINED, *HELD_OUT)]
 
 
-@pytest.mark.parametrize("wild", [False, True], ids=["random", "bang-bang"])
-def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(wild: bool) -> None:
+HOSTILE = [("go1", "random"), *((name, "bang-bang") for name in ROBOTS)]
+
+
+@pytest.mark.parametrize(("name", "kind"), HOSTILE, ids=[" ".join(x) for x in HOSTILE])
+def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(name: str, kind: str) -> None:
     """Random targets a radian about the pose fail nobody. Targets that jump between joint limits drive joints
     beyond 100 rad/s, in MuJoCo as here: those fail, are reset, and disturb nobody."""
     atlas, n = Atlas.build(GROUND_TILES), 256
-    engine = StrideEngine(GO1, FAST_PLANT, n, atlas=atlas)
+    spec = robot(name)
+    engine = StrideEngine(spec, FAST_PLANT, n, atlas=atlas)
     tiles = torch.arange(n) % len(GROUND_TILES)
     start = standing(engine)
     origins = torch.tensor(atlas.origins)
@@ -108,16 +115,17 @@ def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(wild: b
     start.position[:, 2] += torch.tensor(atlas.spawn_height)[tiles]
     begin(engine, start)
     rng = np.random.default_rng(0)
-    low, high = torch.tensor(GO1.joint_low), torch.tensor(GO1.joint_high)
+    low, high = torch.tensor(spec.joint_low), torch.tensor(spec.joint_high)
     pose, everyone, failures = default_targets(engine), torch.ones(n, dtype=torch.bool), 0
-    for k in range(round(10.0 * FAST_PLANT.control_hz)):
-        if wild:
-            targets = torch.where(torch.tensor(rng.random((n, 12)) < 0.5), low, high)
+    shape, steps = tuple(pose.shape), round(10.0 * FAST_PLANT.control_hz)
+    for k in range(steps):
+        if kind == "bang-bang":
+            targets = torch.where(torch.tensor(rng.random(shape) < 0.5), low, high)
         else:
-            targets = pose + torch.tensor(rng.uniform(-1, 1, (n, 12)), dtype=torch.float32)
+            targets = pose + torch.tensor(rng.uniform(-1, 1, shape), dtype=torch.float32)
         state = engine.step(targets)
-        for name, value in state.tensors().items():
-            assert torch.isfinite(value).all(), f"{name} at step {k}"
+        for field, value in state.tensors().items():
+            assert torch.isfinite(value).all(), f"{field} at step {k}"
         failures += int(state.failed.sum())
         if state.failed.any():
             engine.reset(state.failed, start, Parameters.nominal(n))
@@ -126,8 +134,10 @@ def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(wild: b
         xy = engine.state().position[:, :2] - origins[tiles]
         offset = -8.0 * torch.floor((xy + 4.0) / 8.0)
         engine.translate((offset != 0).any(1), offset)
-    assert failures <= (0.002 * n * k if wild else 0), f"{failures} failures in {n * k} steps"
-    assert state.position[:, 2].min() > -3.0, "a robot fell through the ground"
+    most = 0 if kind == "random" else MOST_FAILURES[name]
+    assert failures <= most, f"{failures} failures in {n * steps} steps"
+    end = engine.state().position.numpy()
+    assert (end[:, 2] > atlas.height(end[:, :2])).all(), "a trunk is below the ground"
     engine.close()
 
 
@@ -177,6 +187,7 @@ def test_a_flat_heightfield_is_a_plane() -> None:
 
 FINE = """
 <mujoco><compiler angle="radian"/><option integrator="implicitfast"/>
+<asset><mesh name="wedge" vertex="0 0 0  0.1 0 0  0 0.1 0  0 0 0.1"/></asset>
 <worldbody><geom type="plane" size="0 0 1"/>
 <body name="trunk"><freejoint/><geom type="sphere" size="0.1"/>
 <body name="leg"><joint name="hip"/><geom name="shin" type="capsule" size="0.02 0.1"/><!--more--></body>
@@ -193,6 +204,8 @@ BROKEN = {
         "<!--more-->",
         "<body><joint/><geom size='.1'/></body><body><joint/><geom size='.1'/></body>",
     ),
+    "mesh": ("<!--more-->", '<geom type="mesh" mesh="wedge"/>'),
+    "mocap": ("<!--world-->", '<body name="hand" mocap="true"/>'),
     "cylinder": ("<!--more-->", '<geom type="cylinder" size="0.1 0.1"/>'),
     "ellipsoid": ("<!--more-->", '<geom type="ellipsoid" size="0.1 0.1 0.2"/>'),
     "condim": ("<!--more-->", '<geom condim="6" size="0.1"/>'),
@@ -227,7 +240,27 @@ def test_what_cannot_be_represented_is_refused_by_name(what: str) -> None:
     assert "\n" not in said
 
 
-def test_the_capability_table_names_what_is_left_out() -> None:
-    table = dict(CAPABILITIES)
-    assert table["self-collision"] == "ignored"
-    assert any("mesh" in what for what in table)
+IGNORED = {
+    "self-collision": (
+        "</body><!--world-->",
+        '<body name="other" pos="0.1 0 0"><joint/><geom type="capsule" size="0.02 0.1"/></body></body>',
+    ),
+    "sensors": ("<!--end-->", '<sensor><gyro site="imu"/></sensor>'),
+}
+
+
+@pytest.mark.parametrize("what", IGNORED)
+def test_what_is_ignored_is_described_and_the_table_says_so(what: str) -> None:
+    old, new = IGNORED[what]
+    assert old in FINE
+    with_site = FINE.replace(
+        '<body name="trunk"><freejoint/>', '<body name="trunk"><freejoint/><site name="imu"/>'
+    )
+    described(with_site.replace(old, new))
+    assert "ignored" in dict(CAPABILITIES)[what]
+
+
+def test_the_capability_table_names_what_is_refused() -> None:
+    said = " ".join(what for what, whether in CAPABILITIES if "refused" in whether)
+    names = ("branching chains", "ball", "slide", "tendons", "equality", "free bodies", "meshes", "margins")
+    assert all(name in said for name in names), said

@@ -149,7 +149,7 @@ auto ground = [&](float px, float py, float pz, float radius, float exists, int 
             for (int a = i0; a <= i1 && lowest; ++a)
             for (int b = j0; b <= j1 && lowest; ++b)
             for (int t = 0; t < 2; ++t, ++at) {{
-                if (at == k || at >= count || d[at] >= d[k] - 1e-6f) continue;
+                if (at == k || at >= count || d[at] >= d[k]) continue;
                 float near[3], gap[3];
                 triangle(a, b, t, tri);
                 closest(tri[0], tri[1], tri[2], q[k], near);
