@@ -6,6 +6,9 @@ A policy trained with stride and one trained with native MuJoCo run the confirma
 both engines, and a policy trained with stride runs that of walk-rough-v1. Scores have the intervals of every
 result; differences are paired by scenario, with families as clusters. Training budgets are short: what is
 measured is whether engines agree about a policy, not how good it is.
+
+They do not agree on heightfields. So the rough policy also walks on level ground, which is a plane or a level
+heightfield: for stride they are the same, for MuJoCo they are not.
 """
 
 from __future__ import annotations
@@ -23,12 +26,16 @@ import numpy as np
 from surefoot.artifacts import write_json
 from surefoot.commands import load_policy, plan_of
 from surefoot.cores import prepare_torch
-from surefoot.evidence import RunFolder, evaluate_panel
+from surefoot.evidence import PanelEvaluator, RunFolder, evaluate_panel
 from surefoot.evidence.columns import Rows, agreement, column_summary
 from surefoot.evidence.compare import METRICS
 from surefoot.evidence.statistics import paired
+from surefoot.plan import make_plan
 
 ENGINES = ("mujoco", "stride")
+FLAT_TASK = "walk-flat"
+"""Sees what walk-rough sees, on a plane."""
+SCORES = ("success", "success_low", "success_high", "fall_rate", "fall_low", "fall_high")
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,26 @@ def on_both(trained: Trained, runs: Path) -> tuple[dict[str, Any], dict[str, Row
     return found, rows
 
 
+def on_level_ground(trained: Trained, runs: Path, every: int = 4) -> dict[str, dict[str, Any]]:
+    """Success and falls on some scenarios of walk-flat-v1, by ground and engine."""
+    run = trained.run(runs)
+    plan, (_, policy) = plan_of(run), load_policy(run, "confirmed")
+    flat = make_plan(FLAT_TASK, overrides={}, seed=plan.seeds.root, engine="stride", device="cpu")
+    found = {}
+    for ground, task in (("plane", flat.task), ("level heightfield", plan.task)):
+        for engine in ENGINES:
+            only = range(0, len(flat.panel.select("confirmation")), every)
+            evaluator = PanelEvaluator(
+                task, flat.panel, "confirmation", plan.recipe.control_hz, engine=engine, only=only
+            )
+            rows = evaluator.run(policy, traces=False).rows
+            evaluator.close()
+            found[f"{ground}, {engine}"] = column_summary(rows, plan.task.contract).model_dump(
+                mode="json", include={"episodes", "effective_episodes", *SCORES}
+            )
+    return found
+
+
 def differences(a: Rows, b: Rows) -> dict[str, dict[str, Any]]:
     """B minus A in every metric, over scenarios where both have a value."""
     out = {}
@@ -130,17 +157,22 @@ def main() -> None:
     flat, rows = zip(*(on_both(t, args.runs) for t in FLAT), strict=True)
     between = {e: differences(rows[1][e], rows[0][e]) for e in ENGINES}
     rough, _ = on_both(ROUGH, args.runs)
+    level = on_level_ground(ROUGH, args.runs)
     for found in (*flat, rough):
         show(found)
     print("\ntrained on stride less trained on mujoco")
     for engine, found in between.items():
         print_differences(f"on {engine}", found)
+    print(f"\n{ROUGH.name}, walk-flat-v1")
+    for where, s in level.items():
+        print(f"  {where}: success {s['success']:.3f}, falls {s['fall_rate']:.3f} of {s['episodes']}")
     write_json(
         args.out,
         {
             "schema_version": 1,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "policies": [*flat, rough],
+            "rough_policy_on_level_ground": level,
             "trained_on_stride_minus_trained_on_mujoco": between,
         },
     )
