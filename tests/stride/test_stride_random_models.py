@@ -56,7 +56,7 @@ def test_the_random_robots_have_any_number_of_chains_of_unequal_depths() -> None
     assert sum(len(set(depths)) > 1 for depths in found) > 20
 
 
-@settings(EASY, max_examples=100)
+@settings(EASY, max_examples=40)
 @given(SEEDS)
 def test_mass_matrix_and_bias_are_mujocos(seed: int) -> None:
     model, layout, rng = compiled(seed, contacts=False)
@@ -105,7 +105,7 @@ def test_inverse_weights_are_mujocos_for_any_payload(seed: int) -> None:
         assert np.abs(bodies[0] / model.body_invweight0[name, 0] - 1).min() < 1e-8
 
 
-@settings(EASY, max_examples=60)
+@settings(EASY, max_examples=24)
 @given(SEEDS)
 def test_one_step_with_contacts_limits_and_friction_is_mujocos(seed: int) -> None:
     model, layout, rng = compiled(seed)
