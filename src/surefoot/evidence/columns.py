@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from surefoot.contract import NOMINAL, TaskContract, find_perturbation, trained_range
 from surefoot.contract.model import Frozen
@@ -138,6 +137,8 @@ def agreement(reference: Rows, other: Rows) -> Agreement:
     a, b = (np.asarray(r["velocity_error_mps"], np.float64) for r in (reference, other))
     both = np.isfinite(a) & np.isfinite(b)
     varied = both.sum() > 2 and np.ptp(a[both]) > 0 and np.ptp(b[both]) > 0
+    from scipy.stats import spearmanr  # a second of import time, for one figure
+
     rank = float(spearmanr(a[both], b[both]).statistic) if varied else None
     return Agreement(
         engine=str(other["engine"][0]),
