@@ -37,10 +37,14 @@ class RecipeOptions:
     """Seed families of the held-out panel to use (even; default all of them)."""
     evaluate_every: int | None = None
     """Updates between evaluations on the panel's selection half."""
+    precision: Literal["fp32", "tf32", "bf16"] | None = None
+    """Of the networks' matrix products; tf32 and bf16 are a GPU's (default: fp32 on a CPU, tf32 on CUDA)."""
+    hidden: tuple[int, ...] | None = None
+    """Widths of both networks' hidden layers, e.g. --hidden 512 256 128."""
     seed: int = 1
     """Root seed, 0 to 4294967295: every random draw of the run follows from it."""
     device: str = "cpu"
-    """Where the learner runs: cpu or cuda."""
+    """Where environments and learner live: cpu or cuda."""
     engine: str = "auto"
     """Simulator to train on: stride, mujoco, mujoco-warp (see `surefoot engines`), or auto: the fastest that
     can take the robot."""
@@ -55,6 +59,8 @@ class RecipeOptions:
             "families",
             "eval_families",
             "evaluate_every",
+            "precision",
+            "hidden",
         )
         return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
 
