@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from surefoot.contract import SeedPlan
+from surefoot.contract import SeedPlan, SurefootError
 from surefoot.env import VecEnv
 from surefoot.fused.env import FusedEnv
+from surefoot.plan import check_memory, device_bytes
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
 from surefoot.tasks import View, task
@@ -109,3 +113,17 @@ def test_a_free_environment_is_the_asking_one() -> None:
     assert a.reason[3] == len(made[0].reasons) - 1
     for env in made:
         env.close()
+
+
+def test_too_many_environments_for_a_device_are_foreseen() -> None:
+    t = task("walk-flat")
+    free = 10 * 2**30
+    wide = dataclasses.replace(t, recipe=t.recipe.model_copy(update={"envs": 1 << 19, "horizon": 24}))
+    with pytest.raises(SurefootError, match="use --envs") as refused:
+        check_memory(wide, free)
+    fits = int(re.search(r"--envs (\d+)", str(refused.value)).group(1))  # type: ignore[union-attr]
+    assert fits % t.recipe.families == 0
+    for envs, fine in ((fits, True), (fits + t.recipe.families, False)):
+        some = dataclasses.replace(t, recipe=t.recipe.model_copy(update={"envs": envs, "horizon": 24}))
+        assert (device_bytes(some) <= free) == fine
+    check_memory(t, free)
