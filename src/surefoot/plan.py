@@ -163,7 +163,8 @@ def check_memory(task: Task, free: int) -> None:
     need, have = device_bytes(task) / 2**30, free / 2**30
     remedy = f"use --envs {fits} or less" if fits else "use a smaller --horizon or --device cpu"
     raise SurefootError(
-        f"{r.envs} environments would need {need:.1f} GiB of device memory and {have:.1f} GiB are free; {remedy}."
+        f"{r.envs} environments would need {need:.1f} GiB of device memory and {have:.1f} GiB are free; "
+        f"{remedy}."
     )
 
 
