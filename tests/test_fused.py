@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from surefoot.contract import SeedPlan, SurefootError
+from surefoot.cycle import Cycle
+from surefoot.engines import Parameters, RobotState
+from surefoot.engines.stride.algebra import evaluate, lift, symbol
 from surefoot.env import VecEnv
-from surefoot.fused.env import FusedEnv
+from surefoot.fused import FusedEnv, Untraceable
+from surefoot.fused.symbols import Symbols, number
+from surefoot.learners import Ppo, symmetry
 from surefoot.plan import check_memory, device_bytes
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
-from surefoot.tasks import View, task
+from surefoot.tasks import Ground, TaskState, View, task
 
 STEPS = 40
 
@@ -127,3 +134,129 @@ def test_too_many_environments_for_a_device_are_foreseen() -> None:
         some = dataclasses.replace(t, recipe=t.recipe.model_copy(update={"envs": envs, "horizon": 24}))
         assert (device_bytes(some) <= free) == fine
     check_memory(t, free)
+
+
+class NoQuestions(TorchDispatchMode):
+    """Fails where something asks what is in a tensor: on a GPU the host would wait there for the device."""
+
+    ASKING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "is_nonzero", "bincount")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        assert name not in self.ASKING, f"'{name}' waits for the device"
+        return func(*args, **(kwargs or {}))
+
+
+def cycle_of(device: str = "cpu") -> Cycle:
+    t = task("trot-flat")
+    where = torch.device(device)
+    recipe = t.recipe.model_copy(
+        update={"envs": 64, "horizon": 8, "families": 8, "epochs": 2, "hidden": (32,)}
+    )
+    seeds = SeedPlan(root=2, families=8, envs=64)
+    sampler = TrainSampler(t.contract, t.robot, seeds, 50.0, None, where)
+    env = FusedEnv(VecEnv(t, sampler, t.plant, engine="stride", device=device))
+    c = t.contract
+    learner = Ppo(c, recipe, symmetry(c, t.robot, t.scan, where), seeds, where)
+    widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
+    block = RolloutBlock.empty(8, 64, *widths, where)
+    return Cycle(env, learner, block, recipe, strata=c.strata.shape, action_clip=c.action.clip)
+
+
+def test_nothing_in_a_turn_asks_the_device() -> None:
+    cycle = cycle_of()
+    cycle.run(1)  # buffers and launches are made once
+    with NoQuestions():
+        cycle.run(2)
+        cycle.run(10, honest=True)
+    with pytest.raises(AssertionError, match="_local_scalar_dense"), NoQuestions():
+        bool(cycle.block.terminated.any())
+    cycle.env.close()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_nothing_in_a_turn_waits_for_a_gpu() -> None:
+    cycle = cycle_of("cuda")
+    cycle.prepare()
+    cycle.run(1).wait()
+    cycle.run(2).wait()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        turns = [cycle.run(k) for k in (3, 4)]
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for turn in turns:
+        turn.wait()
+    cycle.env.close()
+
+
+def test_a_restored_cycle_goes_on_to_the_bit() -> None:
+    one, other = cycle_of(), cycle_of()
+    one.run(1)
+    env, learner = one.env.snapshot(), one.learner.tensors()
+    for cycle in (one, other):
+        if cycle is other:
+            cycle.env.restore(env)
+            cycle.learner.load(learner)
+        cycle.run(2)
+        cycle.run(3)
+    for name, x in vars(one.block).items():
+        assert torch.equal(x, getattr(other.block, name)), name
+    after, again = one.learner.tensors(), other.learner.tensors()
+    assert all(torch.equal(after[k], again[k]) for k in after)
+    for cycle in (one, other):
+        cycle.env.close()
+
+
+def test_what_cannot_be_traced_is_refused_by_name() -> None:
+    x = Symbols([[lift(1.0), lift(2.0)]])
+    with pytest.raises(Untraceable, match="median"):
+        torch.median(x)
+    with pytest.raises(Untraceable, match="branches on data"):
+        bool(x.sum(1) > 0)
+    with pytest.raises(Untraceable, match="mixes environments"):
+        x.sum()
+
+
+@pytest.mark.parametrize("name", ["walk-flat", "trot-flat", "walk-rough"])
+def test_traced_terms_have_the_values_of_the_tensors(name: str) -> None:
+    t, n = task(name), 7
+    draw = torch.Generator().manual_seed(1)
+
+    def some(*shape: int) -> Tensor:
+        return torch.randn(n, *shape, generator=draw)
+
+    joints, feet, points = len(t.robot.joints), len(t.robot.feet), len(t.scan)
+    robot = RobotState(
+        some(3), some(4), some(3), some(3), some(3), some(joints), some(joints), some(joints), some(feet, 3),
+        some(feet, 3), some(feet, 3), some() > 0, some() > 9,
+    )  # fmt: skip
+    state = TaskState(
+        some().abs(), some(3), some(joints), some(joints), some().abs() % 1, some(feet) > 0,
+        some(feet).abs(), some(feet).abs(),
+    )  # fmt: skip
+    body = Parameters(*(some(*shape) for shape in ((), (), (3,), (), (), (), ())))
+    ground = Ground(some(), some(feet), some(points))
+    view = View(robot, state, body, ground, t.constants(torch.device("cpu"), 0.02))
+    values: dict[Any, Any] = {}
+
+    def traced(record: Any, tag: str) -> Any:
+        out = {}
+        for field, x in record.tensors().items():
+            a = np.empty((1, *x.shape[1:]), object)
+            for at in np.ndindex(*a.shape):
+                key = (tag, field, at[1:])
+                values[key], a[at] = x[(slice(None), *at[1:])].double().numpy(), symbol(key)
+            out[field] = Symbols(a) > 0.5 if x.dtype == torch.bool else Symbols(a)
+        return type(record)(**out)
+
+    mirror: Any = View(
+        traced(robot, "r"), traced(state, "s"), traced(body, "p"), traced(ground, "g"), view.const
+    )
+    c = t.contract
+    named = [(x.name, {}) for x in (*c.observation, *c.privileged)]
+    for term, params in named + [(x.name, x.params) for x in (*c.rewards, *c.terminations)]:
+        right = t.terms[term](view, **params).double().numpy()
+        found = number(t.terms[term](mirror, **params))
+        mine = np.array([np.broadcast_to(x, n) for x in evaluate(found.flat(), values)]).T
+        assert np.allclose(mine.reshape(right.shape), right, rtol=1e-5, atol=1e-5), term
