@@ -47,7 +47,7 @@ WIDTH = 16
 """Environments in a SIMD register. Wider than the machine's registers is fine: the compiler splits them."""
 
 BLOCK = 64
-"""Threads in a CUDA block."""
+"""Threads in a CUDA block; at most `emit.MAX_BLOCK`."""
 
 REGISTERS: int | None = None
 """Most registers of a CUDA thread; None is all that the device has (255)."""
