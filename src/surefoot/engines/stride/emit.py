@@ -45,13 +45,19 @@ WEIGHT = "iw"
 """The slots' inverse weights: read from memory where they are needed, which is rarely."""
 
 
+RECORDS = {"slot": "slot[c][s]", "item": "item[c][k]"}
+"""Slots and items are records, so that one load brings several of their variables."""
+
+
 def leaf(variable: Var | Param) -> str:
     if variable == Var(WEIGHT, "slot"):
         return "SLOT_WEIGHT(s)"
     if isinstance(variable, Param):
         index = {"chain": "[C]", "slot": "[s][C]"}[variable.domain]
         return f"K(T_{variable.name}{index})"
-    return variable.name + {"env": "", "chain": "[c]", "slot": "[c][s]", "item": "[c][k]"}[variable.domain]
+    if variable.domain in RECORDS:
+        return f"{RECORDS[variable.domain]}.{variable.name}"
+    return variable.name + {"env": "", "chain": "[c]"}[variable.domain]
 
 
 class Printer:
@@ -185,8 +191,15 @@ def _external(x: External) -> list[str]:
 
     def write(k: int) -> str:
         at = answers * k
-        return " ".join(f"AT({name}[c][SLOT{k}[q]], l) = found[{at + i}];" for i, name in enumerate(names))
+        own = f"slot[c][SLOT{k}[q]]"
+        return " ".join(f"AT({own}.{name}, l) = found[{at + i}];" for i, name in enumerate(names))
 
+    deliver = [
+        f"if (SLOT0[q] >= 0) {{ {write(0)} }} else {{",
+        *(f"AT(answered[q][{i}], l) = found[{i}];" for i in range(answers)),
+        "}",
+        f"if (SLOT1[q] >= 0) {{ {write(1)} }}",
+    ]
     return [
         f"FOR_CHAIN {{ real asked[{count}][{size}], answered[{count}][{answers}] = {{}};",
         f'static_assert({count} <= 64, "too many points on a chain");',
@@ -197,13 +210,18 @@ def _external(x: External) -> list[str]:
         ),
         f"for (int q = 0; q < {count}; ++q) answered[q][{answers - 1}] = K(1.0f);",
         *(
-            f"for (int s = 0; s <= {max(map(max, slots))}; ++s) {name}[c][s] = K(1.0f);"
+            f"for (int s = 0; s <= {max(map(max, slots))}; ++s) slot[c][s].{name} = K(1.0f);"
             for name in names[-1:]
         ),
         "for (int l = 0; l < W; ++l) {",
         "unsigned long long todo = 0;",
         f"UNROLL_SOME for (int q = 0; q < {count}; ++q)",
         f"if (OWN_CHAIN & {x.name}_near({', '.join(inputs)}, e0 + l)) todo |= 1ull << q;",
+        "if (TEAM == 1) { while (todo) { const int q = LOWEST(todo); todo &= todo - 1;",
+        f"float both[2][{answers}]; {x.name}({', '.join(inputs[:-1])}, e0 + l, both);",
+        "const float* found = both[0];",
+        *deliver,
+        "} } else {",
         f"TEAM_ARRAY(float, desk, {max(size - 1, 2 * answers) | 1}) TEAM_ARRAY(int, whose, 1)",
         "for (unsigned waiting; (waiting = BALLOT(todo != 0)) != 0;) {",
         "unsigned long long sent = 0; unsigned own = 0; int taken = 0;",
@@ -214,19 +232,16 @@ def _external(x: External) -> list[str]:
         *(f"desk[at][{i}] = {text};" for i, text in enumerate(inputs[:-1])),
         "} taken += POPULATION(waiting); }",
         "SYNC_LANES",
-        f"if (ME < taken) {{ float found[2][{answers}];",
-        f"{x.name}({', '.join(f'desk[ME][{i}]' for i in range(size - 1))}, whose[ME][0], found);",
-        f"for (int i = 0; i < {2 * answers}; ++i) desk[ME][i] = found[i / {answers}][i % {answers}]; }}",
+        f"if (ME < taken) {{ float both[2][{answers}];",
+        f"{x.name}({', '.join(f'desk[ME][{i}]' for i in range(size - 1))}, whose[ME][0], both);",
+        f"for (int i = 0; i < {2 * answers}; ++i) desk[ME][i] = both[i / {answers}][i % {answers}]; }}",
         "SYNC_LANES",
         "ROLLED for (; own; own &= own - 1, sent &= sent - 1) {",
         "const int q = LOWEST(sent); const float* found = desk[LOWEST(own)];",
-        f"if (SLOT0[q] >= 0) {{ {write(0)} }} else {{",
-        *(f"AT(answered[q][{i}], l) = found[{i}];" for i in range(answers)),
-        "}",
-        f"if (SLOT1[q] >= 0) {{ {write(1)} }}",
+        *deliver,
         "}",
         "SYNC_LANES",
-        "} }",
+        "} } }",
         *give,
         "}",
     ]
@@ -244,10 +259,13 @@ def declarations(program: Program) -> list[str]:
         else:
             out.append(f"static const float T_{param.name}[{values.shape[1]}] = {rows};")
     for v in program.variables.values():
-        if v == Var(WEIGHT, "slot"):
-            continue
-        size = {"env": "", "chain": "[NC]"}.get(v.domain, f"[NC][{max(program.slots, 1)}]")
-        out.append(f"real {v.name}{size} = {{}};")
+        if v.domain not in RECORDS:
+            out.append(f"real {v.name}{'[NC]' if v.domain == 'chain' else ''} = {{}};")
+    for domain in RECORDS:
+        own = [v.name for v in program.variables.values() if v.domain == domain and v != Var(WEIGHT, "slot")]
+        if own:
+            size = f"[NC][{max(program.slots, 1)}]"
+            out.append(f"struct RECORD {{ real {', '.join(own)}; }} {domain}{size} AT_FIRST;")
     return out
 
 
@@ -409,6 +427,9 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
         if shape == "solo":
             lines.append("#define ANY(m) (m)")
     lines.append(f"#define ITEM(v) ({f'{COUNT}[c] > (float)k ? (v) : K(0.0f)' if shape == 'wide' else 'v'})")
+    # Records that nobody wrote are read by no thread, but by lanes of a SIMD register whose neighbours did.
+    lines.append("#define RECORD" + (" __align__(16)" if cuda else ""))
+    lines.append("#define AT_FIRST" + ("" if cuda else " = {}"))
     # Slots touch rarely: rolled up, they keep out of the registers.
     lines.append("#define ROLLED" + (' _Pragma("unroll 1")' if cuda else ""))
     lines.append("#define UNROLL_SOME" + (' _Pragma("unroll 4")' if cuda else ""))
