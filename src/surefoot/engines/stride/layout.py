@@ -68,13 +68,21 @@ class Spot:
     number: int
     """Distinguishes spots."""
     repeats: bool = False
-    """Its points are another spot's, touching the ground a second time."""
+    """Its points are a hot spot's, touching the ground a second time."""
     second: int = -1
-    """The slot for the second contact of the first point, if there may be one."""
+    """The slot for the second contact of the first point, if there may be one. In a group each of its points
+    then stands twice: the slots from here on are for touching a second time."""
 
     @property
     def hot(self) -> bool:
         return self.group is None
+
+    @property
+    def asked(self) -> Group | None:
+        """Slots of points that ask for the ground: those of first contacts."""
+        if self.group is None or self.second < 0:
+            return self.group
+        return Group(self.group.start, self.second)
 
     @property
     def bodies(self) -> list[list[int]]:
@@ -151,10 +159,11 @@ def _spots(d: Description, heightfield: bool, feet: list[list[int]], hot_feet: b
                 Spot(level, foot, [row], None, len(out) + i, second=second + i if twice else -1)
                 for i, row in enumerate(points)
             ]
+            if twice:
+                out.append(Spot(level, foot, points, Group(second, slots), len(out), repeats=True))
         else:
-            out.append(Spot(level, foot, points, Group(first, first + n), len(out), second=second))
-        if twice:
-            out.append(Spot(level, foot, points, Group(second, slots), len(out), repeats=True))
+            rows = points + points if twice else points
+            out.append(Spot(level, foot, rows, Group(first, slots), len(out), second=second))
     return out
 
 
