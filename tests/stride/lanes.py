@@ -14,6 +14,9 @@ from surefoot.launch import Launch
 
 
 class EmulatedLanes(StrideEngine):
+    def _hot(self, heightfield: bool) -> bool:
+        return not heightfield
+
     def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
         # The address of sched_yield: what Warp compiles for the CPU cannot name functions of the C library.
         address = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value

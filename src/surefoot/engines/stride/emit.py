@@ -48,13 +48,19 @@ WEIGHT = "iw"
 """The slots' inverse weights: read from memory where they are needed, which is rarely."""
 
 
+RECORDS = {"slot": "slot[c][s]", "item": "item[c][k]"}
+"""Slots and items are records, so that one load brings several of their variables."""
+
+
 def leaf(variable: Var | Param) -> str:
     if variable == Var(WEIGHT, "slot"):
         return "SLOT_WEIGHT(s)"
     if isinstance(variable, Param):
         index = {"chain": "[C]", "slot": "[s][C]"}[variable.domain]
         return f"K(T_{variable.name}{index})"
-    return variable.name + {"env": "", "chain": "[c]", "slot": "[c][s]", "item": "[c][k]"}[variable.domain]
+    if variable.domain in RECORDS:
+        return f"{RECORDS[variable.domain]}.{variable.name}"
+    return variable.name + {"env": "", "chain": "[c]"}[variable.domain]
 
 
 class Printer:
@@ -166,8 +172,9 @@ def _collect(s: Collect) -> list[str]:
 
 
 def _external(x: External) -> list[str]:
-    """First which points are worth asking about, then each lane takes its own next one: the function stands
-    in the code once and runs as often as the busiest lane needs it."""
+    """First which points are worth asking about. Then the lanes of a team put theirs on a desk, each answers
+    one, whoever's it is, and takes the answers to its own from there: the function stands in the code once,
+    and runs not as often as the busiest lane needs it but as often as the team has points for all."""
     size, count = len(x.calls[0].inputs), sum(call.points for call in x.calls)
     ask, give, slots = [], [], [[], []]  # type: ignore[var-annotated]
     for call in x.calls:
@@ -186,8 +193,16 @@ def _external(x: External) -> list[str]:
     inputs = [f"AT(asked[q][{i}], l)" for i in range(size)]
 
     def write(k: int) -> str:
-        return " ".join(f"AT({name}[c][SLOT{k}[q]], l) = found[{k}][{i}];" for i, name in enumerate(names))
+        at = answers * k
+        own = f"slot[c][SLOT{k}[q]]"
+        return " ".join(f"AT({own}.{name}, l) = found[{at + i}];" for i, name in enumerate(names))
 
+    deliver = [
+        f"if (SLOT0[q] >= 0) {{ {write(0)} }} else {{",
+        *(f"AT(answered[q][{i}], l) = found[{i}];" for i in range(answers)),
+        "}",
+        f"if (SLOT1[q] >= 0) {{ {write(1)} }}",
+    ]
     return [
         f"FOR_CHAIN {{ real asked[{count}][{size}], answered[{count}][{answers}] = {{}};",
         f'static_assert({count} <= 64, "too many points on a chain");',
@@ -198,20 +213,38 @@ def _external(x: External) -> list[str]:
         ),
         f"for (int q = 0; q < {count}; ++q) answered[q][{answers - 1}] = K(1.0f);",
         *(
-            f"for (int s = 0; s <= {max(map(max, slots))}; ++s) {name}[c][s] = K(1.0f);"
+            f"for (int s = 0; s <= {max(map(max, slots))}; ++s) slot[c][s].{name} = K(1.0f);"
             for name in names[-1:]
         ),
         "for (int l = 0; l < W; ++l) {",
         "unsigned long long todo = 0;",
         f"UNROLL_SOME for (int q = 0; q < {count}; ++q)",
-        f"if ({x.name}_near({', '.join(inputs)}, e0 + l)) todo |= 1ull << q;",
-        "while (todo) { const int q = LOWEST(todo); todo &= todo - 1;",
-        f"float found[2][{answers}]; {x.name}({', '.join(inputs[:-1])}, e0 + l, found);",
-        f"if (SLOT0[q] >= 0) {{ {write(0)} }} else {{",
-        *(f"AT(answered[q][{i}], l) = found[0][{i}];" for i in range(answers)),
+        f"if (OWN_CHAIN & {x.name}_near({', '.join(inputs)}, e0 + l)) todo |= 1ull << q;",
+        "if (TEAM == 1) { while (todo) { const int q = LOWEST(todo); todo &= todo - 1;",
+        f"float both[2][{answers}]; {x.name}({', '.join(inputs[:-1])}, e0 + l, both);",
+        "const float* found = both[0];",
+        *deliver,
+        "} } else {",
+        f"TEAM_ARRAY(float, desk, {max(size - 1, 2 * answers) | 1}) TEAM_ARRAY(int, whose, 1)",
+        "for (unsigned waiting; (waiting = BALLOT(todo != 0)) != 0;) {",
+        "unsigned long long sent = 0; unsigned own = 0; int taken = 0;",
+        "ROLLED for (; waiting && taken < TEAM; waiting = BALLOT(todo != 0)) {",
+        "const int at = taken + POPULATION(waiting & ((1u << ME) - 1u));",
+        "if (todo && at < TEAM) { const int q = LOWEST(todo); todo &= todo - 1;",
+        "sent |= 1ull << q; own |= 1u << at; whose[at][0] = e0 + l;",
+        *(f"desk[at][{i}] = {text};" for i, text in enumerate(inputs[:-1])),
+        "} taken += POPULATION(waiting); }",
+        "SYNC_LANES",
+        f"if (ME < taken) {{ float both[2][{answers}];",
+        f"{x.name}({', '.join(f'desk[ME][{i}]' for i in range(size - 1))}, whose[ME][0], both);",
+        f"for (int i = 0; i < {2 * answers}; ++i) desk[ME][i] = both[i / {answers}][i % {answers}]; }}",
+        "SYNC_LANES",
+        "ROLLED for (; own; own &= own - 1, sent &= sent - 1) {",
+        "const int q = LOWEST(sent); const float* found = desk[LOWEST(own)];",
+        *deliver,
         "}",
-        f"if (SLOT1[q] >= 0) {{ {write(1)} }}",
-        "} }",
+        "SYNC_LANES",
+        "} } }",
         *give,
         "}",
     ]
@@ -229,10 +262,13 @@ def declarations(program: Program) -> list[str]:
         else:
             out.append(f"static const float T_{param.name}[{values.shape[1]}] = {rows};")
     for v in program.variables.values():
-        if v == Var(WEIGHT, "slot"):
-            continue
-        size = {"env": "", "chain": "[NC]"}.get(v.domain, f"[NC][{max(program.slots, 1)}]")
-        out.append(f"real {v.name}{size} = {{}};")
+        if v.domain not in RECORDS:
+            out.append(f"real {v.name}{'[NC]' if v.domain == 'chain' else ''} = {{}};")
+    for domain in RECORDS:
+        own = [v.name for v in program.variables.values() if v.domain == domain and v != Var(WEIGHT, "slot")]
+        if own:
+            size = f"[NC][{max(program.slots, 1)}]"
+            out.append(f"struct RECORD {{ real {', '.join(own)}; }} {domain}{size} AT_FIRST;")
     return out
 
 
@@ -291,15 +327,25 @@ _TOGETHER = """
 """
 """Sums need no meeting."""
 
+MAX_BLOCK = 128
+"""Threads in a CUDA block: there is memory for as many."""
+
 _SHUFFLES = {
     False: [
         "#define ANY(m) __any_sync(0xffffffffu, (m))",
+        "#define BALLOT(m) __ballot_sync(0xffffffffu, (m))",
+        "enum { TEAM = 32 }; const int ME = threadIdx.x % TEAM;",
+        f"#define TEAM_ARRAY(type, name, size) __shared__ type name##_[{MAX_BLOCK} / TEAM][TEAM][size];"
+        " auto& name = name##_[threadIdx.x / TEAM];",
         "auto GROUP_SUM = [&](real v) -> real {"
         " for (int k = 1; k < GROUP; k *= 2) v += __shfl_xor_sync(0xffffffffu, v, k); return v; };",
     ],
     True: [
         _LOCK_STEP,
         "#define ANY(m) (LOCK_STEP((m) ? 1.0f : 0.0f) > 0.0f)",
+        "#define BALLOT(m) (unsigned)LOCK_STEP((m) ? (float)(1u << lane) : 0.0f)",
+        "enum { TEAM = GROUP }; const int ME = lane;",
+        "#define TEAM_ARRAY(type, name, size) static type name[TEAM][size];",
         "auto GROUP_SUM = [&](real v) -> real { return LOCK_STEP(v); };",
     ],
 }
@@ -349,6 +395,7 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
         lines.append(_TOGETHER)
     lines.append(f"#define ROOT(x) {'sqrtf' if cuda else '__builtin_sqrtf'}(x)")
     lines.append(f"#define LOWEST(bits) ({'__ffsll(bits) - 1' if cuda else '__builtin_ctzll(bits)'})")
+    lines.append(f"#define POPULATION(bits) {'__popc' if cuda else '__builtin_popcount'}(bits)")
     unroll = '_Pragma("unroll") ' if cuda else ""
     if shape == "lanes":
         lines += [
@@ -375,9 +422,17 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
             "auto SUM = [&](const real* x) -> real {"
             " real v = x[0]; for (int c = 1; c < NC; ++c) v += x[c]; return v; };",
         ]
+        lines += [
+            "enum { TEAM = 1, ME = 0 };",
+            "#define BALLOT(m) ((m) ? 1u : 0u)",
+            "#define TEAM_ARRAY(type, name, size) type name[1][size];",
+        ]
         if shape == "solo":
             lines.append("#define ANY(m) (m)")
     lines.append(f"#define ITEM(v) ({f'{COUNT}[c] > (float)k ? (v) : K(0.0f)' if shape == 'wide' else 'v'})")
+    # Records that nobody wrote are read by no thread, but by lanes of a SIMD register whose neighbours did.
+    lines.append("#define RECORD" + (" __align__(16)" if cuda else ""))
+    lines.append("#define AT_FIRST" + ("" if cuda else " = {}"))
     # Slots touch rarely: rolled up, they keep out of the registers.
     lines.append("#define ROLLED" + (' _Pragma("unroll 1")' if cuda else ""))
     lines.append("#define UNROLL_SOME" + (' _Pragma("unroll 4")' if cuda else ""))

@@ -47,7 +47,7 @@ WIDTH = 16
 """Environments in a SIMD register. Wider than the machine's registers is fine: the compiler splits them."""
 
 BLOCK = 64
-"""Threads in a CUDA block."""
+"""Threads in a CUDA block; at most `emit.MAX_BLOCK`."""
 
 REGISTERS: int | None = None
 """Most registers of a CUDA thread; None is all that the device has (255)."""
@@ -84,7 +84,7 @@ class StrideEngine:
         _check_shape(self.shape, self.device)
         scene = build_scene(robot, plant, atlas)
         description = describe(scene.model, scene.trunk, robot.feet)
-        self.layout = lay_out(description, atlas is not None)
+        self.layout = lay_out(description, atlas is not None, self._hot(atlas is not None))
         self.buffers = arrange(self.layout, len(robot.joints), len(robot.feet))
         self._atlas = atlas
         policy = _policy_order(self.layout, robot)
@@ -104,6 +104,10 @@ class StrideEngine:
         self._nominal_start()
 
     # ---- construction
+
+    def _hot(self, heightfield: bool) -> bool:
+        """A warp on a heightfield nearly always has some contact that is not a foot's first."""
+        return self.shape != "lanes" or not heightfield
 
     def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
         return control_step_source(self.layout, self.buffers, policy, shape=self.shape, **options)

@@ -40,6 +40,9 @@ def tile_heights(atlas: Atlas) -> np.ndarray:
 
 
 GROUND = f"""
+#ifndef LARGE_SPHERES
+#define LARGE_SPHERES 1
+#endif
 enum {{ SIDE = {SAMPLES} }};
 const float CELL = {RESOLUTION_M}f, PER_M = {1 / RESOLUTION_M}f;
 auto wrap = [](int k) -> int {{ k %= SIDE; return k < 0 ? k + SIDE : k; }};
@@ -57,7 +60,7 @@ auto ground_near = [&](float px, float py, float pz, float radius, float exists,
     int a, b;
     const int i = nearest(asked ? px : 0.0f, &a), j = nearest(asked ? py : 0.0f, &b);
     float top = highest[wrap(i) * SIDE + wrap(j)];
-    if (radius > 0.5f * CELL) {{
+    if (LARGE_SPHERES && radius > 0.5f * CELL) {{
         top = MAX(top, highest[wrap(i + a) * SIDE + wrap(j)]);
         top = MAX(top, highest[wrap(i) * SIDE + wrap(j + b)]);
         top = MAX(top, highest[wrap(i + a) * SIDE + wrap(j + b)]);
@@ -129,7 +132,7 @@ auto ground = [&](float px, float py, float pz, float radius, int env, float fou
         const float f = qx * fx + qy * fy + qz * fz, g = qx * gx + qy * gy + qz * gz;
         offer((t > 0.0f) & (t < 1.0f) & (MIN(f, g) >= d - slack), qx, qy, qz, d);
     }};
-    const int patches = r <= 0.5f && depth <= 0.5f ? 1 : 4;
+    const int patches = (!LARGE_SPHERES || r <= 0.5f) && depth <= 0.5f ? 1 : 4;
     ROLLED for (int turn = 0; turn < patches; ++turn) {{
         if (turn) load(i + (turn & 1 ? a : 0), j + (turn & 2 ? b : 0));
         const float W = x - 1.0f, E = x + 1.0f, S = y - 1.0f, N = y + 1.0f;
@@ -184,5 +187,5 @@ auto ground = [&](float px, float py, float pz, float radius, int env, float fou
 }};
 """
 """C++: `ground_near` says whether the ground may be within reach. `ground` then finds it: `found[k]` is the
-normal (world) and the signed distance of contact k; 1 is no contact. Inside, lengths are in cells and places
-relative to the centre."""
+normal (world) and the signed distance of contact k; 1 is no contact. LARGE_SPHERES 0 promises that none is
+larger than half a cell. Inside, lengths are in cells and places relative to the centre."""

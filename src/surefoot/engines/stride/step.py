@@ -321,7 +321,7 @@ def _asked(p: StepProgram, spot: Spot) -> Call:
     if spot.second >= 0:
         outputs.append(p.variables_named(names, "slot"))
         shifts.append(spot.second - (spot.group.start if spot.group else 0))
-    return Call([*at, points.radius, points.exists], outputs, shifts, spot.group)
+    return Call([*at, points.radius, points.exists], outputs, shifts, spot.asked)
 
 
 def _touch(p: StepProgram, spot: Spot) -> None:
