@@ -14,12 +14,8 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib.util
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -30,6 +26,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from peers.run import peers
+from performance_plots import plot_training
 from roofline import Peaks, roofline
 from surefoot.artifacts import write_json
 from surefoot.cores import prepare_torch
@@ -245,78 +243,6 @@ def measure(
     return row | {"ms": {k: round(v, 3) for k, v in ms.items()}}
 
 
-# ---- peers
-
-
-def peer(name: str, path: str | None, options: tuple[str, ...], most_seconds: float) -> dict[str, Any]:
-    """What a peer's script prints as its last line, or why there is nothing."""
-    if path is None:
-        return {"not_measured": "not installed here; give --peer-site"}
-    command = [sys.executable, str(HERE / "peers" / f"{name}.py"), *options]
-    env = os.environ | {"PYTHONPATH": path, "MUJOCO_GL": "disable"}
-    try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=most_seconds)
-    except subprocess.TimeoutExpired:
-        return {"not_measured": f"not done after {most_seconds:.0f} s"}
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return {"not_measured": said[-1] if said else f"exit code {done.returncode}"}
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
-
-
-def peers(site: str | None, options: tuple[str, ...], end: float) -> dict[str, Any]:
-    """RSL-RL on our environments first: it needs no other simulator and takes less time."""
-    here = os.pathsep.join(p for p in sys.path if p and Path(p) != HERE)
-    ours = here if importlib.util.find_spec("rsl_rl") else f"{here}{os.pathsep}{site}" if site else None
-    out = {}
-    for name, path in (("rsl_rl", ours), ("mjlab", site)):
-        out[name] = peer(name, path, options, max(1.0, end - time.perf_counter()))
-        print(f"{name}: {out[name]}", flush=True)
-    return out
-
-
-# ---- what comes of it
-
-
-def plot(found: dict[str, Any], path: Path) -> bool:
-    """Where an update's time goes, and rate and memory over N; False where matplotlib is not installed."""
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        return False
-    matplotlib.use("svg")
-    from matplotlib import pyplot as plt
-
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    names = [r["case"] for r in found["table"]]
-    before = [0.0] * len(names)
-    for part in ("rollout", "advantages", "update", "logging"):
-        took = [max(0.0, r["ms"][part]) for r in found["table"]]
-        left.barh(names, took, left=before, label=part)
-        before = [a + b for a, b in zip(before, took, strict=True)]
-    left.set(xlabel="milliseconds per update")
-    left.tick_params(axis="y", labelsize="x-small")
-    left.legend(fontsize="x-small")
-    small = [r for r in found["scaling"] if r.get("hidden") == found["scaling"][0].get("hidden")]
-    small = [r for r in small if "steps_per_second" in r]
-    n = [r["envs"] for r in small]
-    right.plot(n, [r["steps_per_second"] for r in small], marker="o", label="training steps/s")
-    right.plot(n, [r["physics_steps_per_second"] for r in small], marker="o", label="physics alone, steps/s")
-    right.set(xscale="log", yscale="log", xlabel="environments")
-    if small and small[0]["memory"]:
-        other = right.twinx()
-        used = [r["memory"]["peak_reserved_gib"] for r in small]
-        other.plot(n, used, color="gray", linestyle="--", label="peak memory, GiB")
-        other.set(yscale="log", ylabel="GiB")
-        other.legend(loc="lower right", fontsize="x-small")
-    right.legend(loc="upper left", fontsize="x-small")
-    right.grid(alpha=0.3)
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
-    return True
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
@@ -361,7 +287,7 @@ def main() -> None:
             print(f"{part}: {case}: {shown}", flush=True)
     found["peers"] = peers(args.peer_site, sizes.peer_options, end)
     save()
-    drawn = plot(found, args.out.with_suffix(".svg"))
+    drawn = plot_training(found, args.out.with_suffix(".svg"))
     print(f"Wrote {args.out}" + ("" if drawn else "; no plot: matplotlib is missing"))
     if found["left_out"]:
         print("Left out for lack of time: " + "; ".join(found["left_out"]))

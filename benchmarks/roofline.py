@@ -1,8 +1,9 @@
 """How fast a training update could be: its arithmetic and its memory traffic, written down from the shapes.
 
-Counted is what matrix products and the kernels around them read and write when each touches its operands
-once, layer by layer, as the update is organised; caches can only make it less. `compulsory` is what would
-remain if a minibatch went through both networks without its activations ever leaving the chip.
+Two counts of traffic. `bytes` is what matrix products and the kernels around them read and write, layer by
+layer, as the update is organised: no bound, because what a cache still holds never reaches memory.
+`compulsory` is what would remain if a minibatch went through both networks without its activations ever
+leaving the chip; with the arithmetic it makes the floor.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Work:
     compulsory: float
 
     def report(self, ms: float, precision: str, peaks: Peaks | None) -> dict[str, float]:
-        """What was achieved in `ms`, and the least time that the peaks allow."""
+        """What was achieved in `ms`, and the times that the peaks allow."""
         out = {
             "gflop": self.flops / 1e9,
             "gbyte": self.bytes / 1e9,
@@ -50,13 +51,12 @@ class Work:
         if peaks is not None:
             arithmetic = self.flops / peaks.tflops(precision) / 1e9
             traffic, compulsory = (b / peaks.memory_tbps / 1e9 for b in (self.bytes, self.compulsory))
-            floor = max(arithmetic, traffic)
             out |= {
                 "arithmetic_ms": arithmetic,
                 "traffic_ms": traffic,
-                "floor_ms": floor,
-                "share_of_floor": floor / ms,
-                "fused_floor_ms": max(arithmetic, compulsory),
+                "floor_ms": max(arithmetic, compulsory),
+                "share_of_arithmetic": arithmetic / ms,
+                "share_of_bandwidth": traffic / ms,
             }
         return {k: round(v, 4) for k, v in out.items()}
 
