@@ -96,7 +96,7 @@ QUICK = Sizes(
     rounds=2,
     round_seconds=0.0,
     trainer_updates=4,
-    peer_options=("--envs", "8", "--steps", "1", "--iterations", "2"),
+    peer_options=("--envs", "64", "--steps", "1", "--iterations", "2"),
 )
 
 
@@ -114,16 +114,16 @@ def loop_rates(loop: Loop, sizes: Sizes) -> list[float]:
 def parts(loop: Loop, rounds: int) -> dict[str, float]:
     """Milliseconds of an update by part. Advantages (with the values they need) are what `collect` takes
     longer than the rollout in it."""
-    count = 10 if loop.device.type == "cuda" and loop.plan.recipe.envs < 65536 else 2
+    count = 10 if loop.device.type == "cuda" and loop.plan.recipe.envs < 65536 else 1
 
     def time_of(run: Any) -> float:
         run()
         return milliseconds(run, count, rounds, loop.device)
 
-    collecting = time_of(captured(loop.collect, loop.device))
+    collecting = time_of(loop.collect_at_once)
     rolling = time_of(captured(loop.rollout, loop.device))
     update = time_of(loop.update)
-    found = {"rollout": rolling, "advantages": max(0.0, collecting - rolling), "update": update}
+    found = {"rollout": rolling, "advantages": collecting - rolling, "update": update}
     return found | {"physics": time_of(captured(_physics(loop), loop.device))}
 
 
@@ -263,10 +263,10 @@ def main() -> None:
     peaks = Peaks(**{f.name: getattr(args, f"peak_{f.name}") for f in fields(Peaks)}) if cuda else None
     name = device_name(device)
     machines = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
-    found = machines.get(name, {}) if args.peers_only else {}
-    if not args.peers_only:
-        found = about(device, args.quick) | {"peaks": asdict(peaks) if peaks else None, "left_out": []}
-        found |= {"table": [], "scaling": [], "peers": {}}
+    found = about(device, args.quick) | {"peaks": asdict(peaks) if peaks else None, "left_out": []}
+    found |= {"table": [], "scaling": [], "peers": {}}
+    if args.peers_only:
+        found = machines.get(name, found)
     machines[name] = found
 
     def save() -> None:

@@ -109,6 +109,8 @@ def walking(found: dict[str, Any]) -> str:
         entry = found.get("tasks", {}).get(task)
         s = entry["summary"] if entry else {}
         seconds = [number(s.get(f"train_seconds_{k}"), "{:.2f} s") for k in ("median", "worst")]
+        if s:
+            seconds = ["not reached" if x == MISSING else x for x in seconds]
         success = [number(s.get(f"confirmation_success_{k}"), "{:.1%}") for k in ("median", "worst")]
         seeds = f"{s['reached']} of {len(s['seeds'])}" if s else MISSING
         rows.append([f"`{task}`", seeds, *seconds, " / ".join(dict.fromkeys(success)), goal])

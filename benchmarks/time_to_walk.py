@@ -57,7 +57,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 }
 """What is changed about the tasks' own recipes."""
 UPDATES = {
-    "cuda": {"trot-flat": 150, "walk-flat": 300},
+    "cuda": {"trot-flat": 120, "walk-flat": 200},
     "cpu": {"trot-flat": 300, "walk-flat": 500},
     "quick": dict.fromkeys(GOALS, 4),
 }
@@ -270,6 +270,8 @@ def main() -> None:
         for task in tasks:
             files = [args.policies / f"{task}-seed{s}.safetensors" for s in seeds]
             paths = [p for p in files if p.exists()]
+            if not paths:
+                sys.exit(f"No policies of {task} in {args.policies}; train first or give --policies.")
             runs = score_all(paths, args.mark)
             meta = checkpoint.load(paths[0]).meta
             recipe = {k: meta["recipe"][k] for k in (*WIDE, "epochs", "hidden")}

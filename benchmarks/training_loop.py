@@ -56,10 +56,14 @@ class Loop:
         """What `update` does, without its graph."""
         self.learner.bind(self.block).enqueue()
 
-    def run(self) -> None:
+    def collect_at_once(self) -> None:
+        """What `collect` does, on CUDA as one graph."""
         if self._collect is None:
             self._collect = captured(self.collect, self.device)
         self._collect()
+
+    def run(self) -> None:
+        self.collect_at_once()
         self.update()
 
     def warm_up(self, updates: int = 2) -> None:
