@@ -72,14 +72,40 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
             assert torch.equal(getattr(block, k)[t][same], getattr(step, k)[same]), (k, t)
         ended += plain.take_ended()
     assert same.mean() > 0.9
-    assert block.terminated.any() and block.truncated.any()
-    found = fused.take_ended()[0]
+    assert block.terminated.any()
+    assert block.truncated.any()
+    harvest = fused.harvest(fused.news())
+    (found,) = harvest.ended
     mine = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}
     if same.all():
         for k in ("family", "member", "episode", "stratum", "steps", "reason"):
             assert np.array_equal(found[k], mine[k]), k
         for k in ("friction", "payload_kg", "delay_s"):
             assert np.allclose(found[k], mine[k])
-        assert np.array_equal(fused.take_reset_counts(), plain.take_reset_counts())
+        assert np.array_equal(harvest.resets, plain.take_reset_counts())
     fused.close()
     plain.close()
+
+
+def test_a_free_environment_is_the_asking_one() -> None:
+    """Without questions to the device: pushes and failed robots are handled by masks."""
+    t = task("walk-flat")
+    seeds = SeedPlan(root=5, families=4, envs=16)
+    made = []
+    for free in (False, True):
+        sampler = TrainSampler(t.contract, t.robot, seeds, 50.0, None, torch.device("cpu"))
+        env = VecEnv(t, sampler, t.plant, engine="stride", auto_reset=False, free=free)
+        env.script.push_step[:, 0] = env.state.age + 3
+        made.append(env)
+    draw = torch.Generator().manual_seed(1)
+    for k in range(8):
+        action = torch.randn(16, 12, generator=draw)
+        if k == 5:
+            action[3] = torch.nan  # this robot's engine fails
+        a, b = (env.step(action) for env in made)
+        assert torch.equal(a.obs, b.obs)
+        assert torch.equal(a.reward, b.reward)
+        assert torch.equal(a.reason, b.reason)
+    assert a.reason[3] == len(made[0].reasons) - 1
+    for env in made:
+        env.close()

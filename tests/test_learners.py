@@ -519,6 +519,19 @@ def test_shards_add_up_to_the_whole_minibatch(rolled: tuple[RolloutBlock, dict[s
     assert torch.allclose(differentiated(500)[0], whole, atol=1e-6), "more cores than samples"
 
 
+def test_padded_inputs_change_nothing(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
+    ppo, block = restored(rolled, epochs=1, minibatches=1)
+    gradients = []
+    for align in (1, 64):
+        update = PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, block, align=align)
+        update.begin()
+        update.differentiate()
+        assert update.obs.shape[1] % align == 0
+        gradients.append(update.gradient)
+    assert update.obs.shape[1] > WIDTHS[0]
+    assert torch.allclose(*gradients, atol=1e-6)
+
+
 # ---- normaliser
 
 SWAP = Reflection(torch.tensor([1, 0, 2]), torch.tensor([-1.0, -1.0, -1.0]))
@@ -641,6 +654,22 @@ def test_tensors_keep_their_memory() -> None:
     assert ppo.bind(block) is update
     after = [*ppo.state.tensors(), *ppo.networks.parameters()]
     assert before == [t.data_ptr() for t in after]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_captured_update_does_what_the_same_launches_do() -> None:
+    cuda = torch.device("cuda")
+    mirror = symmetry(CONTRACT, TASK.robot, TASK.scan, cuda)
+    block = RolloutBlock(**{k: v.to(cuda) for k, v in vars(bandit(learner(), torch.ones(WIDTHS[2]))).items()})
+    captured, launched = (Ppo(CONTRACT, TASK.recipe, mirror, SEEDS, cuda) for _ in range(2))
+    start = captured.state.parameters.clone()
+    for _ in range(3):
+        captured.update(block)
+        launched.bind(block).enqueue()
+    moved = (launched.state.parameters - start).norm()
+    assert moved > 0
+    assert (captured.state.parameters - launched.state.parameters).norm() < 1e-3 * moved
+    assert captured.updates == launched.updates == 3
 
 
 def test_bf16_learns_the_same_to_its_own_rounding() -> None:

@@ -112,10 +112,14 @@ class TrainCommand:
     evaluate`), or none, which leaves out the baselines too."""
     quiet: bool = False
     """Do not print the contract and the recipe first."""
+    json: bool = False
+    """Print the closing summary as one JSON object; progress then goes to stderr."""
 
     def run(self, console: Console) -> int:
         from surefoot.commands import resume_run, start_run
 
+        if self.json:
+            console = Console(stderr=True)
         if self.resume is not None:
             if self.task or self.out or self.options != RecipeOptions():
                 raise SurefootError(
@@ -123,7 +127,14 @@ class TrainCommand:
                     "give only limits (--updates, --minutes, --until) with it."
                 )
             return resume_run(
-                console, self.resume, self.updates, self.minutes, self.until, self.tracker, self.perturb
+                console,
+                self.resume,
+                self.updates,
+                self.minutes,
+                self.until,
+                self.tracker,
+                self.perturb,
+                self.json,
             )
         if not self.task:
             raise SurefootError(
@@ -144,6 +155,7 @@ class TrainCommand:
             self.tracker,
             self.quiet,
             self.perturb,
+            self.json,
         )
 
 
@@ -223,6 +235,27 @@ class CompareCommand:
         return compare_runs(
             console, self.run_folders, self.panel_half, self.column, self.shared_panel, self.json
         )
+
+
+@dataclass(frozen=True)
+class PromoteCommand:
+    """Decide whether a candidate may replace a baseline run: only if it is better under held-out disturbances
+    and on a second simulator, both at once, scenario by scenario.
+
+    Exit code 0: promoted. 1: not promoted. 3: not measured alike.
+    """
+
+    candidate: Positional[str]
+    """Run folder of the candidate."""
+    baseline: Positional[str]
+    """Run folder of what it would replace."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.promoting import promote_run
+
+        return promote_run(console, self.candidate, self.baseline, self.json)
 
 
 @dataclass(frozen=True)
@@ -365,6 +398,7 @@ Commands = (
     | Annotated[TrainCommand, tyro.conf.subcommand("train")]
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
+    | Annotated[PromoteCommand, tyro.conf.subcommand("promote")]
     | Annotated[PostmortemCommand, tyro.conf.subcommand("postmortem")]
     | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]
     | Annotated[ReportCommand, tyro.conf.subcommand("report")]

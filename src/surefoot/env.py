@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,17 @@ class Step:
 
 
 @dataclass
+class Harvest:
+    """What happened in the environments since it was last asked for, besides what is in a rollout block."""
+
+    ended: list[dict[str, np.ndarray]]
+    """Finished episodes: columns."""
+    failures: list[dict[str, np.ndarray]]
+    """States that engines failed from, for replay."""
+    resets: np.ndarray  # [strata] episodes begun
+
+
+@dataclass
 class Outcome:
     """Of one control step, before any reset; the names are those of `Step`."""
 
@@ -72,7 +83,9 @@ class VecEnv:
         device: str = "cpu",
         auto_reset: bool = True,
         stagger: bool = True,
+        free: bool | None = None,
     ) -> None:
+        """`free`: steps never ask the device what happened there; by default without auto-reset on CUDA."""
         self.task, self.sampler, self.contract = task, sampler, task.contract
         self.num_envs = n = sampler.count
         self.engine: Engine = make_engine(engine, task.robot, plant, n, atlas=atlas, device=device)
@@ -80,6 +93,9 @@ class VecEnv:
         self.dt = 1.0 / plant.control_hz
         self.const = task.constants(self.device, self.dt)
         self.auto_reset = auto_reset
+        self._free = self.device.type == "cuda" and not auto_reset if free is None else free
+        if self._free and auto_reset:
+            raise ValueError("environments that reset themselves have to ask which of them are done")
         c = task.contract
         self.reasons = ("alive", "timeout", *(t.name for t in c.terminations), "nonfinite")
         self.reward_names = tuple(t.name for t in c.rewards)
@@ -197,11 +213,12 @@ class VecEnv:
         self._push()
         robot = self.engine.step(self._targets(action))
         failed = robot.failed.clone()
-        if bool(failed.any()):
-            self._keep_failures(failed, failed & ~self._robot.failed)
+        if self._free or bool(failed.any()):
+            if not self._free:
+                self._keep_failures(failed, failed & ~self._robot.failed)
             # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
-            count = int(failed.sum())
-            robot.put(failed, resting(count, len(self.task.robot.feet), self.const.default_pose))
+            rest = resting(1, len(self.task.robot.feet), self.const.default_pose)
+            robot.blend(failed, rest)
             action = torch.where(failed[:, None], 0.0, action)  # it may be what made them fail
         found = self._judge(robot, action)
         view, terms, reward = found.view, found.terms, found.reward
@@ -256,7 +273,7 @@ class VecEnv:
     def _push(self) -> None:
         due = self._due()
         mask = due.any(1)
-        if bool(mask.any()):
+        if self._free or bool(mask.any()):
             self.engine.push(mask, self._kick(due))
 
     def _due(self) -> Tensor:
@@ -325,6 +342,23 @@ class VecEnv:
         lost = u[:, :sensors] < chance[:, None]
         lost = torch.cat([lost, torch.zeros_like(lost[:, :1])], 1)
         return torch.where(lost[:, self._sensor], self.obs, obs)
+
+    def carried(self) -> list[Tensor]:
+        """Tensors that a step replaces by new ones, and that the next step reads."""
+        return [
+            *self.state.tensors().values(),
+            *self._robot.tensors().values(),
+            self.obs,
+            self.critic,
+            self.exploration,
+        ]
+
+    def carry(self, tensors: Sequence[Tensor]) -> None:
+        """Continues with `tensors`, in the order of `carried`."""
+        at = iter(tensors)
+        self.state = TaskState(**{k: next(at) for k in self.state.tensors()})
+        self._robot = RobotState(**{k: next(at) for k in self._robot.tensors()})
+        self.obs, self.critic, self.exploration = at
 
     # ---- rewards and ends
 
@@ -429,7 +463,7 @@ class VecEnv:
         xy = self._robot.position[:, :2]
         offset = self._field.wrap(xy, self.script.tile) - xy
         out = (offset.abs() > 0.5).any(1)
-        if bool(out.any()):
+        if self._free or bool(out.any()):
             self.engine.translate(out, offset)
             self._robot = self.engine.state()
 
@@ -481,6 +515,14 @@ class VecEnv:
         counts = self.reset_counts.copy()
         self.reset_counts[:] = 0
         return counts
+
+    def news(self) -> dict[str, Tensor]:
+        """Tensors that `harvest` needs on the host: none, all is there already."""
+        return {}
+
+    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+        failures, self.failures = self.failures, []
+        return Harvest(self.take_ended(), failures, self.take_reset_counts())
 
     # ---- exact resume
 

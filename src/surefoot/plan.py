@@ -89,7 +89,7 @@ def make_plan(
     check_device(device)
     engine, reason = choose_engine(engine, found.robot, found.plant, device)
     found = found.on(engine)
-    recipe = Recipe(**(found.recipe.model_dump() | (overrides or {})))
+    recipe = Recipe(**(found.recipe_on(device).model_dump() | (overrides or {})))
     evaluation = evaluation_plant(recipe.control_hz)
     plant = found.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}

@@ -88,6 +88,7 @@ class TrainSampler:
         atlas: Atlas | None,
         device: torch.device,
     ) -> None:
+        self.robot = robot
         self.contract, self.seeds = contract, seeds
         self.count = seeds.envs
         self.composition = Composition(contract, robot, seeds, control_hz, device)
@@ -215,13 +216,15 @@ class PanelSampler:
         control_hz: float,
         atlas: Atlas | None,
         dropout: float = 0.0,
+        device: torch.device | str = "cpu",
     ) -> None:
+        device = torch.device(device)
         self.seeds = panel.seeds
         self.count = len(scenarios)
         self.episode_steps = self.segment_steps = round(panel.episode_s * control_hz)
         self.strata = 1
         n = len(scenarios)
-        self.dropout = torch.full((n,), dropout) if dropout > 0 else None
+        self.dropout = torch.full((n,), dropout, device=device) if dropout > 0 else None
         family = np.array([s.family for s in scenarios])
         member = np.array([s.member for s in scenarios])
         env = family * panel.seeds.envs_per_family + member
@@ -258,7 +261,7 @@ class PanelSampler:
         parameters = Parameters(
             *(torch.tensor([getattr(s, k) for s in scenarios], dtype=torch.float32) for k in names)
         )
-        self._all = Scenarios(script, start, parameters)
+        self._all = Scenarios(script.to(device), start.to(device), parameters.to(device))
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         return self._all.take(rows)

@@ -21,11 +21,11 @@ from torch import Tensor
 from surefoot.engines import Parameters
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.engine import WIDTH
-from surefoot.env import VecEnv
+from surefoot.env import Harvest, VecEnv
 from surefoot.fused.kernels import RECORD, Sources, generate
 from surefoot.fused.memory import Memory
-from surefoot.launch import Launch
 from surefoot.fused.warp_kernels import make_act, make_observe, make_task
+from surefoot.launch import Launch
 from surefoot.scenarios import Script
 from surefoot.tasks import TaskState
 
@@ -62,7 +62,6 @@ class FusedEnv:
         self.num_envs, self.device, self.sampler = plain.num_envs, plain.device, plain.sampler
         self.reward_names, self.reasons, self.contract = plain.reward_names, plain.reasons, plain.contract
         self.seconds = 0.0
-        self.failures: list[dict[str, np.ndarray]] = []
         cuda = self.device.type == "cuda"
         self.memory = Memory(plain, self.engine.padded)
         self._width = 1 if cuda else WIDTH
@@ -79,7 +78,8 @@ class FusedEnv:
         self._chains: list[list[list[Launch]]] = []
         self._bound: tuple[Any, ...] = ()
         self._pool = ThreadPoolExecutor(len(self.engine.shares) - 1) if len(self.engine.shares) > 1 else None
-        self._new_resets = np.zeros(plain.sampler.strata, np.int64)
+        body = plain.parameters
+        self._bodies = {k: getattr(body, k).cpu().numpy() for k in ("friction", "payload_kg")}  # for life
 
     # ---- rollout
 
@@ -178,20 +178,26 @@ class FusedEnv:
         """[N] control steps that each episode has lived."""
         return self.memory.integers("age").long()
 
-    def take_ended(self) -> list[dict[str, np.ndarray]]:
-        """Episodes that ended in the last rollout, in the order of steps and environments. Waits for it."""
-        count, failed = self._counts.tolist()
-        rows = self._records[:count].cpu().numpy()
+    def news(self) -> dict[str, Tensor]:
+        """Tensors that `harvest` needs, as they stand after a rollout and until the next."""
+        return {"counts": self._counts, "records": self._records, "failed": self._failed}
+
+    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+        """Of a rollout, from `news` on the host: episodes in the order of steps and environments."""
+        count, failed = news["counts"].tolist()
+        rows = news["records"][:count].numpy()
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
-        self._keep_failures(failed)
-        if not count:
-            return []
         named = {name: rows[:, k] for k, name in enumerate(RECORD)}
-        env = named["env"].astype(np.int64)
-        self._new_resets += np.bincount(named["next_stratum"].astype(np.int64), minlength=self.sampler.strata)
-        seeds = self.sampler.seeds
-        body = {k: getattr(self.plain.parameters, k).cpu().numpy()[env] for k in ("friction", "payload_kg")}
-        returns = rows[:, len(RECORD) :]
+        began = np.bincount(named["next_stratum"].astype(np.int64), minlength=self.sampler.strata)
+        kept = news["failed"][: min(failed, KEPT_FAILURES)].numpy()
+        return Harvest(
+            [self._ended(named, rows[:, len(RECORD) :])] if count else [],
+            [self._failures(kept)] if failed else [],
+            began + self.plain.take_reset_counts(),
+        )
+
+    def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
+        env, seeds = named["env"].astype(np.int64), self.sampler.seeds
         out = {
             "family": seeds.family_of(env),
             "member": seeds.member_of(env),
@@ -200,34 +206,24 @@ class FusedEnv:
             "level": np.zeros_like(env),
             "steps": named["steps"].astype(np.int64),
             "reason": named["reason"].astype(np.uint8),
-            **body,
-            "delay_s": named["delay_s"],
+            **{k: v[env] for k, v in self._bodies.items()},
+            "delay_s": named["delay_s"].copy(),
             "return": returns.sum(1),
         }
-        return [out | {f"return.{n}": returns[:, i] for i, n in enumerate(self.reward_names)}]
+        return out | {f"return.{n}": returns[:, i].copy() for i, n in enumerate(self.reward_names)}
 
-    def _keep_failures(self, count: int) -> None:
-        if not count:
-            return
-        rows = self._failed[: min(count, KEPT_FAILURES)].cpu().numpy()
+    def _failures(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
         env, state = rows[:, 0].astype(np.int64), self.engine.buffers.state.count
         seeds = self.sampler.seeds
-        self.failures.append(
-            {
-                "state": rows[:, 3 : 3 + state],
-                "control": rows[:, 3 + state :],
-                "family": seeds.family_of(env),
-                "member": seeds.member_of(env),
-                "episode": rows[:, 1].astype(np.int64),
-                "age": rows[:, 2].astype(np.int64),
-            }
-        )
-
-    def take_reset_counts(self) -> np.ndarray:
-        counts = self._new_resets + self.plain.take_reset_counts()
-        self._new_resets = np.zeros_like(counts)
-        return counts
+        return {
+            "state": rows[:, 3 : 3 + state],
+            "control": rows[:, 3 + state :],
+            "family": seeds.family_of(env),
+            "member": seeds.member_of(env),
+            "episode": rows[:, 1].astype(np.int64),
+            "age": rows[:, 2].astype(np.int64),
+        }
 
     # ---- exact resume
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -74,24 +75,25 @@ class _Kernel:
         task = records["task"]
         task.contact = task.contact > 0.5
         # A stand-in whose memory is symbolic.
-        self.env = env = copy.copy(env)
+        self.env: Any = copy.copy(env)
+        env = self.env
         env.state, env.script, env.parameters = task, records["script"], records["parameters"]
         self.rows = rows
 
-    def _field(self, name: str) -> Symbols:
+    def _field(self, name: str) -> Any:
         first = self.memory.rows.first(name)
         plain = name.replace(".", "_")
-        return self.s.tensor(plain, self.memory.shapes[name], lambda k: f"LOAD(S.data, {first + k})")
+        return self.s.tensor(plain, self.memory.shapes[name], _row("LOAD(S.data, {})", first))
 
-    def _robot(self) -> RobotState:
+    def _robot(self) -> Any:
         out = self.engine.buffers.outputs
         feet = len(self.engine.robot.feet)
         values: dict[str, Any] = {}
         for name, (first, count) in out.at.items():
             shape = (feet, 3) if name.startswith("foot_") else (count,)
-            values[name] = self.s.tensor(f"y_{name}", shape, lambda k, f=first: f"LOAD(Y.data, {f + k})")
+            values[name] = self.s.tensor(f"y_{name}", shape, _row("LOAD(Y.data, {})", first))
         for name, row in (("trunk_contact", TRUNK_CONTACT), ("failed", FAILED)):
-            values[name] = self.s.tensor(f"y_{name}", (), lambda _, r=row: f"BYTES(flags.data, {r})") > 0.5
+            values[name] = self.s.tensor(f"y_{name}", (), _row("BYTES(flags.data, {})", row)) > 0.5
         return RobotState(**values)
 
     def _store(self, values: dict[str, Any]) -> None:
@@ -145,7 +147,7 @@ class _Kernel:
         rest = resting(1, len(env.task.robot.feet), env.const.default_pose).tensors()
         void = robot.failed
         safe = {k: _choose(void, rest[k], v) for k, v in robot.tensors().items() if not symbols(v).mask}
-        robot = RobotState(**safe, trunk_contact=robot.trunk_contact & ~void, failed=void)
+        robot = _state(**safe, trunk_contact=robot.trunk_contact & ~void, failed=void)
         applied = _choose(robot.failed, 0.0, self._field("applied"))
         stratum = VecEnv.stratum.fget(env)  # type: ignore[attr-defined]
         found = env._judge(robot, applied)
@@ -183,15 +185,11 @@ class _Kernel:
         """The critic's last sight of an episode that ran out of time."""
         s, env = self.s, self.env
         s.branch("ANY_HERE(truncated)")
-        clean, extra = env._sense(ahead)
-        seen = env._clean(clean, extra).flat()
-        for k, text in enumerate(s.compute(seen)):
-            s.add(
-                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(truncated, l) != 0 && e0 + l < n)"
-                f" final_critic.data[(long long)(e0 + l) * {len(seen)} + {k}] = AT(v, l); }}"
-            )
+        seen = env._clean(*env._sense(ahead)).flat()
+        self._where("truncated", "final_critic.data", f"(e0 + l) * {len(seen)}", dict(enumerate(seen)))
         s.add(
-            "for (int l = 0; l < W; ++l) if (AT(truncated, l) != 0 && e0 + l < n) final_step.data[e0 + l] = step;"
+            "for (int l = 0; l < W; ++l)"
+            " if (AT(truncated, l) != 0 && e0 + l < n) final_step.data[e0 + l] = step;"
         )
         s.join()
 
@@ -207,7 +205,8 @@ class _Kernel:
             "float* to = failures.data + (long long)slot * failures.shape[1];",
             "to[0] = (float)(e0 + l); to[1] = (float)AT(episode, l); to[2] = (float)AT(age, l);",
             f"for (int k = 0; k < {st}; ++k) to[3 + k] = X.data[(long long)k * npad + e0 + l];",
-            f"for (int k = 0; k < {joints}; ++k) to[{3 + st} + k] = targets.data[(long long)(e0 + l) * {joints} + k];",
+            f"const float* aim = targets.data + (long long)(e0 + l) * {joints};",
+            f"for (int k = 0; k < {joints}; ++k) to[{3 + st} + k] = aim[k];",
             "} }",
         )
         s.join()
@@ -227,7 +226,7 @@ class _Kernel:
             "}",
         )
         by_term = {len(RECORD) + k: x for k, x in enumerate(returns.flat())}
-        self._where_done("records.data", "AT(slot, l) * records.shape[1]", by_term)
+        self._where("done", "records.data", "AT(slot, l) * records.shape[1]", by_term)
 
     def _next_episode(self) -> None:
         """Draws the next scenario of environments that are done, and hands its start to the engine."""
@@ -238,13 +237,10 @@ class _Kernel:
         for name, (channel, count) in made.draws.items():
             blocks = -(-count // 4)
             s.add(f"real u_{name}[{4 * blocks}];", f"DRAW(u_{name}, {int(channel)}, {blocks}, 0)")
-            uniforms.append(s.tensor(f"u_{name}", (count,), lambda k, a=name: f"u_{a}[{k}]"))
-        facts = Facts(
-            mode=_Dealt(s, "mode", made.modes),
-            cell=_Dealt(s, "cell", made.cells),
-            stratum=self._field("stratum"),
-        )
-        new = made.compose(made.named(uniforms), facts)
+            uniforms.append(s.tensor(f"u_{name}", (count,), _row(f"u_{name}[{{}}]", 0)))
+        mode: Any = _Dealt(s, "mode", made.modes)
+        cell: Any = _Dealt(s, "cell", made.cells)
+        new: Any = made.compose(made.named(uniforms), Facts(mode, cell, self._field("stratum")))
         body = dict(env.parameters.tensors()) | {"delay_s": new.delay_s, "tile": symbols(np.zeros(1))}
         staging = self.engine.buffers.staging
         to_engine = {
@@ -252,8 +248,8 @@ class _Kernel:
             for name in staging.at
             for k, value in enumerate(number(getattr(new, name, body.get(name))).flat())
         }
-        self._where_done("staging.data", f"(e0 + l) * {staging.count}", to_engine)
-        self._where_done("records.data", "AT(slot, l) * records.shape[1]", {7: new.stratum.flat()[0]})
+        self._where("done", "staging.data", f"(e0 + l) * {staging.count}", to_engine)
+        self._where("done", "records.data", "AT(slot, l) * records.shape[1]", {7: new.stratum.flat()[0]})
         script = {f"script.{f}": getattr(new, f) for f in _fields(Script, "script")}
         rows = {
             self.rows.first(name) + k: value
@@ -264,11 +260,11 @@ class _Kernel:
             s.add(f"STORE(S.data, {row}, (done ? {text} : LOAD(S.data, {row})));")
         s.add("PUT_INTS(I.data, 3, (done ? episode : episode - 1));", "}")
 
-    def _where_done(self, array: str, start: str, values: dict[int, Expr]) -> None:
-        """Numbers into a row of `array` for each environment that is done."""
+    def _where(self, mask: str, array: str, start: str, values: dict[int, Expr]) -> None:
+        """Numbers into a row of `array` for each environment in the mask."""
         for k, text in zip(values, self.s.compute(list(values.values())), strict=True):
             self.s.add(
-                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT(done, l) != 0 && e0 + l < n)"
+                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT({mask}, l) != 0 && e0 + l < n)"
                 f" {array}[(long long){start} + {k}] = AT(v, l); }}"
             )
 
@@ -342,12 +338,20 @@ class _Dealt:
         return self.source.tensor(f"dealt_{name}", shape, lambda k: f"dealt_{name}[{k}]")
 
 
+_state: Any = RobotState  # of symbols
+
+
+def _row(text: str, first: int) -> Callable[[int], str]:
+    """Where the components of a tensor stand, from row `first` on."""
+    return lambda k: text.format(first + k)
+
+
 def _fields(kind: Any, name: str) -> list[str]:
     """Of a record, those that are kept in rows of numbers."""
     return [f.name for f in fields(kind) if f.name not in ELSEWHERE.get(name, ())]
 
 
-def _choose(mask: Symbols, a: Any, b: Symbols) -> Symbols:
+def _choose(mask: Any, a: Any, b: Any) -> Symbols:
     m = mask.a.reshape(1, *(1,) * (b.ndim - 1))
     other = np.broadcast_to(symbols(a).a, b.shape)
     return Symbols(np.frompyfunc(where, 3, 1)(m, other, number(b).a))

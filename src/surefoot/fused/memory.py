@@ -13,7 +13,7 @@ from torch import Tensor
 from surefoot.engines import Parameters
 from surefoot.engines.stride.buffers import Rows
 from surefoot.env import VecEnv
-from surefoot.scenarios import Script
+from surefoot.scenarios import Script, TrainSampler
 from surefoot.tasks import TaskState
 
 INTEGERS = ("env", "family", "member", "episode", "age", "born")
@@ -65,6 +65,7 @@ class Memory:
                 if field not in ELSEWHERE.get(name, ()):
                     self.write(f"{name}.{field}", value)
         self.write("returns", env.returns)
+        assert isinstance(env.sampler, TrainSampler)
         self.write("stratum", env.sampler.composition.stratum)
         whole: Mapping[str, Tensor] = {
             "env": torch.arange(self.count, device=self.device),

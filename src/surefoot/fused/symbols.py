@@ -76,7 +76,7 @@ class Symbols:
         raise Untraceable("A term branches on data; use torch.where or a product with a mask.")
 
     def flat(self) -> list[Expr]:
-        return [x for x in self.a.reshape(-1)]
+        return list(self.a.reshape(-1))
 
     @classmethod
     def __torch_function__(
@@ -96,71 +96,71 @@ class Symbols:
     # ---- operators
 
     def __add__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["add"](self, o)
+        return _apply("add", self, o)
 
     def __radd__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["add"](o, self)
+        return _apply("add", o, self)
 
     def __sub__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["sub"](self, o)
+        return _apply("sub", self, o)
 
     def __rsub__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["sub"](o, self)
+        return _apply("sub", o, self)
 
     def __mul__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["mul"](self, o)
+        return _apply("mul", self, o)
 
     def __rmul__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["mul"](o, self)
+        return _apply("mul", o, self)
 
     def __truediv__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["div"](self, o)
+        return _apply("div", self, o)
 
     def __rtruediv__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["div"](o, self)
+        return _apply("div", o, self)
 
     def __mod__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["remainder"](self, o)
+        return _apply("remainder", self, o)
 
     def __floordiv__(self, o: Any) -> Symbols:
         return _elementwise(lambda a, b: floor(_quotient(a, b)))(self, o)
 
     def __pow__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["pow"](self, o)
+        return _apply("pow", self, o)
 
     def __neg__(self) -> Symbols:
-        return _FUNCTIONS["neg"](self)
+        return _apply("neg", self)
 
     def __lt__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["lt"](self, o)
+        return _apply("lt", self, o)
 
     def __le__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["le"](self, o)
+        return _apply("le", self, o)
 
     def __gt__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["gt"](self, o)
+        return _apply("gt", self, o)
 
     def __ge__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["ge"](self, o)
+        return _apply("ge", self, o)
 
     def __eq__(self, o: Any) -> Symbols:  # type: ignore[override]
-        return _FUNCTIONS["eq"](self, o)
+        return _apply("eq", self, o)
 
     def __ne__(self, o: Any) -> Symbols:  # type: ignore[override]
-        return _FUNCTIONS["ne"](self, o)
+        return _apply("ne", self, o)
 
     def __and__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["logical_and"](self, o)
+        return _apply("logical_and", self, o)
 
     __rand__ = __and__
 
     def __or__(self, o: Any) -> Symbols:
-        return _FUNCTIONS["logical_or"](self, o)
+        return _apply("logical_or", self, o)
 
     __ror__ = __or__
 
     def __invert__(self) -> Symbols:
-        return _FUNCTIONS["logical_not"](self)
+        return _apply("logical_not", self)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -170,6 +170,11 @@ class Symbols:
         if any(isinstance(p, Symbols) for p in fixed):
             raise Untraceable("A term indexes by data; use torch.where over the possible places.")
         return Symbols(self.a[fixed], self.mask)
+
+
+def _apply(name: str, *args: Any) -> Symbols:
+    out: Symbols = _FUNCTIONS[name](*args)
+    return out
 
 
 def _unknown(name: str) -> Untraceable:
@@ -353,7 +358,7 @@ def _filled(value: float) -> Callable[..., Symbols]:
 def _norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Symbols:
     if p not in (2, "fro", None):
         raise _unknown(f"norm of order {p}")
-    return _FUNCTIONS["sqrt"](_FUNCTIONS["sum"](number(x) * number(x), dim, keepdim))
+    return _apply("sqrt", _apply("sum", number(x) * number(x), dim, keepdim))
 
 
 def _gather(x: Any, dim: int, index: Any, **_: Any) -> Symbols:
@@ -367,7 +372,7 @@ def _gather(x: Any, dim: int, index: Any, **_: Any) -> Symbols:
         options = [s.a[(*place[:axis], k, *place[axis + 1 :])] for k in range(s.a.shape[axis])]
         chosen = options[-1]
         for k in reversed(range(len(options) - 1)):
-            chosen = where(at.a[place] < k + 0.5, options[k], chosen)
+            chosen = where(at.a.item(place) < k + 0.5, options[k], chosen)
         out[place] = chosen
     return Symbols(out, s.mask)
 

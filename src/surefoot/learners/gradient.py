@@ -20,15 +20,24 @@ class Weights:
     """An MLP's weights as its matrix products want them, taken over by `refresh` once per step.
 
     On a CPU they are also kept transposed in memory, which makes the forward pass a sixth faster; in another
-    type than float32 they are copies of the float32 ones that the optimiser owns.
+    type than float32 they are copies of the float32 ones that the optimiser owns. The first layer's have
+    columns of zeros up to a multiple of `align` inputs: a GPU's tensor cores want rows that begin at
+    multiples of 16 bytes.
     """
 
-    def __init__(self, net: nn.Sequential, dtype: torch.dtype) -> None:
-        self._layers = [m for m in net if isinstance(m, nn.Linear)]
-        self.weight: list[Tensor] = [layer.weight.detach() for layer in self._layers]
-        self.bias: list[Tensor] = [layer.bias.detach() for layer in self._layers]
+    def __init__(self, net: nn.Sequential, dtype: torch.dtype, align: int) -> None:
+        layers = [m for m in net if isinstance(m, nn.Linear)]
+        self.weight: list[Tensor] = [layer.weight.detach() for layer in layers]
+        self.bias: list[Tensor] = [layer.bias.detach() for layer in layers]
         self._copies: list[Tensor] = []
         self._originals: list[Tensor] = []
+        outputs, inputs = self.weight[0].shape
+        self.inputs = -(-inputs // align) * align
+        if self.inputs != inputs:
+            wide = torch.zeros(outputs, self.inputs, device=self.weight[0].device)
+            self._copies.append(wide[:, :inputs])
+            self._originals.append(self.weight[0])
+            self.weight[0] = wide
         if dtype != torch.float32:
             self.weight, self.bias = self._copied(self.weight, dtype), self._copied(self.bias, dtype)
         self.transposed = [w.t() for w in self.weight]
@@ -42,8 +51,8 @@ class Weights:
         return copies
 
     def refresh(self) -> None:
-        if self._copies:
-            torch._foreach_copy_(self._copies, self._originals)
+        for mine, original in zip(self._copies, self._originals, strict=True):
+            mine.copy_(original)
 
 
 class Tape:
@@ -57,6 +66,8 @@ class Tape:
         widths = [len(b) for b in weights.bias]
         self._out, self._back = ([like.new_empty(rows, w) for w in widths] for _ in range(2))
         self._weight_gradient, self._bias_gradient = gradient[0::2], gradient[1::2]
+        wide = weights.inputs != self._weight_gradient[0].shape[1]
+        self._wide_gradient = torch.empty_like(like) if wide else None
         self.result = torch.zeros(rows, widths[-1], device=like.device)  # [rows, outputs] of `forward`
         self.by_result = torch.zeros_like(self.result)  # [rows, outputs] that `backward` begins with
         if not self._low:
@@ -67,7 +78,7 @@ class Tape:
             self._activate = [Launch(kernels.elu, rows, [x], x.device) for x in hidden]
 
     def forward(self, x: Tensor) -> None:
-        """x [rows, inputs] -> result."""
+        """x [rows, weights.inputs] -> result."""
         w, last = self._weights, len(self._out) - 1
         self._inputs = [x.to(w.weight[0].dtype)]
         for k, out in enumerate(self._out):
@@ -83,7 +94,12 @@ class Tape:
         gradient = self.by_result.to(self._out[0].dtype)
         for k in reversed(range(len(self._out))):
             x = self._inputs[k]
-            torch.mm(gradient.t(), x, out=self._weight_gradient[k])
+            if k == 0 and self._wide_gradient is not None:
+                torch.mm(gradient.t(), x, out=self._wide_gradient)
+                mine = self._weight_gradient[0]
+                mine.copy_(self._wide_gradient[:, : mine.shape[1]])
+            else:
+                torch.mm(gradient.t(), x, out=self._weight_gradient[k])
             torch.sum(gradient, 0, out=self._bias_gradient[k])
             if k:
                 gradient = torch.mm(gradient, self._weights.weight[k], out=self._back[k - 1])

@@ -115,10 +115,10 @@ def shuffled(position: int, size: int, bits: int, keys: wp.array2d(dtype=wp.int3
 
 
 @native("""
-const int width = out.shape[1];
+const int width = source.shape[1];
 const float* __restrict__ x = source.data + (long long)row * width;
 const float *__restrict__ shift = scaling.data, *__restrict__ scale = scaling.data + width;
-float* __restrict__ y = out.data + (long long)at * width;
+float* __restrict__ y = out.data + (long long)at * out.shape[1];
 const int* __restrict__ from = index.data + width;
 const float* __restrict__ flip = sign.data + width;
 if (lanes == 1 && !mirrored)

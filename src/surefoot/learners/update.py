@@ -30,6 +30,9 @@ from surefoot.rollout import RolloutBlock
 CHUNK = 1024
 """Parameters that a CPU works on at a time."""
 
+ALIGN = 8
+"""Networks' inputs are padded to a multiple of this on CUDA: 16 bytes of the smallest type."""
+
 LANES = 32
 """CUDA threads that copy a sample together, so that neighbours read neighbouring numbers."""
 
@@ -102,6 +105,7 @@ class PpoUpdate:
         state: LearnerState,
         block: RolloutBlock,
         shards: int | None = None,
+        align: int | None = None,
     ) -> None:
         self.recipe, self.symmetry, self.state, self.block = recipe, symmetry, state, block
         device = self.device = block.obs.device
@@ -113,14 +117,15 @@ class PpoUpdate:
         nets = state.networks
         obs, critic, act = block.obs.shape[-1], block.critic.shape[-1], block.action.shape[-1]
         dtype = torch.bfloat16 if recipe.precision == "bf16" else torch.float32
-        self.actor, self.critic = Weights(nets.actor, dtype), Weights(nets.critic, dtype)
+        align = align or (ALIGN if device.type == "cuda" else 1)
+        self.actor, self.critic = Weights(nets.actor, dtype, align), Weights(nets.critic, dtype, align)
 
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, dtype=dtype, device=device)
 
         self._keys = empty(recipe.epochs, 8, dtype=torch.int32)
         self.pick = empty(size, dtype=torch.int32)  # twice the sample's row, plus 1 if it is mirrored
-        self.obs, self.critic_obs = empty(size, obs), empty(size, critic)
+        self.obs, self.critic_obs = empty(size, self.actor.inputs), empty(size, self.critic.inputs)
         self.found = empty(size, kernels.FOUND + act)
         self._reflect = [
             _table(s, width, device)
@@ -198,12 +203,16 @@ class PpoUpdate:
     # ---- running
 
     def run(self) -> None:
-        if self.device.type != "cuda":
-            self.enqueue()
-            return
+        self.prepare()
         if self._graph is None:
+            self.enqueue()
+        else:
+            self._graph.replay()
+
+    def prepare(self) -> None:
+        """On CUDA, captures the update; `run` does so otherwise."""
+        if self.device.type == "cuda" and self._graph is None:
             self._graph = self._capture()
-        self._graph.replay()
 
     def _capture(self) -> torch.cuda.CUDAGraph:
         """The update as a graph, after one on a side stream that loads and chooses kernels and is undone."""
