@@ -3,11 +3,12 @@
     python benchmarks/gpu_training.py --peer-site SITE     minutes on a GPU; writes JSON and SVG beside it
     python benchmarks/gpu_training.py --quick              seconds, also without a GPU; figures mean nothing
 
-Every configuration is measured twice: the loop alone (two CUDA graphs per update) and the trainer itself,
-which also keeps the ledger; `logging` is what lies between them. Parts are timed with CUDA events, launches
-counted by the profiler on a run without graphs, and the update is set against the device's roofline
-(roofline.py). Peers run in processes of their own, on the same device, afterwards. The JSON keeps what each
-device gave under its name; performance_tables.py puts it into docs/performance.md.
+Every configuration is measured twice: the loop alone (the trainer's cycle: two CUDA graphs and the copies of
+their figures) and the trainer itself, which also writes the ledger. `logging` is what the trainer takes
+longer than rollout, advantages and update. Parts are timed with CUDA events, launches counted by the profiler
+on a run without graphs, and the update is set against the device's roofline (roofline.py). Peers run in
+processes of their own, on the same device, afterwards. The JSON keeps what each device gave under its name;
+performance_tables.py puts it into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def loop_rates(loop: Loop, sizes: Sizes) -> list[float]:
     return [count * samples / seconds(loop.run, count, loop.device) for _ in range(sizes.rounds)]
 
 
-def parts(loop: Loop, rounds: int) -> dict[str, float]:
+def parts(loop: Loop, rounds: int, table: bool) -> dict[str, float]:
     """Milliseconds of an update by part. Advantages (with the values they need) are what `collect` takes
     longer than the rollout in it."""
     count = 10 if loop.device.type == "cuda" and loop.plan.recipe.envs < 65536 else 1
@@ -120,10 +121,10 @@ def parts(loop: Loop, rounds: int) -> dict[str, float]:
         run()
         return milliseconds(run, count, rounds, loop.device)
 
-    collecting = time_of(loop.collect_at_once)
-    rolling = time_of(captured(loop.rollout, loop.device))
-    update = time_of(loop.update)
-    found = {"rollout": rolling, "advantages": collecting - rolling, "update": update}
+    found = {"update": time_of(loop.update)}
+    if table:  # a graph of its own for each: memory that the largest N need themselves
+        rolling, collecting = (time_of(captured(f, loop.device)) for f in (loop.rollout, loop.collect))
+        found |= {"rollout": rolling, "advantages": collecting - rolling}
     return found | {"physics": time_of(captured(_physics(loop), loop.device))}
 
 
@@ -217,7 +218,7 @@ def measure(
     rates = loop_rates(loop, sizes)
     peak = memory(device)
     counted = launches(loop) if table else None
-    ms = parts(loop, sizes.rounds)
+    ms = parts(loop, sizes.rounds, table)
     loop.close()
     del loop
     forget(device)
@@ -238,7 +239,7 @@ def measure(
     }
     if table:
         ms["trainer"] = trainer_ms(plan, sizes.trainer_updates)
-        ms["logging"] = ms["trainer"] - ms["loop"]
+        ms["logging"] = ms["trainer"] - ms["rollout"] - ms["advantages"] - ms["update"]
         row |= {"launches": counted, "trainer_steps_per_second": round(samples / ms["trainer"] * 1e3)}
     return row | {"ms": {k: round(v, 3) for k, v in ms.items()}}
 

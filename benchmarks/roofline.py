@@ -124,9 +124,9 @@ def acting(contract: TaskContract, r: Recipe) -> Work:
 def roofline(
     contract: TaskContract, recipe: Recipe, ms: dict[str, float], peaks: Peaks | None
 ) -> dict[str, Any]:
-    """Both parts of an update against the device's peaks; `ms` as measured."""
-    kind = recipe.precision
-    return {
-        "update": learning(contract, recipe).report(ms["update"], kind, peaks),
-        "acting": acting(contract, recipe).report(ms["rollout"] + ms["advantages"], kind, peaks),
-    }
+    """What was measured of an update against the device's peaks."""
+    out = {"update": learning(contract, recipe).report(ms["update"], recipe.precision, peaks)}
+    if "rollout" in ms:
+        collecting = ms["rollout"] + ms["advantages"]
+        out["acting"] = acting(contract, recipe).report(collecting, recipe.precision, peaks)
+    return out

@@ -1,4 +1,4 @@
-"""What both training benchmarks share: an update as two graphs, stopwatches, and what machine this is."""
+"""What both training benchmarks share: the trainer's cycle by itself, stopwatches, the machine's name."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from surefoot.cycle import Cycle
 from surefoot.fused import FusedEnv
 from surefoot.learners import Ppo, symmetry
 from surefoot.plan import Plan
@@ -25,7 +26,8 @@ Run = Callable[[], Any]
 
 
 class Loop:
-    """Environments, learner and block of a plan; `run` is one update. On CUDA it is only put in the queue."""
+    """Environments, learner, block and cycle of a plan, as the trainer has them; `run` is one update with its
+    figures. On CUDA it is only put in the queue."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.device = plan, torch.device(plan.device)
@@ -37,7 +39,9 @@ class Loop:
         self.learner = Ppo(c, r, symmetry(c, task.robot, task.scan, self.device), plan.seeds, self.device)
         widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
         self.block = RolloutBlock.empty(r.horizon, r.envs, *widths, self.device)
-        self._collect: Run | None = None
+        strata, clip = c.strata.shape, c.action.clip
+        self._cycle = Cycle(env, self.learner, self.block, r, strata=strata, action_clip=clip)
+        self._done = 0
 
     def collect(self) -> None:
         """Rollout, values and advantages, launch by launch."""
@@ -56,15 +60,9 @@ class Loop:
         """What `update` does, without its graph."""
         self.learner.bind(self.block).enqueue()
 
-    def collect_at_once(self) -> None:
-        """What `collect` does, on CUDA as one graph."""
-        if self._collect is None:
-            self._collect = captured(self.collect, self.device)
-        self._collect()
-
     def run(self) -> None:
-        self.collect_at_once()
-        self.update()
+        self._done += 1
+        self._cycle.run(self._done)
 
     def warm_up(self, updates: int = 2) -> None:
         """Compiles, chooses kernels and captures graphs; then everything stands where it stood before."""
