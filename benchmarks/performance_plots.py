@@ -30,7 +30,8 @@ def plot_training(found: dict[str, Any], path: Path) -> bool:
     n = [r["envs"] for r in small]
     right.plot(n, [r["steps_per_second"] for r in small], marker="o", label="training steps/s")
     right.plot(n, [r["physics_steps_per_second"] for r in small], marker="o", label="physics alone, steps/s")
-    right.set(xscale="log", yscale="log", xlabel="environments")
+    if small:
+        right.set(xscale="log", yscale="log", xlabel="environments")
     if small and small[0]["memory"]:
         other = right.twinx()
         used = [r["memory"]["peak_reserved_gib"] for r in small]
