@@ -21,8 +21,8 @@ from surefoot.contract import Recipe
 from surefoot.cores import cores
 from surefoot.launch import Launch
 from surefoot.learners import kernels
-from surefoot.learners.gradient import Tape, Weights, views
-from surefoot.learners.networks import ActorCritic
+from surefoot.learners.gradient import Tape, Weights
+from surefoot.learners.networks import ActorCritic, Layout
 from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Reflection, Symmetry
 from surefoot.rollout import RolloutBlock
@@ -34,7 +34,7 @@ ALIGN = 8
 """Networks' inputs are padded to a multiple of this on CUDA: 16 bytes of the smallest type."""
 
 LANES = 32
-"""CUDA threads that copy a sample together, so that neighbours read neighbouring numbers."""
+"""CUDA threads, a warp, that work on a sample or on a group of them together."""
 
 
 @dataclass
@@ -42,7 +42,8 @@ class LearnerState:
     """All that an update changes, in the same memory for life."""
 
     networks: ActorCritic
-    parameters: Tensor  # [P] of which the networks' are views, log_std first
+    layout: Layout
+    parameters: Tensor  # [P] of which the networks' are views, in the order of the layout
     exp_avg: Tensor  # [P] Adam's
     exp_avg_sq: Tensor  # [P] Adam's
     scalars: Tensor  # float64 [2]: learning rate, Adam's steps
@@ -73,22 +74,26 @@ def precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
 
 
 class Shard:
-    """A thread's share of every minibatch: samples `first` to `last`, and where their gradient goes."""
+    """A thread's share of every minibatch: samples `first` to `last`, and where the gradient of the weights
+    and the sums of their groups go."""
 
-    def __init__(self, parent: PpoUpdate, first: int, last: int, gradient: Tensor) -> None:
-        nets = parent.state.networks
-        parts = views(gradient, [p.shape for name, p in nets.named_parameters() if name != "log_std"])
-        actor = len(list(nets.actor.parameters()))
-        self._obs, self._critic_obs = parent.obs[first:last], parent.critic_obs[first:last]
-        self.actor = Tape(parent.actor, last - first, parts[:actor])
-        self.critic = Tape(parent.critic, last - first, parts[actor:])
+    def __init__(self, parent: PpoUpdate, first: int, last: int, gradient: Tensor, sums: Tensor) -> None:
+        layout, layers = parent.state.layout, parent.layers
+
+        def tape(net: str, weights: Weights, x: Tensor) -> Tape:
+            parts = [layout.view(gradient, f"{net}.{k}.weight") for k in layers]
+            columns = [kernels.FOUND + layout.at(f"{net}.{k}.bias") for k in layers[:-1]]
+            return Tape(weights, x[first:last], parts, sums, columns)
+
+        self.actor = tape("actor", parent.actor, parent.obs)
+        self.critic = tape("critic", parent.critic, parent.critic_obs)
         self._gather = parent.gather_launch(first, last - first)
-        self._loss = parent.loss_launch(first, self.actor, self.critic)
+        self._loss = parent.loss_launch(first, self.actor, self.critic, sums)
 
     def run(self) -> None:
         self._gather()
-        self.actor.forward(self._obs)
-        self.critic.forward(self._critic_obs)
+        self.actor.forward()
+        self.critic.forward()
         self._loss()
         self.actor.backward()
         self.critic.backward()
@@ -105,7 +110,6 @@ class PpoUpdate:
         state: LearnerState,
         block: RolloutBlock,
         shards: int | None = None,
-        align: int | None = None,
     ) -> None:
         self.recipe, self.symmetry, self.state, self.block = recipe, symmetry, state, block
         device = self.device = block.obs.device
@@ -114,19 +118,20 @@ class PpoUpdate:
             raise ValueError(f"{total} samples cannot be split into {recipe.minibatches} equal minibatches")
         size = self.size = total // recipe.minibatches
         self._bits = max(2, (total - 1).bit_length())
-        nets = state.networks
+        layout = state.layout
         obs, critic, act = block.obs.shape[-1], block.critic.shape[-1], block.action.shape[-1]
         dtype = torch.bfloat16 if recipe.precision == "bf16" else torch.float32
-        align = align or (ALIGN if device.type == "cuda" else 1)
-        self.actor, self.critic = Weights(nets.actor, dtype, align), Weights(nets.critic, dtype, align)
+        self._flat = state.parameters.to(dtype)  # the very same, if it is of that type already
+        self.layers = [k for k, m in enumerate(state.networks.actor) if isinstance(m, torch.nn.Linear)]
+        self.actor, self.critic = (Weights(k, self.layers, layout, self._flat) for k in ("actor", "critic"))
 
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, dtype=dtype, device=device)
 
         self._keys = empty(recipe.epochs, 8, dtype=torch.int32)
         self.pick = empty(size, dtype=torch.int32)  # twice the sample's row, plus 1 if it is mirrored
-        self.obs, self.critic_obs = empty(size, self.actor.inputs), empty(size, self.critic.inputs)
-        self.found = empty(size, kernels.FOUND + act)
+        self.obs = empty(size, self.actor.inputs, dtype=dtype)
+        self.critic_obs = empty(size, self.critic.inputs, dtype=dtype)
         self._reflect = [
             _table(s, width, device)
             for s, width in zip(
@@ -140,17 +145,21 @@ class PpoUpdate:
         self._log_std = state.parameters[:act]
         self._old_log_std, self._old_std, self._inverse_std = empty(act), empty(act), empty(act)
         self._control = empty(4)
-        # Sums of `found`, which end with the gradient by log_std, and after them that of the weights.
-        sums = empty(kernels.FOUND + len(state.parameters))
-        self._totals, self.gradient = sums[: kernels.FOUND + act], sums[kernels.FOUND :]
-        self._weight_gradient = self.gradient[act:]
+        # The figures and after them the gradient, whose first part is added up together with the figures.
+        sums = empty(kernels.FOUND + layout.size)
+        self._totals, self.gradient = sums[: kernels.FOUND + layout.vectors], sums[kernels.FOUND :]
+        self._weight_gradient = self.gradient[layout.matrices :]
         count = min(shards or (cores() if device.type == "cpu" else 1), size)
         own = count == 1 and dtype == torch.float32
-        self._parts = (
-            self._weight_gradient[None] if own else empty(count, len(self._weight_gradient)).to(dtype)
-        )
+        self._parts = self.gradient[None] if own else empty(count, layout.size, dtype=dtype)
         edges = [round(k * size / count) for k in range(count + 1)]
-        self._shards = [Shard(self, a, b, g) for (a, b), g in zip(pairwise(edges), self._parts, strict=True)]
+        groups = [-(-(b - a) // kernels.GROUP) for a, b in pairwise(edges)]
+        self._groups = empty(sum(groups), len(self._totals))
+        self._ones = empty(sum(groups)) + 1
+        rows = torch.split(self._groups, groups)
+        self._shards = [
+            Shard(self, a, b, g, r) for (a, b), g, r in zip(pairwise(edges), self._parts, rows, strict=True)
+        ]
         self._workers = (
             ThreadPoolExecutor(count, initializer=torch.set_flush_denormal, initargs=(True,))
             if count > 1
@@ -172,17 +181,18 @@ class PpoUpdate:
         out = [self.pick, self.obs, self.critic_obs]
         return Launch(kernels.gather, rows * lanes, [*numbers, *sources, *tables, *out], self.device)
 
-    def loss_launch(self, first: int, actor: Tape, critic: Tape) -> Launch:
+    def loss_launch(self, first: int, actor: Tape, critic: Tape, sums: Tensor) -> Launch:
         r, b = self.recipe, self.block
         value_clip = -1.0 if r.value_clip is None else r.value_clip
-        numbers = [first, float(self.size), r.clip, value_clip, r.value_coefficient, r.entropy]
+        lanes = LANES if self.device.type == "cuda" else 1
+        numbers = [lanes, first, float(self.size), r.clip, value_clip, r.value_coefficient, r.entropy]
         names = ("action", "mean", "log_prob", "value", "returns", "advantage")
         inputs = [self.pick, actor.result, critic.result, *(b.flat(k) for k in names), self._spread]
         policy = [self._log_std, self._inverse_std, self._old_log_std, self._old_std]
-        out = [actor.by_result, critic.by_result, self.found]
+        out = [actor.by_result, critic.by_result, sums]
         return Launch(
             kernels.loss,
-            len(actor.result),
+            len(sums) * lanes,
             [*numbers, *inputs, *self._reflect[2], *policy, *out],
             self.device,
         )
@@ -233,7 +243,7 @@ class PpoUpdate:
             for step in range(self.recipe.epochs * self.recipe.minibatches):
                 self.differentiate()
                 if step == 0:
-                    torch.amax(self.found[:, kernels.RATIO_ERROR], 0, out=self._first_error)
+                    torch.amax(self._groups[:, kernels.RATIO_ERROR], 0, out=self._first_error)
                 self.step()
             self._finish()
 
@@ -257,6 +267,8 @@ class PpoUpdate:
         operations meets some sixty times, and each time waits for whichever core the machine has just taken
         away: ten times slower updates on a busy machine, a quarter faster ones on an idle one (measured).
         """
+        if self._flat.dtype != torch.float32:
+            self._flat.copy_(self.state.parameters)
         self.actor.refresh()
         self.critic.refresh()
         if self._workers is None:
@@ -264,11 +276,12 @@ class PpoUpdate:
                 shard.run()
         else:
             list(self._workers.map(Shard.run, self._shards))
+        at = self.state.layout.matrices
         if len(self._parts) > 1:  # in the order of the shards, whichever thread was first
-            torch.sum(self._parts, 0, dtype=torch.float32, out=self._weight_gradient)
+            torch.sum(self._parts[:, at:], 0, dtype=torch.float32, out=self._weight_gradient)
         elif self._parts.dtype != torch.float32:
-            self._weight_gradient.copy_(self._parts[0])
-        torch.sum(self.found, 0, out=self._totals)
+            self._weight_gradient.copy_(self._parts[0, at:])
+        torch.mv(self._groups.t(), self._ones, out=self._totals)
 
     def step(self) -> None:
         """Adapts the learning rate, clips the gradient and follows it, unless it is not finite."""
