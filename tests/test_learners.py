@@ -222,7 +222,7 @@ def test_learning_rate_turns_round() -> None:
 
     def rate_after(kl: float) -> float:
         update._totals[kernels.KL], update._totals[kernels.PLAIN] = 100 * kl, 100
-        update._decide()
+        update.step()
         return float(ppo.state.scalars[0])
 
     assert rate_after(0.05) == pytest.approx(1e-3 / 1.5)
@@ -538,6 +538,16 @@ def test_the_way_back_through_elu_adds_up_its_columns(rows: int, dtype: torch.dt
         assert torch.allclose(sums[k, 3:27], part.sum(0), atol=1e-5)
     assert (sums[:, :3] == 7).all()
     assert (sums[:, 27:] == 7).all()
+
+
+@pytest.mark.parametrize(("lanes", "parts"), [(1, 1), (1, 5), (4, 1)])
+@pytest.mark.parametrize("size", [7, 16, 1003])
+def test_squares_are_added_up_in_parts(size: int, lanes: int, parts: int) -> None:
+    x, squares = torch.randn(size, generator=torch.Generator().manual_seed(size)), torch.zeros(parts)
+    Launch(kernels.sum_squares, parts * lanes, [lanes, x, squares], CPU)()
+    # a CPU's threads do not add up together: the part has what its first lane found
+    expected = x.square().sum() if lanes == 1 else x[::lanes].square().sum()
+    assert float(squares.sum()) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_padded_inputs_change_nothing(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:

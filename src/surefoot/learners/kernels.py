@@ -4,9 +4,9 @@
 
 Warp reads the annotations as values, which is why they are not types and not strings here. Sums over samples
 have a fixed order: those of GROUP samples are added where they arise, into a row of their own, and torch adds
-the rows; no kernel here adds into memory that another one shares. Inner loops are C++ on plain pointers, which
-a CPU's compiler turns into vector instructions: a third of the cost of Warp's indexing. Arrays must therefore
-be contiguous.
+the rows; no kernel here adds into memory that another one shares. Inner loops are C++ on plain pointers,
+which a CPU's compiler turns into vector instructions: a third of the cost of Warp's indexing. Arrays must
+therefore be contiguous.
 """
 
 from typing import Any
@@ -355,28 +355,83 @@ def loss(
     tid = wp.tid()
     lose(
         tid // lanes, tid % lanes, lanes, first, size, clip, value_clip, value_coefficient, entropy, pick,
-        mean, value, action, old_mean, old_log_prob, old_value, returns, advantages, spread, index, sign, log_std,
-        inverse_std, old_log_std, old_std, by_mean, by_value, sums,
+        mean, value, action, old_mean, old_log_prob, old_value, returns, advantages, spread, index, sign,
+        log_std, inverse_std, old_log_std, old_std, by_mean, by_value, sums,
     )  # fmt: skip
+
+
+@native("""
+const int n = x.shape[0], threads = squares.shape[0] * lanes;
+float total = 0.0f;
+if (lanes == 1) {  // a piece of its own, 16 numbers at a time
+    const int each = (n / 16 + threads - 1) / threads * 16, first = part * each;
+    const int last = part == threads - 1 || first + each > n ? n : first + each;
+    float s[16] = {0.0f};
+    int i = first;
+    for (; i + 16 <= last; i += 16)
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) s[k] += x.data[i + k] * x.data[i + k];
+    for (; i < last; ++i) total += x.data[i] * x.data[i];
+    #pragma unroll
+    for (int k = 0; k < 16; ++k) total += s[k];
+} else {
+    UNROLLED
+    for (int i = part * lanes + lane; i < n; i += threads) total += x.data[i] * x.data[i];
+}
+#ifdef __CUDA_ARCH__
+for (int k = 16; k > 0; k /= 2) total += __shfl_xor_sync(0xffffffffu, total, k);
+#endif
+if (lane == 0) squares.data[part] = total;
+""")
+def square(
+    part: int,
+    lane: int,
+    lanes: int,
+    x: wp.array(dtype=wp.float32),
+    squares: wp.array(dtype=wp.float32),
+): ...
+
+
+@wp.kernel(enable_backward=False)
+def sum_squares(lanes: int, x: wp.array(dtype=wp.float32), squares: wp.array(dtype=wp.float32)):
+    """Of x in as many parts as `squares` has. `lanes`: threads that share a part, 1 or, on CUDA, a warp."""
+    tid = wp.tid()
+    square(tid // lanes, tid % lanes, lanes, x, squares)
+
+
+@wp.func_native("""
+double total = 0.0;
+for (int i = lane; i < squares.shape[0]; i += lanes) total += squares.data[i];
+#ifdef __CUDA_ARCH__
+for (int k = 16; k > 0; k /= 2) total += __shfl_xor_sync(0xffffffffu, total, k);
+#endif
+return total;
+""")
+def add_up(lane: int, lanes: int, squares: wp.array(dtype=wp.float32)) -> wp.float64: ...
 
 
 @wp.kernel(enable_backward=False)
 def decide(
+    lanes: int,
     steps: int,
     target_kl: wp.float64,
     min_rate: wp.float64,
     max_rate: wp.float64,
     max_norm: wp.float64,
     totals: wp.array(dtype=wp.float32),
-    norm: wp.array(dtype=wp.float32),
+    squares: wp.array(dtype=wp.float32),
     inverse_std: wp.array(dtype=wp.float32),
     clock: wp.array(dtype=wp.int32),
     scalars: wp.array(dtype=wp.float64),
     control: wp.array(dtype=wp.float32),
     record: wp.array2d(dtype=wp.float64),
 ):
-    """One thread: the learning rate by the KL (`target_kl` < 0: constant), whether and how far to step, the
-    record's row, and the clock's next minibatch. Scalars: learning rate and Adam's steps so far."""
+    """The gradient's norm, the learning rate by the KL (`target_kl` < 0: constant), whether and how far to
+    step, the record's row, and the clock's next minibatch. Scalars: learning rate and Adam's steps so far.
+    `lanes` threads, 1 or, on CUDA, a warp, of which the first does all but the norm."""
+    length = wp.sqrt(add_up(wp.tid(), lanes, squares))
+    if wp.tid() > 0:
+        return
     step = clock[1]
     one = wp.float64(1.0)
     plain = wp.max(wp.float64(totals[wp.static(PLAIN)]), one)
@@ -388,7 +443,6 @@ def decide(
         elif kl < target_kl / wp.float64(2.0):
             rate = wp.min(rate * wp.float64(1.5), max_rate)
     scalars[0] = rate
-    length = wp.float64(norm[0])
     go = wp.isfinite(length)
     if go:
         taken = scalars[1] + one

@@ -33,6 +33,9 @@ CHUNK = 1024
 ALIGN = 8
 """Networks' inputs are padded to a multiple of this on CUDA: 16 bytes of the smallest type."""
 
+PARTS = 256
+"""Warps that add up the squares of the gradient on CUDA."""
+
 LANES = 32
 """CUDA threads, a warp, that work on a sample or on a group of them together."""
 
@@ -141,7 +144,7 @@ class PpoUpdate:
             )
         ]
         self._scaling = [torch.stack([empty(w), empty(w) + 1]) for w in (obs, critic)]
-        self._spread, self._first_error, self._norm = empty(2), empty(1)[0], empty(1)
+        self._spread, self._first_error = empty(2), empty(1)[0]
         self._log_std = state.parameters[:act]
         self._old_log_std, self._old_std, self._inverse_std = empty(act), empty(act), empty(act)
         self._control = empty(4)
@@ -166,7 +169,7 @@ class PpoUpdate:
             else None
         )
         self._draw_keys = Launch(kernels.draw_keys, recipe.epochs, [root, state.clock, self._keys], device)
-        self._decide, self._adam = self._step_launches()
+        self._step = self._step_launches()
         self._graph: torch.cuda.CUDAGraph | None = None
 
     # ---- launches
@@ -197,18 +200,27 @@ class PpoUpdate:
             self.device,
         )
 
-    def _step_launches(self) -> tuple[Launch, Launch]:
-        r, s = self.recipe, self.state
+    def _step_launches(self) -> tuple[Launch, Launch, Launch]:
+        r, s, cuda = self.recipe, self.state, self.device.type == "cuda"
+        lanes = LANES if cuda else 1
+        self._squares = torch.zeros(PARTS if cuda else 1, device=self.device)
+        norm = Launch(
+            kernels.sum_squares,
+            len(self._squares) * lanes,
+            [lanes, self.gradient, self._squares],
+            self.device,
+        )
         target = -1.0 if r.target_kl is None else r.target_kl
         limits = [r.epochs * r.minibatches, target, r.min_learning_rate, r.max_learning_rate, r.max_grad_norm]
-        read = [self._totals, self._norm, self._inverse_std]
+        read = [self._totals, self._squares, self._inverse_std]
         written = [s.clock, s.scalars, self._control, s.record]
-        decide = Launch(kernels.decide, 1, [*limits, *read, *written], self.device)
+        decide = Launch(kernels.decide, lanes, [lanes, *limits, *read, *written], self.device)
         bounds = [r.adam_eps, math.log(r.min_std), math.log(r.max_std)]
         moved = [self.gradient, s.exp_avg, s.exp_avg_sq, s.parameters, self._inverse_std]
-        count = CHUNK if self.device.type == "cpu" else 1
+        count = 1 if cuda else CHUNK
         threads = -(-len(s.parameters) // count)
-        return decide, Launch(kernels.adam, threads, [count, *bounds, self._control, *moved], self.device)
+        adam = Launch(kernels.adam, threads, [count, *bounds, self._control, *moved], self.device)
+        return norm, decide, adam
 
     # ---- running
 
@@ -285,9 +297,8 @@ class PpoUpdate:
 
     def step(self) -> None:
         """Adapts the learning rate, clips the gradient and follows it, unless it is not finite."""
-        torch.linalg.vector_norm(self.gradient, dim=0, keepdim=True, out=self._norm)
-        self._decide()
-        self._adam()
+        for launch in self._step:
+            launch()
 
     def _finish(self) -> None:
         s, b = self.state, self.block
