@@ -308,7 +308,7 @@ def test_value_clipping_bounds_the_step_that_pays() -> None:
         update.differentiate()
         loss[clip] = 8 * float(update._totals[kernels.VALUE_LOSS])
         slope[clip] = torch.zeros(8)
-        slope[clip][update.pick.long() // 2] = update._shards[0].critic.by_result[:, 0]
+        slope[clip][update.picks[0].long() // 2] = update._shards[0].critic.by_result[:, 0]
     assert loss[None] == pytest.approx(1 + 9 + 0.1**2)
     # first: 0.2 is further from 2 than 1 is; second: 1 is further from -2 than 0.2 is; third: within the clip
     assert loss[0.2] == pytest.approx(1.8**2 + 9 + 0.1**2)
@@ -358,7 +358,7 @@ def test_the_gradient_is_that_of_the_textbook_loss(
     update.begin()
     update.differentiate()
 
-    rows, mirrored = update.pick.long() // 2, (update.pick % 2).bool()
+    rows, mirrored = update.picks[0].long() // 2, (update.picks[0] % 2).bool()
     assert torch.equal(rows.sort().values, torch.arange(n))
     batch = {k: block.flat(k)[rows] for k in ("obs", "critic", "action", "log_prob", "value", "returns")}
     if mirror:
@@ -396,7 +396,7 @@ def test_every_sample_is_used_once_per_epoch_and_half_of_them_mirrored() -> None
     update.begin()
     for k in range(12):
         update.differentiate()
-        rows, straight = update.pick.long() // 2, update.pick % 2 == 0
+        rows, straight = update.picks[k].long() // 2, update.picks[k] % 2 == 0
         epochs[k // 4] += rows.tolist()
         plain += int(straight.sum())
         assert torch.equal(update.obs[straight], block.flat("obs")[rows[straight]])
@@ -446,10 +446,8 @@ def test_the_shuffle_is_a_permutation_keyed_by_seed_update_and_epoch(size: int) 
         update.begin()
         for epoch in range(2):
             keys = words(root, Split.INIT, 0, 0, done, Channel.SHUFFLE, 8).reshape(2, 4)[epoch]
-            update.differentiate()
-            seen.append((update.pick.long() // 2).tolist())
+            seen.append((update.picks[epoch].long() // 2).tolist())
             assert seen[-1] == shuffle(size, [int(k) for k in keys])
-            update.step()
     assert all(sorted(x) == list(range(size)) for x in seen)
     assert len({tuple(x) for x in seen}) == 6
     if size >= 1000:  # two orders have about one place in common, and neighbours are torn apart

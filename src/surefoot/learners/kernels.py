@@ -153,15 +153,35 @@ def put(
 
 
 @wp.kernel(enable_backward=False)
-def gather(
+def draw(
     first: int,
     size: int,
-    minibatches: int,
+    rows: int,
     bits: int,
-    lanes: int,
     mirror: int,
-    clock: wp.array(dtype=wp.int32),
     keys: wp.array2d(dtype=wp.int32),
+    picks: wp.array2d(dtype=wp.int32),
+):
+    """For samples `first` and following, `rows` of them, of every minibatch of `size` of the update: twice
+    their row plus 1 if mirrored."""
+    tid = wp.tid()
+    minibatch = tid // rows
+    at = first + tid % rows
+    minibatches = picks.shape[0] // keys.shape[0]
+    epoch = minibatch // minibatches
+    row = shuffled((minibatch % minibatches) * size + at, size * minibatches, bits, keys, epoch)
+    mirrored = int(0)
+    if mirror == 1:
+        mirrored = int(mix(wp.uint32(row) ^ wp.uint32(keys[epoch, 4])) >> wp.uint32(31))
+    picks[minibatch, at] = 2 * row + mirrored
+
+
+@wp.kernel(enable_backward=False)
+def gather(
+    first: int,
+    lanes: int,
+    clock: wp.array(dtype=wp.int32),
+    picks: wp.array2d(dtype=wp.int32),
     obs: wp.array2d(dtype=wp.float32),
     critic: wp.array2d(dtype=wp.float32),
     obs_index: wp.array2d(dtype=wp.int32),
@@ -170,23 +190,17 @@ def gather(
     critic_index: wp.array2d(dtype=wp.int32),
     critic_sign: wp.array2d(dtype=wp.float32),
     critic_scaling: wp.array2d(dtype=wp.float32),
-    pick: wp.array(dtype=wp.int32),
     obs_out: wp.array2d(dtype=Any),
     critic_out: wp.array2d(dtype=Any),
 ):
-    """Samples `first` and following of the minibatch that `clock` says: what the networks read of them, and
-    in `pick` twice their row plus 1 if mirrored. `lanes` threads share a sample."""
+    """Samples `first` and following of the minibatch that `clock` says: what the networks read of them.
+    `lanes` threads share a sample."""
     tid = wp.tid()
     at = first + tid // lanes
     lane = tid % lanes
-    step = clock[1]
-    epoch = step // minibatches
-    row = shuffled((step % minibatches) * size + at, size * minibatches, bits, keys, epoch)
-    mirrored = int(0)
-    if mirror == 1:
-        mirrored = int(mix(wp.uint32(row) ^ wp.uint32(keys[epoch, 4])) >> wp.uint32(31))
-    if lane == 0:
-        pick[at] = 2 * row + mirrored
+    pick = picks[clock[1], at]
+    row = pick >> 1
+    mirrored = pick & 1
     put(obs, row, obs_index, obs_sign, mirrored, obs_scaling, lane, lanes, at, obs_out)
     put(critic, row, critic_index, critic_sign, mirrored, critic_scaling, lane, lanes, at, critic_out)
 
@@ -215,11 +229,12 @@ auto keep_larger = [&](int column, float x) {
 for (int c = 0; c < FOUND + 2 * width + 1; ++c) sum[c] = 0.0f;
 #endif
 const auto* __restrict__ means = mean.data;
+const int* __restrict__ pick = picks.data + (long long)clock.data[1] * picks.shape[1] + first;
 auto* __restrict__ slopes = by_mean.data;
 for (int k = lane; k < GROUP; k += lanes) {
     const bool real = group * GROUP + k < rows;  // a last group may be short, but a warp adds up together
     const int i = real ? group * GROUP + k : rows - 1;
-    const int picked = pick.data[first + i], row = picked >> 1, mirrored = picked & 1;
+    const int picked = pick[i], row = picked >> 1, mirrored = picked & 1;
     const auto* __restrict__ mu = means + (long long)i * width;
     const float* __restrict__ a = action.data + (long long)row * width;
     const float* __restrict__ old = old_mean.data + (long long)row * width;
@@ -292,7 +307,8 @@ def lose(
     value_clip: float,
     value_coefficient: float,
     entropy: float,
-    pick: wp.array(dtype=wp.int32),
+    clock: wp.array(dtype=wp.int32),
+    picks: wp.array2d(dtype=wp.int32),
     mean: wp.array2d(dtype=Any),
     value: wp.array2d(dtype=Any),
     action: wp.array2d(dtype=wp.float32),
@@ -323,7 +339,8 @@ def loss(
     value_clip: float,
     value_coefficient: float,
     entropy: float,
-    pick: wp.array(dtype=wp.int32),
+    clock: wp.array(dtype=wp.int32),
+    picks: wp.array2d(dtype=wp.int32),
     mean: wp.array2d(dtype=Any),
     value: wp.array2d(dtype=Any),
     action: wp.array2d(dtype=wp.float32),
@@ -354,9 +371,9 @@ def loss(
     """
     tid = wp.tid()
     lose(
-        tid // lanes, tid % lanes, lanes, first, size, clip, value_clip, value_coefficient, entropy, pick,
-        mean, value, action, old_mean, old_log_prob, old_value, returns, advantages, spread, index, sign,
-        log_std, inverse_std, old_log_std, old_std, by_mean, by_value, sums,
+        tid // lanes, tid % lanes, lanes, first, size, clip, value_clip, value_coefficient, entropy, clock,
+        picks, mean, value, action, old_mean, old_log_prob, old_value, returns, advantages, spread, index,
+        sign, log_std, inverse_std, old_log_std, old_std, by_mean, by_value, sums,
     )  # fmt: skip
 
 
@@ -375,7 +392,7 @@ if (lanes == 1) {  // a piece of its own, 16 numbers at a time
     #pragma unroll
     for (int k = 0; k < 16; ++k) total += s[k];
 } else {
-    UNROLLED
+    #pragma unroll 4
     for (int i = part * lanes + lane; i < n; i += threads) total += x.data[i] * x.data[i];
 }
 #ifdef __CUDA_ARCH__

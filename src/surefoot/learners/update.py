@@ -8,7 +8,7 @@ one graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,6 +90,7 @@ class Shard:
 
         self.actor = tape("actor", parent.actor, parent.obs)
         self.critic = tape("critic", parent.critic, parent.critic_obs)
+        self.draw = parent.draw_launch(first, last - first)
         self._gather = parent.gather_launch(first, last - first)
         self._loss = parent.loss_launch(first, self.actor, self.critic, sums)
 
@@ -132,7 +133,8 @@ class PpoUpdate:
             return torch.zeros(*shape, dtype=dtype, device=device)
 
         self._keys = empty(recipe.epochs, 8, dtype=torch.int32)
-        self.pick = empty(size, dtype=torch.int32)  # twice the sample's row, plus 1 if it is mirrored
+        # [minibatches of all epochs, size]: twice the sample's row, plus 1 if it is mirrored
+        self.picks = empty(recipe.epochs * recipe.minibatches, size, dtype=torch.int32)
         self.obs = empty(size, self.actor.inputs, dtype=dtype)
         self.critic_obs = empty(size, self.critic.inputs, dtype=dtype)
         self._reflect = [
@@ -174,15 +176,17 @@ class PpoUpdate:
 
     # ---- launches
 
+    def draw_launch(self, first: int, rows: int) -> Launch:
+        numbers = [first, self.size, rows, self._bits, int(self.symmetry is not None)]
+        return Launch(kernels.draw, len(self.picks) * rows, [*numbers, self._keys, self.picks], self.device)
+
     def gather_launch(self, first: int, rows: int) -> Launch:
         lanes = LANES if self.device.type == "cuda" else 1
-        mirror = int(self.symmetry is not None)
         b, (o, c, _) = self.block, self._reflect
-        sources = [self.state.clock, self._keys, b.flat("obs"), b.flat("critic")]
+        sources = [self.state.clock, self.picks, b.flat("obs"), b.flat("critic")]
         tables = [*o, self._scaling[0], *c, self._scaling[1]]
-        numbers = [first, self.size, self.recipe.minibatches, self._bits, lanes, mirror]
-        out = [self.pick, self.obs, self.critic_obs]
-        return Launch(kernels.gather, rows * lanes, [*numbers, *sources, *tables, *out], self.device)
+        out = [self.obs, self.critic_obs]
+        return Launch(kernels.gather, rows * lanes, [first, lanes, *sources, *tables, *out], self.device)
 
     def loss_launch(self, first: int, actor: Tape, critic: Tape, sums: Tensor) -> Launch:
         r, b = self.recipe, self.block
@@ -190,7 +194,8 @@ class PpoUpdate:
         lanes = LANES if self.device.type == "cuda" else 1
         numbers = [lanes, first, float(self.size), r.clip, value_clip, r.value_coefficient, r.entropy]
         names = ("action", "mean", "log_prob", "value", "returns", "advantage")
-        inputs = [self.pick, actor.result, critic.result, *(b.flat(k) for k in names), self._spread]
+        inputs = [self.state.clock, self.picks, actor.result, critic.result]
+        inputs += [*(b.flat(k) for k in names), self._spread]
         policy = [self._log_std, self._inverse_std, self._old_log_std, self._old_std]
         out = [actor.by_result, critic.by_result, sums]
         return Launch(
@@ -262,6 +267,7 @@ class PpoUpdate:
     def begin(self) -> None:
         """What stays as it is for the whole update."""
         self._draw_keys()
+        self._each(lambda shard: shard.draw())
         normalizers = (self.state.obs_normalizer, self.state.critic_normalizer)
         for scaling, n in zip(self._scaling, normalizers, strict=True):
             if self.recipe.normalise:
@@ -283,17 +289,20 @@ class PpoUpdate:
             self._flat.copy_(self.state.parameters)
         self.actor.refresh()
         self.critic.refresh()
-        if self._workers is None:
-            for shard in self._shards:
-                shard.run()
-        else:
-            list(self._workers.map(Shard.run, self._shards))
+        self._each(Shard.run)
         at = self.state.layout.matrices
         if len(self._parts) > 1:  # in the order of the shards, whichever thread was first
             torch.sum(self._parts[:, at:], 0, dtype=torch.float32, out=self._weight_gradient)
         elif self._parts.dtype != torch.float32:
             self._weight_gradient.copy_(self._parts[0, at:])
         torch.mv(self._groups.t(), self._ones, out=self._totals)
+
+    def _each(self, do: Callable[[Shard], None]) -> None:
+        if self._workers is None:
+            for shard in self._shards:
+                do(shard)
+        else:
+            list(self._workers.map(do, self._shards))
 
     def step(self) -> None:
         """Adapts the learning rate, clips the gradient and follows it, unless it is not finite."""
