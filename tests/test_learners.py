@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -709,6 +710,72 @@ def test_a_captured_update_does_what_the_same_launches_do() -> None:
     assert moved > 0
     assert (captured.state.parameters - launched.state.parameters).norm() < 1e-3 * moved
     assert captured.updates == launched.updates == 3
+
+
+class Streams:
+    """torch.cuda's streams, of which only the order of what is asked of them is kept."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.stack = [self.Stream(self, "main")]
+
+    class Stream:
+        device = CPU
+
+        def __init__(self, parent: Streams, name: str) -> None:
+            self.parent, self.name = parent, name
+
+        def wait_stream(self, other: Streams.Stream) -> None:
+            self.parent.said.append(f"{self.name} waits for {other.name}")
+
+    def current_stream(self, device: torch.device) -> Stream:
+        return self.stack[-1]
+
+    @contextmanager
+    def stream(self, stream: Stream) -> Iterator[None]:
+        self.stack.append(stream)
+        yield
+        self.stack.pop()
+
+
+def test_actor_and_critic_part_and_meet_again(
+    rolled: tuple[RolloutBlock, dict[str, Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the critic's passes are on the side stream, between a wait for what they read and one for them."""
+    streams = Streams()
+    for name in ("current_stream", "stream"):
+        monkeypatch.setattr(torch.cuda, name, getattr(streams, name))
+    ppo, block = restored(rolled, epochs=1, minibatches=1)
+    update = PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, block, shards=1)
+    update.begin()
+    update.differentiate()
+    alone = update.gradient.clone()
+    shard = update._shards[0]
+    shard._side = streams.Stream(streams, "side")  # type: ignore[assignment]
+
+    def heard(owner: Any, name: str) -> None:
+        do = getattr(owner, name)
+
+        def say() -> None:
+            which = {id(shard.actor): "actor", id(shard.critic): "critic"}.get(id(owner), "shard")
+            streams.said.append(f"{which}.{name} on {streams.stack[-1].name}")
+            do()
+
+        monkeypatch.setattr(owner, name, say)
+
+    for owner in (shard.actor, shard.critic):
+        heard(owner, "forward")
+        heard(owner, "backward")
+    heard(shard, "_gather")
+    heard(shard, "_loss")
+    update.gradient.zero_()
+    update.differentiate()
+    assert torch.equal(update.gradient, alone)
+    assert streams.said == [
+        "shard._gather on main", "side waits for main", "critic.forward on side", "actor.forward on main",
+        "main waits for side", "shard._loss on main", "side waits for main", "critic.backward on side",
+        "actor.backward on main", "main waits for side",
+    ]  # fmt: skip
 
 
 def test_bf16_learns_the_same_to_its_own_rounding() -> None:

@@ -76,6 +76,10 @@ def precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
         matmul.fp32_precision = before
 
 
+def side_stream(device: torch.device) -> torch.cuda.Stream | None:
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+
 class Shard:
     """A thread's share of every minibatch: samples `first` to `last`, and where the gradient of the weights
     and the sums of their groups go."""
@@ -93,14 +97,26 @@ class Shard:
         self.draw = parent.draw_launch(first, last - first)
         self._gather = parent.gather_launch(first, last - first)
         self._loss = parent.loss_launch(first, self.actor, self.critic, sums)
+        self._side = side_stream(parent.device)
 
     def run(self) -> None:
         self._gather()
-        self.actor.forward()
-        self.critic.forward()
+        self._side_by_side(self.actor.forward, self.critic.forward)
         self._loss()
-        self.actor.backward()
-        self.critic.backward()
+        self._side_by_side(self.actor.backward, self.critic.backward)
+
+    def _side_by_side(self, one: Callable[[], None], other: Callable[[], None]) -> None:
+        """Both; on CUDA the other one on a stream of its own, since neither fills the device alone."""
+        if self._side is None:
+            one()
+            other()
+            return
+        here = torch.cuda.current_stream(self._side.device)
+        self._side.wait_stream(here)
+        with torch.cuda.stream(self._side):
+            other()
+        one()
+        here.wait_stream(self._side)
 
 
 class PpoUpdate:
