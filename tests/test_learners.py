@@ -18,8 +18,10 @@ from surefoot.contract import Channel, Recipe, SeedPlan, Split
 from surefoot.contract.seeds import words
 from surefoot.env import VecEnv
 from surefoot.launch import Launch
-from surefoot.learners import Normalizer, Ppo, PpoMetrics, Symmetry, kernels, symmetry
-from surefoot.learners.networks import ActorCritic, init_networks
+from surefoot.learners import Normalizer, Ppo, PpoMetrics, Symmetry, gradient, kernels, networks, symmetry
+from surefoot.learners import ppo as ppo_module
+from surefoot.learners import update as update_module
+from surefoot.learners.networks import ActorCritic, init_networks, tf32
 from surefoot.learners.symmetry import Reflection
 from surefoot.learners.update import PpoUpdate
 from surefoot.policy import PolicyBundle, policy_card
@@ -776,6 +778,64 @@ def test_actor_and_critic_part_and_meet_again(
         "main waits for side", "shard._loss on main", "side waits for main", "critic.backward on side",
         "actor.backward on main", "main waits for side",
     ]  # fmt: skip
+
+
+def test_tf32_is_allowed_and_forbidden_for_a_while() -> None:
+    cuda, matmul = torch.device("cuda"), torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    with tf32(True, cuda):
+        assert matmul.fp32_precision == "tf32"
+        with tf32(False, cuda):
+            assert matmul.fp32_precision == "ieee"
+        assert matmul.fp32_precision == "tf32"
+    assert matmul.fp32_precision == before
+
+
+def test_last_layers_are_never_in_tf32(
+    rolled: tuple[RolloutBlock, dict[str, Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed: list[bool] = []
+    seen: list[tuple[str, int, bool]] = []
+
+    @contextmanager
+    def watched(allow: bool, device: torch.device) -> Iterator[None]:
+        allowed.append(allow)
+        yield
+        allowed.pop()
+
+    def heard(owner: Any, name: str) -> None:
+        do = getattr(owner, name)
+
+        def product(*factors: Tensor, **out: Tensor) -> Any:
+            result = do(*factors, **out)
+            seen.append((name, result.shape[1], allowed[-1]))
+            return result
+
+        monkeypatch.setattr(owner, name, product)
+
+    for module in (gradient, networks, ppo_module, update_module):
+        monkeypatch.setattr(module, "tf32", watched)
+    heard(torch.nn.functional, "linear")
+    heard(torch, "addmm")
+    ppo, block = restored(rolled, precision="tf32", epochs=1, minibatches=1)
+    ppo.act(block.obs[0], torch.zeros(16, WIDTHS[2]))
+    ppo.value(block.critic[0])
+    PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, block, shards=1).enqueue()
+    hidden = [(w, True) for w in ppo.recipe.hidden]
+    once = [*hidden, (WIDTHS[2], False), *hidden, (1, False)]
+    assert seen == [(name, *x) for name in ("linear", "addmm") for x in once]
+
+
+def test_acting_and_learning_normalise_to_the_same_bits(
+    rolled: tuple[RolloutBlock, dict[str, Tensor]],
+) -> None:
+    ppo, block = restored(rolled, mirror=False, epochs=1, minibatches=1)
+    update = ppo.bind(block)
+    update.begin()
+    update.differentiate()
+    rows = update.picks[0].long() // 2
+    assert torch.equal(update.obs, ppo.obs_normalizer(block.flat("obs"))[rows])
+    assert torch.equal(update.critic_obs, ppo.critic_normalizer(block.flat("critic"))[rows])
 
 
 def test_bf16_learns_the_same_to_its_own_rounding() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from surefoot.launch import Launch
 from surefoot.learners import kernels
-from surefoot.learners.networks import Layout
+from surefoot.learners.networks import Layout, tf32
 
 
 class Weights:
@@ -73,7 +73,8 @@ class Tape:
         for k, activate in enumerate(self._activate):
             torch.addmm(w.bias[k], self._inputs[k], w.transposed[k], out=self._hidden[k])
             activate()
-        torch.addmm(w.bias[-1], self._inputs[-1], w.transposed[-1], out=self.result)
+        with tf32(False, self.result.device):  # as networks.Output
+            torch.addmm(w.bias[-1], self._inputs[-1], w.transposed[-1], out=self.result)
 
     def backward(self) -> None:
         """The gradients, given `by_result`."""

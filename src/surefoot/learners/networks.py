@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+@contextmanager
+def tf32(allowed: bool, device: torch.device) -> Iterator[None]:
+    """Matrix products on CUDA read their factors as tf32, or whole."""
+    if device.type != "cuda":
+        yield
+        return
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32" if allowed else "ieee"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
+
+
+class Output(nn.Linear):
+    """A last layer, never in tf32. Whether a product that may be in tf32 is, depends on its size, so the same
+    few outputs of many rows would differ between acting and learning, and with them every ratio."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with tf32(False, x.device):
+            return super().forward(x)
 
 
 class Elu(nn.Module):
@@ -25,7 +51,7 @@ def mlp(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     for width in hidden:
         layers += [nn.Linear(inputs, width), Elu()]
         inputs = width
-    return nn.Sequential(*layers, nn.Linear(inputs, outputs))
+    return nn.Sequential(*layers, Output(inputs, outputs))
 
 
 class ActorCritic(nn.Module):
@@ -40,7 +66,7 @@ class ActorCritic(nn.Module):
         self.critic = mlp(critic, hidden, 1)
         self.log_std = nn.Parameter(torch.full((action,), math.log(init_std)))
         last = self.actor[-1]
-        assert isinstance(last, nn.Linear)
+        assert isinstance(last, Output)
         with torch.no_grad():  # first actions near the default pose
             last.weight.mul_(0.1)
             last.bias.zero_()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -12,10 +12,10 @@ from torch import Tensor
 from surefoot.contract import Channel, Recipe, SeedPlan, Split, TaskContract
 from surefoot.contract.seeds import words
 from surefoot.learners import kernels
-from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks
+from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Symmetry
-from surefoot.learners.update import ALIGN, LearnerState, PpoUpdate, precision
+from surefoot.learners.update import ALIGN, LearnerState, PpoUpdate
 from surefoot.rollout import RolloutBlock
 
 
@@ -90,18 +90,20 @@ class Ppo:
     def _normal(self, normalizer: Normalizer, x: Tensor) -> Tensor:
         return normalizer(x) if self.recipe.normalise else x
 
-    def _cast(self) -> AbstractContextManager[None]:
-        low = self.recipe.precision == "bf16"
-        return torch.autocast(self.device.type, torch.bfloat16) if low else nullcontext()
+    def _precision(self) -> AbstractContextManager[None]:
+        """Of the recipe: act and learn in the same one, or ratios do not begin at 1."""
+        if self.recipe.precision == "bf16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return tf32(self.recipe.precision == "tf32", self.device)
 
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        with precision(self.recipe, self.device), self._cast():
+        with self._precision():
             mean = self.networks.actor(self._normal(self.obs_normalizer, obs)).float()
         action = mean + self.networks.log_std.exp() * exploration
         return action, mean, self.networks.log_prob(mean, action)
 
     def value(self, critic: Tensor) -> Tensor:
-        with precision(self.recipe, self.device), self._cast():
+        with self._precision():
             return self.networks.critic(self._normal(self.critic_normalizer, critic))[:, 0].float()  # type: ignore[no-any-return]
 
     # ---- learning

@@ -8,9 +8,8 @@ one graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,8 +21,8 @@ from surefoot.cores import cores
 from surefoot.launch import Launch
 from surefoot.learners import kernels
 from surefoot.learners.gradient import Tape, Weights
-from surefoot.learners.networks import ActorCritic, Layout
-from surefoot.learners.normalizer import EPSILON, Normalizer
+from surefoot.learners.networks import ActorCritic, Layout, tf32
+from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.symmetry import Reflection, Symmetry
 from surefoot.rollout import RolloutBlock
 
@@ -58,22 +57,6 @@ class LearnerState:
     def tensors(self) -> list[Tensor]:
         own = [self.parameters, self.exp_avg, self.exp_avg_sq, self.scalars, self.clock, self.record]
         return [*own, *self.obs_normalizer.tensors().values(), *self.critic_normalizer.tensors().values()]
-
-
-@contextmanager
-def precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """Matrix products in the recipe's precision; act and learn in the same one, or ratios do not begin at
-    1."""
-    if device.type != "cuda":
-        yield
-        return
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "tf32" if recipe.precision == "tf32" else "ieee"
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before
 
 
 def side_stream(device: torch.device) -> torch.cuda.Stream | None:
@@ -271,7 +254,7 @@ class PpoUpdate:
     @torch.no_grad()
     def enqueue(self) -> None:
         """All epochs and minibatches; then the normalisers take the block's observations in."""
-        with precision(self.recipe, self.device):
+        with tf32(self.recipe.precision == "tf32", self.device):  # as in acting, or ratios do not begin at 1
             self.begin()
             for step in range(self.recipe.epochs * self.recipe.minibatches):
                 self.differentiate()
@@ -288,7 +271,7 @@ class PpoUpdate:
         for scaling, n in zip(self._scaling, normalizers, strict=True):
             if self.recipe.normalise:
                 scaling[0].copy_(n.mean)
-                scaling[1].copy_(1 / (n.var.sqrt() + EPSILON))
+                scaling[1].copy_(n.scale())
         torch.stack(torch.std_mean(self.block.advantage), out=self._spread)
         self._old_log_std.copy_(self._log_std)
         torch.exp(self._log_std, out=self._old_std)
