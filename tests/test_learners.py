@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,11 @@ import tiny
 from surefoot.contract import Channel, Recipe, SeedPlan, Split
 from surefoot.contract.seeds import words
 from surefoot.env import VecEnv
-from surefoot.learners import Normalizer, Ppo, PpoMetrics, Symmetry, kernels, symmetry
-from surefoot.learners.networks import ActorCritic, init_networks
+from surefoot.launch import Launch
+from surefoot.learners import Normalizer, Ppo, PpoMetrics, Symmetry, gradient, kernels, networks, symmetry
+from surefoot.learners import ppo as ppo_module
+from surefoot.learners import update as update_module
+from surefoot.learners.networks import ActorCritic, init_networks, tf32
 from surefoot.learners.symmetry import Reflection
 from surefoot.learners.update import PpoUpdate
 from surefoot.policy import PolicyBundle, policy_card
@@ -37,7 +41,7 @@ MIRRORS = {
 WIDTHS = (CONTRACT.observation_size, CONTRACT.critic_size, CONTRACT.action.size, len(CONTRACT.rewards))
 
 
-def learner(mirror: bool = True, seed: int = 4, **recipe: Any) -> Ppo:
+def learner(mirror: bool = True, seed: int = 4, align: int | None = None, **recipe: Any) -> Ppo:
     r = TASK.recipe.model_copy(update={"mirror": mirror, **recipe})
     return Ppo(
         CONTRACT,
@@ -45,6 +49,7 @@ def learner(mirror: bool = True, seed: int = 4, **recipe: Any) -> Ppo:
         MIRRORS["walk-flat"][1],
         SEEDS.model_copy(update={"root": seed}),
         CPU,
+        align,
     )
 
 
@@ -220,7 +225,7 @@ def test_learning_rate_turns_round() -> None:
 
     def rate_after(kl: float) -> float:
         update._totals[kernels.KL], update._totals[kernels.PLAIN] = 100 * kl, 100
-        update._decide()
+        update.step()
         return float(ppo.state.scalars[0])
 
     assert rate_after(0.05) == pytest.approx(1e-3 / 1.5)
@@ -306,7 +311,7 @@ def test_value_clipping_bounds_the_step_that_pays() -> None:
         update.differentiate()
         loss[clip] = 8 * float(update._totals[kernels.VALUE_LOSS])
         slope[clip] = torch.zeros(8)
-        slope[clip][update.pick.long() // 2] = update._shards[0].critic.by_result[:, 0]
+        slope[clip][update.picks[0].long() // 2] = update._shards[0].critic.by_result[:, 0]
     assert loss[None] == pytest.approx(1 + 9 + 0.1**2)
     # first: 0.2 is further from 2 than 1 is; second: 1 is further from -2 than 0.2 is; third: within the clip
     assert loss[0.2] == pytest.approx(1.8**2 + 9 + 0.1**2)
@@ -356,7 +361,7 @@ def test_the_gradient_is_that_of_the_textbook_loss(
     update.begin()
     update.differentiate()
 
-    rows, mirrored = update.pick.long() // 2, (update.pick % 2).bool()
+    rows, mirrored = update.picks[0].long() // 2, (update.picks[0] % 2).bool()
     assert torch.equal(rows.sort().values, torch.arange(n))
     batch = {k: block.flat(k)[rows] for k in ("obs", "critic", "action", "log_prob", "value", "returns")}
     if mirror:
@@ -371,7 +376,8 @@ def test_the_gradient_is_that_of_the_textbook_loss(
     loss = textbook_loss(leaves, {k: v.double() for k, v in batch.items()}, ppo.recipe)
     expected = torch.cat([x.reshape(-1) for x in torch.autograd.grad(loss, list(leaves.values()))])
     assert expected.abs().max() > 1e-2
-    assert (update.gradient - expected).norm() < 1e-5 * expected.norm()
+    gradient = ppo.state.layout.natural(update.gradient)
+    assert (gradient - expected).norm() < 1e-5 * expected.norm()
 
 
 def test_std_stays_within_its_bounds() -> None:
@@ -393,7 +399,7 @@ def test_every_sample_is_used_once_per_epoch_and_half_of_them_mirrored() -> None
     update.begin()
     for k in range(12):
         update.differentiate()
-        rows, straight = update.pick.long() // 2, update.pick % 2 == 0
+        rows, straight = update.picks[k].long() // 2, update.picks[k] % 2 == 0
         epochs[k // 4] += rows.tolist()
         plain += int(straight.sum())
         assert torch.equal(update.obs[straight], block.flat("obs")[rows[straight]])
@@ -443,10 +449,8 @@ def test_the_shuffle_is_a_permutation_keyed_by_seed_update_and_epoch(size: int) 
         update.begin()
         for epoch in range(2):
             keys = words(root, Split.INIT, 0, 0, done, Channel.SHUFFLE, 8).reshape(2, 4)[epoch]
-            update.differentiate()
-            seen.append((update.pick.long() // 2).tolist())
+            seen.append((update.picks[epoch].long() // 2).tolist())
             assert seen[-1] == shuffle(size, [int(k) for k in keys])
-            update.step()
     assert all(sorted(x) == list(range(size)) for x in seen)
     assert len({tuple(x) for x in seen}) == 6
     if size >= 1000:  # two orders have about one place in common, and neighbours are torn apart
@@ -508,7 +512,7 @@ def test_shards_add_up_to_the_whole_minibatch(rolled: tuple[RolloutBlock, dict[s
         update.begin()
         update.differentiate()
         assert len(update._shards) == min(shards, update.size)
-        return update.gradient, update._totals
+        return update.gradient, update._totals[: kernels.RATIO_ERROR]  # of which the largest is kept
 
     whole, found = differentiated(1)
     for shards in (2, 3, 5):
@@ -519,17 +523,55 @@ def test_shards_add_up_to_the_whole_minibatch(rolled: tuple[RolloutBlock, dict[s
     assert torch.allclose(differentiated(500)[0], whole, atol=1e-6), "more cores than samples"
 
 
+@pytest.mark.parametrize("columns", [1, 24], ids=["as CUDA does", "as a CPU does"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [kernels.GROUP, 75])
+def test_the_way_back_through_elu_adds_up_its_columns(rows: int, dtype: torch.dtype, columns: int) -> None:
+    g = torch.Generator().manual_seed(rows)
+    x, slope = torch.randn(rows, 24, generator=g).to(dtype), torch.randn(rows, 24, generator=g).to(dtype)
+    y = torch.nn.functional.elu(x)
+    expected = slope.float() * torch.where(y < 0, y.float() + 1, 1.0)
+    groups = -(-rows // kernels.GROUP)
+    sums = torch.full((groups, 30), 7.0)
+    Launch(kernels.elu_back, groups * 24 // columns, [columns, y, slope, 3, sums], CPU)()
+    assert torch.equal(slope, expected.to(dtype))
+    for k, part in enumerate(expected.split(kernels.GROUP)):
+        assert torch.allclose(sums[k, 3:27], part.sum(0), atol=1e-5)
+    assert (sums[:, :3] == 7).all()
+    assert (sums[:, 27:] == 7).all()
+
+
+@pytest.mark.parametrize(("lanes", "parts"), [(1, 1), (1, 5), (4, 1)])
+@pytest.mark.parametrize("size", [7, 16, 1003])
+def test_squares_are_added_up_in_parts(size: int, lanes: int, parts: int) -> None:
+    x, squares = torch.randn(size, generator=torch.Generator().manual_seed(size)), torch.zeros(parts)
+    Launch(kernels.sum_squares, parts * lanes, [lanes, x, squares], CPU)()
+    # a CPU's threads do not add up together: the part has what its first lane found
+    expected = x.square().sum() if lanes == 1 else x[::lanes].square().sum()
+    assert float(squares.sum()) == pytest.approx(float(expected), rel=1e-5)
+
+
 def test_padded_inputs_change_nothing(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
-    ppo, block = restored(rolled, epochs=1, minibatches=1)
-    gradients = []
+    saved = []
     for align in (1, 64):
-        update = PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, block, align=align)
-        update.begin()
-        update.differentiate()
+        ppo, block = restored(rolled, align=align)
+        assert (len(ppo.state.parameters) > sum(p.numel() for p in ppo.networks.parameters())) == (align > 1)
+        update = ppo.bind(block)
         assert update.obs.shape[1] % align == 0
-        gradients.append(update.gradient)
+        weights = update.actor.weight + update.critic.weight
+        assert all((w.data_ptr() - ppo.state.parameters.data_ptr()) % (4 * align) == 0 for w in weights)
+        ppo.update(block)
+        real = ppo.state.layout.natural(ppo.state.parameters).norm()
+        assert torch.isclose(ppo.state.parameters.norm(), real), "padding stays zero"
+        saved.append(ppo.tensors())
+    one, two = saved
+    assert {k: v.shape for k, v in one.items()} == {k: v.shape for k, v in two.items()}
     assert update.obs.shape[1] > WIDTHS[0]
-    assert torch.allclose(*gradients, atol=1e-6)
+    for key in one:
+        assert torch.allclose(one[key], two[key], atol=2e-5), key
+    narrow, _ = restored(rolled)
+    narrow.load(two)
+    assert all(torch.equal(v, two[k]) for k, v in narrow.tensors().items()), "saved without padding"
 
 
 # ---- normaliser
@@ -636,8 +678,8 @@ def test_the_optimiser_owns_the_very_weights_that_act(rolled: tuple[RolloutBlock
         before = ppo.state.parameters.clone()
         ppo.update(block)
         own = torch.cat([p.detach().reshape(-1) for p in ppo.networks.parameters()])
-        assert torch.equal(own, ppo.state.parameters)
-        assert not torch.equal(own, before)
+        assert torch.equal(own, ppo.state.layout.natural(ppo.state.parameters))
+        assert not torch.equal(ppo.state.parameters, before)
         block.log_prob[0, 0] = float("nan")
 
 
@@ -670,6 +712,130 @@ def test_a_captured_update_does_what_the_same_launches_do() -> None:
     assert moved > 0
     assert (captured.state.parameters - launched.state.parameters).norm() < 1e-3 * moved
     assert captured.updates == launched.updates == 3
+
+
+class Streams:
+    """torch.cuda's streams, of which only the order of what is asked of them is kept."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.stack = [self.Stream(self, "main")]
+
+    class Stream:
+        device = CPU
+
+        def __init__(self, parent: Streams, name: str) -> None:
+            self.parent, self.name = parent, name
+
+        def wait_stream(self, other: Streams.Stream) -> None:
+            self.parent.said.append(f"{self.name} waits for {other.name}")
+
+    def current_stream(self, device: torch.device) -> Stream:
+        return self.stack[-1]
+
+    @contextmanager
+    def stream(self, stream: Stream) -> Iterator[None]:
+        self.stack.append(stream)
+        yield
+        self.stack.pop()
+
+
+def test_actor_and_critic_part_and_meet_again(
+    rolled: tuple[RolloutBlock, dict[str, Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the critic's passes are on the side stream, between a wait for what they read and one for them."""
+    streams = Streams()
+    for name in ("current_stream", "stream"):
+        monkeypatch.setattr(torch.cuda, name, getattr(streams, name))
+    ppo, block = restored(rolled, epochs=1, minibatches=1)
+    update = PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, block, shards=1)
+    update.begin()
+    update.differentiate()
+    alone = update.gradient.clone()
+    shard = update._shards[0]
+    shard._side = streams.Stream(streams, "side")  # type: ignore[assignment]
+
+    def heard(owner: Any, name: str) -> None:
+        do = getattr(owner, name)
+
+        def say() -> None:
+            which = {id(shard.actor): "actor", id(shard.critic): "critic"}.get(id(owner), "shard")
+            streams.said.append(f"{which}.{name} on {streams.stack[-1].name}")
+            do()
+
+        monkeypatch.setattr(owner, name, say)
+
+    for owner in (shard.actor, shard.critic):
+        heard(owner, "forward")
+        heard(owner, "backward")
+    heard(shard, "_gather")
+    heard(shard, "_loss")
+    update.gradient.zero_()
+    update.differentiate()
+    assert torch.equal(update.gradient, alone)
+    assert streams.said == [
+        "shard._gather on main", "side waits for main", "critic.forward on side", "actor.forward on main",
+        "main waits for side", "shard._loss on main", "side waits for main", "critic.backward on side",
+        "actor.backward on main", "main waits for side",
+    ]  # fmt: skip
+
+
+def test_tf32_is_allowed_and_forbidden_for_a_while() -> None:
+    cuda, matmul = torch.device("cuda"), torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    with tf32(True, cuda):
+        assert matmul.fp32_precision == "tf32"
+        with tf32(False, cuda):
+            assert matmul.fp32_precision == "ieee"
+        assert matmul.fp32_precision == "tf32"
+    assert matmul.fp32_precision == before
+
+
+def test_last_layers_are_never_in_tf32(
+    rolled: tuple[RolloutBlock, dict[str, Tensor]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed: list[bool] = []
+    seen: list[tuple[str, int, bool]] = []
+
+    @contextmanager
+    def watched(allow: bool, device: torch.device) -> Iterator[None]:
+        allowed.append(allow)
+        yield
+        allowed.pop()
+
+    def heard(owner: Any, name: str) -> None:
+        do = getattr(owner, name)
+
+        def product(*factors: Tensor, **out: Tensor) -> Any:
+            result = do(*factors, **out)
+            seen.append((name, result.shape[1], allowed[-1]))
+            return result
+
+        monkeypatch.setattr(owner, name, product)
+
+    for module in (gradient, networks, ppo_module, update_module):
+        monkeypatch.setattr(module, "tf32", watched)
+    heard(torch.nn.functional, "linear")
+    heard(torch, "addmm")
+    ppo, block = restored(rolled, precision="tf32", epochs=1, minibatches=1)
+    ppo.act(block.obs[0], torch.zeros(16, WIDTHS[2]))
+    ppo.value(block.critic[0])
+    PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, block, shards=1).enqueue()
+    hidden = [(w, True) for w in ppo.recipe.hidden]
+    once = [*hidden, (WIDTHS[2], False), *hidden, (1, False)]
+    assert seen == [(name, *x) for name in ("linear", "addmm") for x in once]
+
+
+def test_acting_and_learning_normalise_to_the_same_bits(
+    rolled: tuple[RolloutBlock, dict[str, Tensor]],
+) -> None:
+    ppo, block = restored(rolled, mirror=False, epochs=1, minibatches=1)
+    update = ppo.bind(block)
+    update.begin()
+    update.differentiate()
+    rows = update.picks[0].long() // 2
+    assert torch.equal(update.obs, ppo.obs_normalizer(block.flat("obs"))[rows])
+    assert torch.equal(update.critic_obs, ppo.critic_normalizer(block.flat("critic"))[rows])
 
 
 def test_bf16_learns_the_same_to_its_own_rounding() -> None:

@@ -14,98 +14,72 @@ from torch import Tensor, nn
 
 from surefoot.launch import Launch
 from surefoot.learners import kernels
+from surefoot.learners.networks import Layout, tf32
 
 
 class Weights:
-    """An MLP's weights as its matrix products want them, taken over by `refresh` once per step.
+    """An MLP's weights as its matrix products want them, views of a flat vector.
 
-    On a CPU they are also kept transposed in memory, which makes the forward pass a sixth faster; in another
-    type than float32 they are copies of the float32 ones that the optimiser owns. The first layer's have
-    columns of zeros up to a multiple of `align` inputs: a GPU's tensor cores want rows that begin at
-    multiples of 16 bytes.
+    On a CPU they are also kept transposed in memory, taken over by `refresh` once per step, which makes the
+    forward pass a sixth faster.
     """
 
-    def __init__(self, net: nn.Sequential, dtype: torch.dtype, align: int) -> None:
-        layers = [m for m in net if isinstance(m, nn.Linear)]
-        self.weight: list[Tensor] = [layer.weight.detach() for layer in layers]
-        self.bias: list[Tensor] = [layer.bias.detach() for layer in layers]
-        self._copies: list[Tensor] = []
-        self._originals: list[Tensor] = []
-        outputs, inputs = self.weight[0].shape
-        self.inputs = -(-inputs // align) * align
-        if self.inputs != inputs:
-            wide = torch.zeros(outputs, self.inputs, device=self.weight[0].device)
-            self._copies.append(wide[:, :inputs])
-            self._originals.append(self.weight[0])
-            self.weight[0] = wide
-        if dtype != torch.float32:
-            self.weight, self.bias = self._copied(self.weight, dtype), self._copied(self.bias, dtype)
+    def __init__(self, net: str, layers: Sequence[int], layout: Layout, flat: Tensor) -> None:
+        self.weight = [layout.view(flat, f"{net}.{k}.weight") for k in layers]
+        self.bias = [layout.view(flat, f"{net}.{k}.bias") for k in layers]
+        self.inputs = self.weight[0].shape[1]
         self.transposed = [w.t() for w in self.weight]
-        if self.weight[0].device.type == "cpu":
-            self.transposed = self._copied(self.transposed, dtype)
-
-    def _copied(self, tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
-        copies = [torch.empty(t.shape, dtype=dtype, device=t.device) for t in tensors]
-        self._copies += copies
-        self._originals += tensors
-        return copies
+        self._copied = flat.device.type == "cpu"
+        if self._copied:
+            self.transposed = [w.contiguous() for w in self.transposed]
 
     def refresh(self) -> None:
-        for mine, original in zip(self._copies, self._originals, strict=True):
-            mine.copy_(original)
+        if self._copied:
+            for mine, original in zip(self.transposed, self.weight, strict=True):
+                mine.copy_(original.t())
 
 
 class Tape:
-    """Forward and backward pass of one MLP on `rows` rows."""
+    """Forward and backward pass of one MLP on as many rows as `x` [rows, weights.inputs] has."""
 
-    def __init__(self, weights: Weights, rows: int, gradient: Sequence[Tensor]) -> None:
-        """`gradient`: where the gradients of the weights and biases go, layer by layer."""
-        self._weights = weights
-        like = weights.weight[0]
-        self._low = like.dtype != torch.float32
+    def __init__(
+        self, weights: Weights, x: Tensor, gradient: Sequence[Tensor], sums: Tensor, columns: Sequence[int]
+    ) -> None:
+        """`gradient`: where those of the weights go, layer by layer. Those of the hidden layers' biases go to
+        `sums` [groups of rows, :], from the columns given; that of the output layer's is not made here."""
+        self._weights, self._weight_gradient = weights, gradient
         widths = [len(b) for b in weights.bias]
-        self._out, self._back = ([like.new_empty(rows, w) for w in widths] for _ in range(2))
-        self._weight_gradient, self._bias_gradient = gradient[0::2], gradient[1::2]
-        wide = weights.inputs != self._weight_gradient[0].shape[1]
-        self._wide_gradient = torch.empty_like(like) if wide else None
-        self.result = torch.zeros(rows, widths[-1], device=like.device)  # [rows, outputs] of `forward`
-        self.by_result = torch.zeros_like(self.result)  # [rows, outputs] that `backward` begins with
-        if not self._low:
-            self._out[-1] = self.result
-        hidden = self._out[:-1]
-        self._activate: list[Callable[[], object]] = [partial(nn.functional.elu_, x) for x in hidden]
-        if like.device.type == "cpu" and not self._low:
-            self._activate = [Launch(kernels.elu, rows, [x], x.device) for x in hidden]
+        out, self._back = ([x.new_zeros(len(x), w) for w in widths] for _ in range(2))
+        self._inputs, self._hidden = [x, *out[:-1]], out[:-1]
+        self.result = out[-1]  # [rows, outputs] of `forward`
+        self.by_result = self._back[-1]  # [rows, outputs] that `backward` begins with
+        cpu = x.device.type == "cpu"
+        self._activate: list[Callable[[], object]] = [partial(nn.functional.elu_, h) for h in self._hidden]
+        if cpu and x.dtype == torch.float32:
+            self._activate = [Launch(kernels.elu, len(h), [h], h.device) for h in self._hidden]
+        self._elu_back = [
+            Launch(
+                kernels.elu_back,
+                len(sums) * (1 if cpu else h.shape[1]),
+                [h.shape[1] if cpu else 1, h, by_h, column, sums],
+                h.device,
+            )
+            for h, by_h, column in zip(self._hidden, self._back, columns, strict=False)
+        ]
 
-    def forward(self, x: Tensor) -> None:
-        """x [rows, weights.inputs] -> result."""
-        w, last = self._weights, len(self._out) - 1
-        self._inputs = [x.to(w.weight[0].dtype)]
-        for k, out in enumerate(self._out):
-            torch.addmm(w.bias[k], self._inputs[k], w.transposed[k], out=out)
-            if k < last:
-                self._activate[k]()
-            self._inputs.append(out)
-        if self._low:
-            self.result.copy_(self._out[-1])
+    def forward(self) -> None:
+        """x -> result."""
+        w = self._weights
+        for k, activate in enumerate(self._activate):
+            torch.addmm(w.bias[k], self._inputs[k], w.transposed[k], out=self._hidden[k])
+            activate()
+        with tf32(False, self.result.device):  # as networks.Output
+            torch.addmm(w.bias[-1], self._inputs[-1], w.transposed[-1], out=self.result)
 
     def backward(self) -> None:
         """The gradients, given `by_result`."""
-        gradient = self.by_result.to(self._out[0].dtype)
-        for k in reversed(range(len(self._out))):
-            x = self._inputs[k]
-            if k == 0 and self._wide_gradient is not None:
-                torch.mm(gradient.t(), x, out=self._wide_gradient)
-                mine = self._weight_gradient[0]
-                mine.copy_(self._wide_gradient[:, : mine.shape[1]])
-            else:
-                torch.mm(gradient.t(), x, out=self._weight_gradient[k])
-            torch.sum(gradient, 0, out=self._bias_gradient[k])
+        for k in reversed(range(len(self._back))):
+            torch.mm(self._back[k].t(), self._inputs[k], out=self._weight_gradient[k])
             if k:
-                gradient = torch.mm(gradient, self._weights.weight[k], out=self._back[k - 1])
-                torch.ops.aten.elu_backward.grad_input(gradient, 1, 1, 1, True, x, grad_input=gradient)
-
-
-def views(flat: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """A flat tensor as tensors of the given shapes, one after the other."""
-    return [p.view(s) for p, s in zip(torch.split(flat, [s.numel() for s in shapes]), shapes, strict=True)]
+                torch.mm(self._back[k], self._weights.weight[k], out=self._back[k - 1])
+                self._elu_back[k - 1]()

@@ -3,10 +3,13 @@
 """What PPO does besides matrix products, as Warp kernels: one source for CPU and CUDA.
 
 Warp reads the annotations as values, which is why they are not types and not strings here. Sums over samples
-are left to torch, whose order of addition is fixed: no kernel here adds into memory that another one shares.
-Inner loops are C++ on plain pointers, which a CPU's compiler turns into vector instructions: a third of the
-cost of Warp's indexing. Arrays must therefore be contiguous.
+have a fixed order: those of GROUP samples are added where they arise, into a row of their own, and torch adds
+the rows; no kernel here adds into memory that another one shares. Inner loops are C++ on plain pointers,
+which a CPU's compiler turns into vector instructions: a third of the cost of Warp's indexing. Arrays must
+therefore be contiguous.
 """
+
+from typing import Any
 
 import warp as wp
 
@@ -14,7 +17,10 @@ from surefoot.contract import Channel, Split
 from surefoot.contract.seeds import MULTIPLIERS, ROUNDS, WEYL
 from surefoot.learners.networks import LOG_ROOT_2PI
 
-# Columns of what the loss kernel finds for each sample; the derivatives by log_std follow at FOUND.
+GROUP = 32
+"""Samples of which a row of sums is: a CUDA warp's."""
+
+# Columns of the sums; derivatives follow at FOUND, in the order of networks.Layout.
 KL, CLIPPED, VALUE_LOSS, POLICY_LOSS, PLAIN, RATIO_ERROR = range(6)
 FOUND = 8
 
@@ -35,9 +41,12 @@ _HALF_ROUNDS = wp.constant(8)
 
 def native(source, **words):
     """A C++ body. VECTORS before a loop and FUSED before a body ask a CPU's compiler for 16 numbers at a time
-    and for fused multiply-adds, which CUDA's does anyway."""
+    and for fused multiply-adds, which CUDA's does anyway; UNROLLED before a loop asks CUDA's to have a dozen
+    loads under way."""
     words |= {
+        "GROUP": str(GROUP),
         "VECTORS": "#ifdef __clang__\n#pragma clang loop vectorize_width(16) interleave_count(2)\n#endif",
+        "UNROLLED": "#ifdef __CUDA_ARCH__\n#pragma unroll 12\n#endif",
         "FUSED": "#ifdef __clang__\n#pragma clang fp contract(fast)\n#endif",
     }
     for word, meaning in words.items():
@@ -118,7 +127,7 @@ def shuffled(position: int, size: int, bits: int, keys: wp.array2d(dtype=wp.int3
 const int width = source.shape[1];
 const float* __restrict__ x = source.data + (long long)row * width;
 const float *__restrict__ shift = scaling.data, *__restrict__ scale = scaling.data + width;
-float* __restrict__ y = out.data + (long long)at * out.shape[1];
+auto* __restrict__ y = out.data + (long long)at * out.shape[1];
 const int* __restrict__ from = index.data + width;
 const float* __restrict__ flip = sign.data + width;
 if (lanes == 1 && !mirrored)
@@ -139,20 +148,40 @@ def put(
     lane: int,
     lanes: int,
     at: int,
-    out: wp.array2d(dtype=wp.float32),
+    out: wp.array2d(dtype=Any),
 ): ...
+
+
+@wp.kernel(enable_backward=False)
+def draw(
+    first: int,
+    size: int,
+    rows: int,
+    bits: int,
+    mirror: int,
+    keys: wp.array2d(dtype=wp.int32),
+    picks: wp.array2d(dtype=wp.int32),
+):
+    """For samples `first` and following, `rows` of them, of every minibatch of `size` of the update: twice
+    their row plus 1 if mirrored."""
+    tid = wp.tid()
+    minibatch = tid // rows
+    at = first + tid % rows
+    minibatches = picks.shape[0] // keys.shape[0]
+    epoch = minibatch // minibatches
+    row = shuffled((minibatch % minibatches) * size + at, size * minibatches, bits, keys, epoch)
+    mirrored = int(0)
+    if mirror == 1:
+        mirrored = int(mix(wp.uint32(row) ^ wp.uint32(keys[epoch, 4])) >> wp.uint32(31))
+    picks[minibatch, at] = 2 * row + mirrored
 
 
 @wp.kernel(enable_backward=False)
 def gather(
     first: int,
-    size: int,
-    minibatches: int,
-    bits: int,
     lanes: int,
-    mirror: int,
     clock: wp.array(dtype=wp.int32),
-    keys: wp.array2d(dtype=wp.int32),
+    picks: wp.array2d(dtype=wp.int32),
     obs: wp.array2d(dtype=wp.float32),
     critic: wp.array2d(dtype=wp.float32),
     obs_index: wp.array2d(dtype=wp.int32),
@@ -161,109 +190,127 @@ def gather(
     critic_index: wp.array2d(dtype=wp.int32),
     critic_sign: wp.array2d(dtype=wp.float32),
     critic_scaling: wp.array2d(dtype=wp.float32),
-    pick: wp.array(dtype=wp.int32),
-    obs_out: wp.array2d(dtype=wp.float32),
-    critic_out: wp.array2d(dtype=wp.float32),
+    obs_out: wp.array2d(dtype=Any),
+    critic_out: wp.array2d(dtype=Any),
 ):
-    """Samples `first` and following of the minibatch that `clock` says: what the networks read of them, and
-    in `pick` twice their row plus 1 if mirrored. `lanes` threads share a sample."""
+    """Samples `first` and following of the minibatch that `clock` says: what the networks read of them.
+    `lanes` threads share a sample."""
     tid = wp.tid()
     at = first + tid // lanes
     lane = tid % lanes
-    step = clock[1]
-    epoch = step // minibatches
-    row = shuffled((step % minibatches) * size + at, size * minibatches, bits, keys, epoch)
-    mirrored = int(0)
-    if mirror == 1:
-        mirrored = int(mix(wp.uint32(row) ^ wp.uint32(keys[epoch, 4])) >> wp.uint32(31))
-    if lane == 0:
-        pick[at] = 2 * row + mirrored
+    pick = picks[clock[1], at]
+    row = pick >> 1
+    mirrored = pick & 1
     put(obs, row, obs_index, obs_sign, mirrored, obs_scaling, lane, lanes, at, obs_out)
     put(critic, row, critic_index, critic_sign, mirrored, critic_scaling, lane, lanes, at, critic_out)
 
 
 @native(
     """
-const int width = mean.shape[1];
-const float* __restrict__ mu = mean.data + (long long)i * width;
-const float* __restrict__ a = action.data + (long long)row * width;
-const float* __restrict__ old = old_mean.data + (long long)row * width;
-const int* __restrict__ from = index.data + mirrored * width;
-const float* __restrict__ flip = sign.data + mirrored * width;
-float squares = 0.0f, constant = 0.0f, kl = 0.0f;
-for (int c = 0; c < width; ++c) {
-    const float inverse = inverse_std.data[c], log_new = log_std.data[c];
-    const float z = (a[from[c]] * flip[c] - mu[c]) * inverse;
-    const float moved = (old[from[c]] * flip[c] - mu[c]) * inverse, shrunk = old_std.data[c] * inverse;
-    squares += z * z;
-    constant += log_new + ROOT;
-    kl += (log_new - old_log_std.data[c]) + 0.5f * (shrunk * shrunk + moved * moved - 1.0f);
+const int rows = mean.shape[0], width = mean.shape[1];
+float* __restrict__ sum = sums.data + (long long)group * sums.shape[1];
+#ifdef __CUDA_ARCH__
+auto add = [&](int column, float x) {
+    for (int k = 16; k > 0; k /= 2) x += __shfl_xor_sync(0xffffffffu, x, k);
+    if (lane == 0) sum[column] = x;
+};
+auto keep_larger = [&](int column, float x) {
+    for (int k = 16; k > 0; k /= 2) {
+        const float other = __shfl_xor_sync(0xffffffffu, x, k);
+        x = other > x || other != other ? other : x;
+    }
+    if (lane == 0) sum[column] = x;
+};
+#else
+auto add = [&](int column, float x) { sum[column] += x; };
+auto keep_larger = [&](int column, float x) {
+    sum[column] = x > sum[column] || x != x ? x : sum[column];
+};
+for (int c = 0; c < FOUND + 2 * width + 1; ++c) sum[c] = 0.0f;
+#endif
+const auto* __restrict__ means = mean.data;
+const int* __restrict__ pick = picks.data + (long long)clock.data[1] * picks.shape[1] + first;
+auto* __restrict__ slopes = by_mean.data;
+for (int k = lane; k < GROUP; k += lanes) {
+    const bool real = group * GROUP + k < rows;  // a last group may be short, but a warp adds up together
+    const int i = real ? group * GROUP + k : rows - 1;
+    const int picked = pick[i], row = picked >> 1, mirrored = picked & 1;
+    const auto* __restrict__ mu = means + (long long)i * width;
+    const float* __restrict__ a = action.data + (long long)row * width;
+    const float* __restrict__ old = old_mean.data + (long long)row * width;
+    const int* __restrict__ from = index.data + mirrored * width;
+    const float* __restrict__ flip = sign.data + mirrored * width;
+    float squares = 0.0f, constant = 0.0f, kl = 0.0f;
+    UNROLLED
+    for (int c = 0; c < width; ++c) {
+        const float inverse = inverse_std.data[c], log_new = log_std.data[c], m = (float)mu[c];
+        const float z = (a[from[c]] * flip[c] - m) * inverse;
+        const float moved = (old[from[c]] * flip[c] - m) * inverse, shrunk = old_std.data[c] * inverse;
+        squares += z * z;
+        constant += log_new + ROOT;
+        kl += (log_new - old_log_std.data[c]) + 0.5f * (shrunk * shrunk + moved * moved - 1.0f);
+    }
+    const float ratio = wp::exp(-0.5f * squares - constant - old_log_prob.data[row]);
+    const float advantage = (advantages.data[row] - spread.data[1]) / (spread.data[0] + 1e-8f);
+    const float free = ratio * advantage, bound = wp::clamp(ratio, 1.0f - clip, 1.0f + clip) * advantage;
+    // The smaller of the two is maximised; where that is the bounded one, beyond its bound, it is flat. Asked
+    // this way round, what is not a number is not flat.
+    const bool flat = free > bound;
+    const float by_log_prob = flat ? 0.0f : -free / size;
+    UNROLLED
+    for (int c = 0; c < width; ++c) {
+        const float inverse = inverse_std.data[c], z = (a[from[c]] * flip[c] - (float)mu[c]) * inverse;
+        const float slope = by_log_prob * z * inverse;
+        if (real) slopes[(long long)i * width + c] = slope;
+        add(FOUND + c, real ? by_log_prob * (z * z - 1.0f) - entropy / size : 0.0f);
+        add(FOUND + width + c, real ? slope : 0.0f);
+    }
+
+    const float v = (float)value.data[i], gap = v - returns.data[row];
+    float error = gap * gap, slope = value_coefficient * 2.0f * gap / size;
+    if (value_clip >= 0.0f) {
+        const float before = old_value.data[row];
+        const float near = before + wp::clamp(v - before, -value_clip, value_clip) - returns.data[row];
+        if (near * near > error) {  // the held value is the worse one: it is at its bound, and does not move
+            error = near * near;
+            slope = 0.0f;
+        }
+    }
+    if (real) by_value.data[i] = slope;
+    add(FOUND + 2 * width, real ? slope : 0.0f);
+
+    const float plain = real && !mirrored ? 1.0f : 0.0f, off = mirrored ? 0.0f : wp::abs(ratio - 1.0f);
+    add(KL, plain != 0.0f ? kl : 0.0f);
+    add(CLIPPED, real && off > clip ? 1.0f : 0.0f);
+    add(VALUE_LOSS, real ? error / size : 0.0f);
+    add(POLICY_LOSS, real ? -(flat ? bound : free) / size : 0.0f);
+    add(PLAIN, plain);
+    keep_larger(RATIO_ERROR, off);
 }
-out.data[(long long)at * out.shape[1]] = kl;
-out.data[(long long)at * out.shape[1] + 1] = -0.5f * squares - constant;
 """,
     ROOT=f"{LOG_ROOT_2PI:.9g}f",
+    KL=str(KL),
+    CLIPPED=str(CLIPPED),
+    VALUE_LOSS=str(VALUE_LOSS),
+    POLICY_LOSS=str(POLICY_LOSS),
+    PLAIN=str(PLAIN),
+    RATIO_ERROR=str(RATIO_ERROR),
+    FOUND=str(FOUND),
 )
-def kl_and_log_prob(
-    i: int,
-    at: int,
-    row: int,
-    mirrored: int,
-    mean: wp.array2d(dtype=wp.float32),
-    action: wp.array2d(dtype=wp.float32),
-    old_mean: wp.array2d(dtype=wp.float32),
-    index: wp.array2d(dtype=wp.int32),
-    sign: wp.array2d(dtype=wp.float32),
-    log_std: wp.array(dtype=wp.float32),
-    inverse_std: wp.array(dtype=wp.float32),
-    old_log_std: wp.array(dtype=wp.float32),
-    old_std: wp.array(dtype=wp.float32),
-    out: wp.array2d(dtype=wp.float32),
-): ...
-
-
-@native("""
-const int width = mean.shape[1], columns = found.shape[1];
-const float* __restrict__ mu = mean.data + (long long)i * width;
-const float* __restrict__ a = action.data + (long long)row * width;
-const int* __restrict__ from = index.data + mirrored * width;
-const float* __restrict__ flip = sign.data + mirrored * width;
-float* __restrict__ slope = by_mean.data + (long long)i * width;
-float* __restrict__ by_log_std = found.data + (long long)at * columns + (columns - width);
-for (int c = 0; c < width; ++c) {
-    const float z = (a[from[c]] * flip[c] - mu[c]) * inverse_std.data[c];
-    slope[c] = by_log_prob * z * inverse_std.data[c];
-    by_log_std[c] = by_log_prob * (z * z - 1.0f) - entropy;
-}
-""")
-def differentiate_policy(
-    i: int,
-    at: int,
-    row: int,
-    mirrored: int,
-    by_log_prob: float,
-    entropy: float,
-    mean: wp.array2d(dtype=wp.float32),
-    action: wp.array2d(dtype=wp.float32),
-    index: wp.array2d(dtype=wp.int32),
-    sign: wp.array2d(dtype=wp.float32),
-    inverse_std: wp.array(dtype=wp.float32),
-    by_mean: wp.array2d(dtype=wp.float32),
-    found: wp.array2d(dtype=wp.float32),
-): ...
-
-
-@wp.kernel(enable_backward=False)
-def loss(
+def lose(
+    group: int,
+    lane: int,
+    lanes: int,
     first: int,
     size: float,
     clip: float,
     value_clip: float,
     value_coefficient: float,
     entropy: float,
-    pick: wp.array(dtype=wp.int32),
-    mean: wp.array2d(dtype=wp.float32),
-    value: wp.array2d(dtype=wp.float32),
+    clock: wp.array(dtype=wp.int32),
+    picks: wp.array2d(dtype=wp.int32),
+    mean: wp.array2d(dtype=Any),
+    value: wp.array2d(dtype=Any),
     action: wp.array2d(dtype=wp.float32),
     old_mean: wp.array2d(dtype=wp.float32),
     old_log_prob: wp.array(dtype=wp.float32),
@@ -277,90 +324,131 @@ def loss(
     inverse_std: wp.array(dtype=wp.float32),
     old_log_std: wp.array(dtype=wp.float32),
     old_std: wp.array(dtype=wp.float32),
-    by_mean: wp.array2d(dtype=wp.float32),
-    by_value: wp.array2d(dtype=wp.float32),
-    found: wp.array2d(dtype=wp.float32),
+    by_mean: wp.array2d(dtype=Any),
+    by_value: wp.array2d(dtype=Any),
+    sums: wp.array2d(dtype=wp.float32),
+): ...
+
+
+@wp.kernel(enable_backward=False)
+def loss(
+    lanes: int,
+    first: int,
+    size: float,
+    clip: float,
+    value_clip: float,
+    value_coefficient: float,
+    entropy: float,
+    clock: wp.array(dtype=wp.int32),
+    picks: wp.array2d(dtype=wp.int32),
+    mean: wp.array2d(dtype=Any),
+    value: wp.array2d(dtype=Any),
+    action: wp.array2d(dtype=wp.float32),
+    old_mean: wp.array2d(dtype=wp.float32),
+    old_log_prob: wp.array(dtype=wp.float32),
+    old_value: wp.array(dtype=wp.float32),
+    returns: wp.array(dtype=wp.float32),
+    advantages: wp.array(dtype=wp.float32),
+    spread: wp.array(dtype=wp.float32),
+    index: wp.array2d(dtype=wp.int32),
+    sign: wp.array2d(dtype=wp.float32),
+    log_std: wp.array(dtype=wp.float32),
+    inverse_std: wp.array(dtype=wp.float32),
+    old_log_std: wp.array(dtype=wp.float32),
+    old_std: wp.array(dtype=wp.float32),
+    by_mean: wp.array2d(dtype=Any),
+    by_value: wp.array2d(dtype=Any),
+    sums: wp.array2d(dtype=wp.float32),
 ):
-    """Clipped surrogate + value error - entropy of one sample of a minibatch of `size`: its derivatives by
-    the policy's mean, the value and log_std, and its part of the figures. `value_clip` < 0: none.
+    """Clipped surrogate + value error - entropy of the samples of a group, of a minibatch of `size`: the
+    derivatives by the policy's mean and by the value, and in the group's row of `sums` the figures and the
+    derivatives by log_std, the mean and the value, added up. `value_clip` < 0: none. `lanes`: threads that
+    share a group, 1 or, on CUDA, a warp.
 
-    KL(old || new), clipping and the ratio's error are those of samples that are not mirrored: the policy is
-    not symmetric yet, so mirrored ones would show a divergence that no learning rate can lower.
+    KL(old || new), clipping and the ratio's error, of which the largest is kept, are those of samples that
+    are not mirrored: the policy is not symmetric yet, so mirrored ones would show a divergence that no
+    learning rate can lower.
     """
-    i = wp.tid()
-    at = first + i
-    row = pick[at] >> 1
-    mirrored = pick[at] & 1
-    kl_and_log_prob(
-        i, at, row, mirrored, mean, action, old_mean, index, sign, log_std, inverse_std, old_log_std, old_std,
-        found,
+    tid = wp.tid()
+    lose(
+        tid // lanes, tid % lanes, lanes, first, size, clip, value_clip, value_coefficient, entropy, clock,
+        picks, mean, value, action, old_mean, old_log_prob, old_value, returns, advantages, spread, index,
+        sign, log_std, inverse_std, old_log_std, old_std, by_mean, by_value, sums,
     )  # fmt: skip
-    kl = found[at, 0]
-    ratio = wp.exp(found[at, 1] - old_log_prob[row])
-    advantage = (advantages[row] - spread[1]) / (spread[0] + 1e-8)
-    free = ratio * advantage
-    bound = wp.clamp(ratio, 1.0 - clip, 1.0 + clip) * advantage
-    # The smaller of the two is maximised; where that is the bounded one, beyond its bound, it is flat. Asked
-    # this way round, what is not a number is not flat.
-    by_log_prob = -free / size
-    surrogate = free
-    if free > bound:
-        by_log_prob = 0.0
-        surrogate = bound
-    differentiate_policy(
-        i,
-        at,
-        row,
-        mirrored,
-        by_log_prob,
-        entropy / size,
-        mean,
-        action,
-        index,
-        sign,
-        inverse_std,
-        by_mean,
-        found,
-    )
 
-    gap = value[i, 0] - returns[row]
-    error = gap * gap
-    slope = 2.0 * gap
-    if value_clip >= 0.0:
-        old = old_value[row]
-        near = old + wp.clamp(value[i, 0] - old, -value_clip, value_clip) - returns[row]
-        if near * near > error:  # the held value is the worse one: it is at its bound, and does not move
-            error = near * near
-            slope = 0.0
-    by_value[i, 0] = value_coefficient * slope / size
 
-    plain = 1.0 - float(mirrored)
-    off = wp.abs(ratio - 1.0) * plain
-    found[at, wp.static(KL)] = kl * plain
-    found[at, wp.static(CLIPPED)] = wp.where(off > clip, 1.0, 0.0)
-    found[at, wp.static(VALUE_LOSS)] = error / size
-    found[at, wp.static(POLICY_LOSS)] = -surrogate / size
-    found[at, wp.static(PLAIN)] = plain
-    found[at, wp.static(RATIO_ERROR)] = off
+@native("""
+const int n = x.shape[0], threads = squares.shape[0] * lanes;
+float total = 0.0f;
+if (lanes == 1) {  // a piece of its own, 16 numbers at a time
+    const int each = (n / 16 + threads - 1) / threads * 16, first = part * each;
+    const int last = part == threads - 1 || first + each > n ? n : first + each;
+    float s[16] = {0.0f};
+    int i = first;
+    for (; i + 16 <= last; i += 16)
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) s[k] += x.data[i + k] * x.data[i + k];
+    for (; i < last; ++i) total += x.data[i] * x.data[i];
+    #pragma unroll
+    for (int k = 0; k < 16; ++k) total += s[k];
+} else {
+    #pragma unroll 4
+    for (int i = part * lanes + lane; i < n; i += threads) total += x.data[i] * x.data[i];
+}
+#ifdef __CUDA_ARCH__
+for (int k = 16; k > 0; k /= 2) total += __shfl_xor_sync(0xffffffffu, total, k);
+#endif
+if (lane == 0) squares.data[part] = total;
+""")
+def square(
+    part: int,
+    lane: int,
+    lanes: int,
+    x: wp.array(dtype=wp.float32),
+    squares: wp.array(dtype=wp.float32),
+): ...
+
+
+@wp.kernel(enable_backward=False)
+def sum_squares(lanes: int, x: wp.array(dtype=wp.float32), squares: wp.array(dtype=wp.float32)):
+    """Of x in as many parts as `squares` has. `lanes`: threads that share a part, 1 or, on CUDA, a warp."""
+    tid = wp.tid()
+    square(tid // lanes, tid % lanes, lanes, x, squares)
+
+
+@wp.func_native("""
+double total = 0.0;
+for (int i = lane; i < squares.shape[0]; i += lanes) total += squares.data[i];
+#ifdef __CUDA_ARCH__
+for (int k = 16; k > 0; k /= 2) total += __shfl_xor_sync(0xffffffffu, total, k);
+#endif
+return total;
+""")
+def add_up(lane: int, lanes: int, squares: wp.array(dtype=wp.float32)) -> wp.float64: ...
 
 
 @wp.kernel(enable_backward=False)
 def decide(
+    lanes: int,
     steps: int,
     target_kl: wp.float64,
     min_rate: wp.float64,
     max_rate: wp.float64,
     max_norm: wp.float64,
     totals: wp.array(dtype=wp.float32),
-    norm: wp.array(dtype=wp.float32),
+    squares: wp.array(dtype=wp.float32),
     inverse_std: wp.array(dtype=wp.float32),
     clock: wp.array(dtype=wp.int32),
     scalars: wp.array(dtype=wp.float64),
     control: wp.array(dtype=wp.float32),
     record: wp.array2d(dtype=wp.float64),
 ):
-    """One thread: the learning rate by the KL (`target_kl` < 0: constant), whether and how far to step, the
-    record's row, and the clock's next minibatch. Scalars: learning rate and Adam's steps so far."""
+    """The gradient's norm, the learning rate by the KL (`target_kl` < 0: constant), whether and how far to
+    step, the record's row, and the clock's next minibatch. Scalars: learning rate and Adam's steps so far.
+    `lanes` threads, 1 or, on CUDA, a warp, of which the first does all but the norm."""
+    length = wp.sqrt(add_up(wp.tid(), lanes, squares))
+    if wp.tid() > 0:
+        return
     step = clock[1]
     one = wp.float64(1.0)
     plain = wp.max(wp.float64(totals[wp.static(PLAIN)]), one)
@@ -372,7 +460,6 @@ def decide(
         elif kl < target_kl / wp.float64(2.0):
             rate = wp.min(rate * wp.float64(1.5), max_rate)
     scalars[0] = rate
-    length = wp.float64(norm[0])
     go = wp.isfinite(length)
     if go:
         taken = scalars[1] + one
@@ -481,3 +568,67 @@ def elu_row(row: int, x: wp.array2d(dtype=wp.float32)): ...
 def elu(x: wp.array2d(dtype=wp.float32)):
     """In place, a row per thread. For CPUs: a fifth of the cost of torch's."""
     elu_row(wp.tid(), x)
+
+
+@native("""
+const int width = y.shape[1], first = group * GROUP;
+const int last = first + GROUP < y.shape[0] ? first + GROUP : y.shape[0];
+const auto* __restrict__ out = y.data + column;
+auto* __restrict__ by_out = slope.data + column;
+float* __restrict__ sum = sums.data + (long long)group * sums.shape[1] + at + column;
+if (columns == 1) {
+    float total = 0.0f;
+    for (int r = first; r < last; r += 8) {
+        float s[8];  // eight rows under way: a later load does not wait for an earlier store
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            const long long i = (long long)(r + k) * width;
+            const float v = r + k < last ? (float)out[i] : 0.0f;
+            s[k] = (r + k < last ? (float)by_out[i] : 0.0f) * (v < 0.0f ? v + 1.0f : 1.0f);
+        }
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            if (r + k < last) by_out[(long long)(r + k) * width] = s[k];
+            total += s[k];
+        }
+    }
+    *sum = total;
+} else {
+    for (int c = 0; c < columns; ++c) sum[c] = 0.0f;
+    for (int r = first; r < last; ++r) {
+        const auto* __restrict__ v = out + (long long)r * width;
+        auto* __restrict__ s = by_out + (long long)r * width;
+        VECTORS
+        for (int c = 0; c < columns; ++c) {
+            const float here = (float)s[c] * ((float)v[c] < 0.0f ? (float)v[c] + 1.0f : 1.0f);
+            s[c] = here;
+            sum[c] += here;
+        }
+    }
+}
+""")
+def back(
+    group: int,
+    column: int,
+    columns: int,
+    y: wp.array2d(dtype=Any),
+    slope: wp.array2d(dtype=Any),
+    at: int,
+    sums: wp.array2d(dtype=wp.float32),
+): ...
+
+
+@wp.kernel(enable_backward=False)
+def elu_back(
+    columns: int,
+    y: wp.array2d(dtype=Any),
+    slope: wp.array2d(dtype=Any),
+    at: int,
+    sums: wp.array2d(dtype=wp.float32),
+):
+    """From the derivatives by y = elu(x) to those by x, in place, and for each group of rows the sum of them:
+    what the bias before it adds to the gradient. From column `at` of `sums`. A thread takes `columns` columns
+    of a group: on a CPU all, on CUDA one, so that neighbours read neighbouring numbers."""
+    threads = y.shape[1] // columns
+    tid = wp.tid()
+    back(tid // threads, (tid % threads) * columns, columns, y, slope, at, sums)

@@ -30,7 +30,12 @@ class Normalizer:
         self.window, self.reflection = window, reflection
 
     def __call__(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / (self.var.sqrt() + EPSILON)
+        return (x - self.mean) * self.scale()
+
+    def scale(self) -> Tensor:
+        """[size] by which differences from the mean are multiplied, in acting and in learning alike: dividing
+        instead rounds otherwise."""
+        return 1 / (self.var.sqrt() + EPSILON)
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -12,10 +12,10 @@ from torch import Tensor
 from surefoot.contract import Channel, Recipe, SeedPlan, Split, TaskContract
 from surefoot.contract.seeds import words
 from surefoot.learners import kernels
-from surefoot.learners.networks import LOG_ROOT_2PI, flatten, init_networks
+from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Symmetry
-from surefoot.learners.update import LearnerState, PpoUpdate, precision
+from surefoot.learners.update import ALIGN, LearnerState, PpoUpdate
 from surefoot.rollout import RolloutBlock
 
 
@@ -52,17 +52,21 @@ class Ppo:
         symmetry: Symmetry | None,
         seeds: SeedPlan,
         device: torch.device,
+        align: int | None = None,
     ) -> None:
+        """`align`: of the layout of the parameters, in numbers; by default what the device wants."""
         self.recipe, self.device = recipe, device
         self.symmetry = s = symmetry if recipe.mirror else None
         obs, critic, act = contract.observation_size, contract.critic_size, contract.action.size
         self._root = seeds.root
         seed = int(words(self._root, Split.INIT, 0, 0, 0, Channel.WEIGHTS, 1)[0])
         nets = init_networks(obs, critic, act, recipe.hidden, recipe.init_std, seed).to(device)
-        parameters = flatten(nets)
+        layout = Layout(nets, align or (ALIGN if device.type == "cuda" else 1))
+        parameters = flatten(nets, layout)
         steps, window = recipe.epochs * recipe.minibatches, recipe.normaliser_window
         self.state = LearnerState(
             networks=nets,
+            layout=layout,
             parameters=parameters,
             exp_avg=torch.zeros_like(parameters),
             exp_avg_sq=torch.zeros_like(parameters),
@@ -86,16 +90,18 @@ class Ppo:
     def _normal(self, normalizer: Normalizer, x: Tensor) -> Tensor:
         return normalizer(x) if self.recipe.normalise else x
 
-    def _cast(self) -> AbstractContextManager[None]:
-        low = self.recipe.precision == "bf16"
-        return torch.autocast(self.device.type, torch.bfloat16) if low else nullcontext()
+    def _precision(self) -> AbstractContextManager[None]:
+        """Of the recipe: act and learn in the same one, or ratios do not begin at 1."""
+        if self.recipe.precision == "bf16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return tf32(self.recipe.precision == "tf32", self.device)
 
     @property
     def log_std(self) -> Tensor:
         return self.networks.log_std
 
     def mean(self, obs: Tensor) -> Tensor:
-        with precision(self.recipe, self.device), self._cast():
+        with self._precision():
             return self.networks.actor(self._normal(self.obs_normalizer, obs)).float()  # type: ignore[no-any-return]
 
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,7 +110,7 @@ class Ppo:
         return action, mean, self.networks.log_prob(mean, action)
 
     def value(self, critic: Tensor) -> Tensor:
-        with precision(self.recipe, self.device), self._cast():
+        with self._precision():
             return self.networks.critic(self._normal(self.critic_normalizer, critic))[:, 0].float()  # type: ignore[no-any-return]
 
     # ---- learning
@@ -153,8 +159,8 @@ class Ppo:
         out = {f"networks.{k}": v.detach().clone() for k, v in self.networks.state_dict().items()}
         out |= {
             "adam.step": s.scalars[1].to(torch.float32),
-            "adam.exp_avg": s.exp_avg.clone(),
-            "adam.exp_avg_sq": s.exp_avg_sq.clone(),
+            "adam.exp_avg": s.layout.natural(s.exp_avg),
+            "adam.exp_avg_sq": s.layout.natural(s.exp_avg_sq),
         }
         for name, n in (("obs_normalizer", s.obs_normalizer), ("critic_normalizer", s.critic_normalizer)):
             out |= {f"{name}.{k}": v.clone() for k, v in n.tensors().items()}
@@ -169,9 +175,9 @@ class Ppo:
             }
 
         self.networks.load_state_dict(under("networks."))
-        zeros = torch.zeros_like(s.parameters)  # of a learner that had not taken a step yet
-        s.exp_avg.copy_(tensors.get("adam.exp_avg", zeros))
-        s.exp_avg_sq.copy_(tensors.get("adam.exp_avg_sq", zeros))
+        zeros = torch.zeros_like(s.layout.natural(s.parameters))  # of a learner that had not taken a step yet
+        for name, mine in (("adam.exp_avg", s.exp_avg), ("adam.exp_avg_sq", s.exp_avg_sq)):
+            s.layout.restore(mine, tensors.get(name, zeros))
         s.scalars[1] = tensors.get("adam.step", zeros[0])
         s.scalars[0] = tensors["scalars"][0]
         s.clock.copy_(torch.tensor([int(tensors["scalars"][1]), 0]))

@@ -8,9 +8,8 @@ one graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,9 +20,9 @@ from surefoot.contract import Recipe
 from surefoot.cores import cores
 from surefoot.launch import Launch
 from surefoot.learners import kernels
-from surefoot.learners.gradient import Tape, Weights, views
-from surefoot.learners.networks import ActorCritic
-from surefoot.learners.normalizer import EPSILON, Normalizer
+from surefoot.learners.gradient import Tape, Weights
+from surefoot.learners.networks import ActorCritic, Layout, tf32
+from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.symmetry import Reflection, Symmetry
 from surefoot.rollout import RolloutBlock
 
@@ -33,8 +32,11 @@ CHUNK = 1024
 ALIGN = 8
 """Networks' inputs are padded to a multiple of this on CUDA: 16 bytes of the smallest type."""
 
+PARTS = 256
+"""Warps that add up the squares of the gradient on CUDA."""
+
 LANES = 32
-"""CUDA threads that copy a sample together, so that neighbours read neighbouring numbers."""
+"""CUDA threads, a warp, that work on a sample or on a group of them together."""
 
 
 @dataclass
@@ -42,7 +44,8 @@ class LearnerState:
     """All that an update changes, in the same memory for life."""
 
     networks: ActorCritic
-    parameters: Tensor  # [P] of which the networks' are views, log_std first
+    layout: Layout
+    parameters: Tensor  # [P] of which the networks' are views, in the order of the layout
     exp_avg: Tensor  # [P] Adam's
     exp_avg_sq: Tensor  # [P] Adam's
     scalars: Tensor  # float64 [2]: learning rate, Adam's steps
@@ -56,42 +59,47 @@ class LearnerState:
         return [*own, *self.obs_normalizer.tensors().values(), *self.critic_normalizer.tensors().values()]
 
 
-@contextmanager
-def precision(recipe: Recipe, device: torch.device) -> Iterator[None]:
-    """Matrix products in the recipe's precision; act and learn in the same one, or ratios do not begin at
-    1."""
-    if device.type != "cuda":
-        yield
-        return
-    matmul = torch.backends.cuda.matmul
-    before = matmul.fp32_precision
-    matmul.fp32_precision = "tf32" if recipe.precision == "tf32" else "ieee"
-    try:
-        yield
-    finally:
-        matmul.fp32_precision = before
+def side_stream(device: torch.device) -> torch.cuda.Stream | None:
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
 
 class Shard:
-    """A thread's share of every minibatch: samples `first` to `last`, and where their gradient goes."""
+    """A thread's share of every minibatch: samples `first` to `last`, and where the gradient of the weights
+    and the sums of their groups go."""
 
-    def __init__(self, parent: PpoUpdate, first: int, last: int, gradient: Tensor) -> None:
-        nets = parent.state.networks
-        parts = views(gradient, [p.shape for name, p in nets.named_parameters() if name != "log_std"])
-        actor = len(list(nets.actor.parameters()))
-        self._obs, self._critic_obs = parent.obs[first:last], parent.critic_obs[first:last]
-        self.actor = Tape(parent.actor, last - first, parts[:actor])
-        self.critic = Tape(parent.critic, last - first, parts[actor:])
+    def __init__(self, parent: PpoUpdate, first: int, last: int, gradient: Tensor, sums: Tensor) -> None:
+        layout, layers = parent.state.layout, parent.layers
+
+        def tape(net: str, weights: Weights, x: Tensor) -> Tape:
+            parts = [layout.view(gradient, f"{net}.{k}.weight") for k in layers]
+            columns = [kernels.FOUND + layout.at(f"{net}.{k}.bias") for k in layers[:-1]]
+            return Tape(weights, x[first:last], parts, sums, columns)
+
+        self.actor = tape("actor", parent.actor, parent.obs)
+        self.critic = tape("critic", parent.critic, parent.critic_obs)
+        self.draw = parent.draw_launch(first, last - first)
         self._gather = parent.gather_launch(first, last - first)
-        self._loss = parent.loss_launch(first, self.actor, self.critic)
+        self._loss = parent.loss_launch(first, self.actor, self.critic, sums)
+        self._side = side_stream(parent.device)
 
     def run(self) -> None:
         self._gather()
-        self.actor.forward(self._obs)
-        self.critic.forward(self._critic_obs)
+        self._side_by_side(self.actor.forward, self.critic.forward)
         self._loss()
-        self.actor.backward()
-        self.critic.backward()
+        self._side_by_side(self.actor.backward, self.critic.backward)
+
+    def _side_by_side(self, one: Callable[[], None], other: Callable[[], None]) -> None:
+        """Both; on CUDA the other one on a stream of its own, since neither fills the device alone."""
+        if self._side is None:
+            one()
+            other()
+            return
+        here = torch.cuda.current_stream(self._side.device)
+        self._side.wait_stream(here)
+        with torch.cuda.stream(self._side):
+            other()
+        one()
+        here.wait_stream(self._side)
 
 
 class PpoUpdate:
@@ -105,7 +113,6 @@ class PpoUpdate:
         state: LearnerState,
         block: RolloutBlock,
         shards: int | None = None,
-        align: int | None = None,
     ) -> None:
         self.recipe, self.symmetry, self.state, self.block = recipe, symmetry, state, block
         device = self.device = block.obs.device
@@ -114,19 +121,21 @@ class PpoUpdate:
             raise ValueError(f"{total} samples cannot be split into {recipe.minibatches} equal minibatches")
         size = self.size = total // recipe.minibatches
         self._bits = max(2, (total - 1).bit_length())
-        nets = state.networks
+        layout = state.layout
         obs, critic, act = block.obs.shape[-1], block.critic.shape[-1], block.action.shape[-1]
         dtype = torch.bfloat16 if recipe.precision == "bf16" else torch.float32
-        align = align or (ALIGN if device.type == "cuda" else 1)
-        self.actor, self.critic = Weights(nets.actor, dtype, align), Weights(nets.critic, dtype, align)
+        self._flat = state.parameters.to(dtype)  # the very same, if it is of that type already
+        self.layers = [k for k, m in enumerate(state.networks.actor) if isinstance(m, torch.nn.Linear)]
+        self.actor, self.critic = (Weights(k, self.layers, layout, self._flat) for k in ("actor", "critic"))
 
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, dtype=dtype, device=device)
 
         self._keys = empty(recipe.epochs, 8, dtype=torch.int32)
-        self.pick = empty(size, dtype=torch.int32)  # twice the sample's row, plus 1 if it is mirrored
-        self.obs, self.critic_obs = empty(size, self.actor.inputs), empty(size, self.critic.inputs)
-        self.found = empty(size, kernels.FOUND + act)
+        # [minibatches of all epochs, size]: twice the sample's row, plus 1 if it is mirrored
+        self.picks = empty(recipe.epochs * recipe.minibatches, size, dtype=torch.int32)
+        self.obs = empty(size, self.actor.inputs, dtype=dtype)
+        self.critic_obs = empty(size, self.critic.inputs, dtype=dtype)
         self._reflect = [
             _table(s, width, device)
             for s, width in zip(
@@ -136,69 +145,86 @@ class PpoUpdate:
             )
         ]
         self._scaling = [torch.stack([empty(w), empty(w) + 1]) for w in (obs, critic)]
-        self._spread, self._first_error, self._norm = empty(2), empty(1)[0], empty(1)
+        self._spread, self._first_error = empty(2), empty(1)[0]
         self._log_std = state.parameters[:act]
         self._old_log_std, self._old_std, self._inverse_std = empty(act), empty(act), empty(act)
         self._control = empty(4)
-        # Sums of `found`, which end with the gradient by log_std, and after them that of the weights.
-        sums = empty(kernels.FOUND + len(state.parameters))
-        self._totals, self.gradient = sums[: kernels.FOUND + act], sums[kernels.FOUND :]
-        self._weight_gradient = self.gradient[act:]
+        # The figures and after them the gradient, whose first part is added up together with the figures.
+        sums = empty(kernels.FOUND + layout.size)
+        self._totals, self.gradient = sums[: kernels.FOUND + layout.vectors], sums[kernels.FOUND :]
+        self._weight_gradient = self.gradient[layout.matrices :]
         count = min(shards or (cores() if device.type == "cpu" else 1), size)
         own = count == 1 and dtype == torch.float32
-        self._parts = (
-            self._weight_gradient[None] if own else empty(count, len(self._weight_gradient)).to(dtype)
-        )
+        self._parts = self.gradient[None] if own else empty(count, layout.size, dtype=dtype)
         edges = [round(k * size / count) for k in range(count + 1)]
-        self._shards = [Shard(self, a, b, g) for (a, b), g in zip(pairwise(edges), self._parts, strict=True)]
+        groups = [-(-(b - a) // kernels.GROUP) for a, b in pairwise(edges)]
+        self._groups = empty(sum(groups), len(self._totals))
+        self._ones = empty(sum(groups)) + 1
+        rows = torch.split(self._groups, groups)
+        self._shards = [
+            Shard(self, a, b, g, r) for (a, b), g, r in zip(pairwise(edges), self._parts, rows, strict=True)
+        ]
         self._workers = (
             ThreadPoolExecutor(count, initializer=torch.set_flush_denormal, initargs=(True,))
             if count > 1
             else None
         )
         self._draw_keys = Launch(kernels.draw_keys, recipe.epochs, [root, state.clock, self._keys], device)
-        self._decide, self._adam = self._step_launches()
+        self._step = self._step_launches()
         self._graph: torch.cuda.CUDAGraph | None = None
 
     # ---- launches
 
+    def draw_launch(self, first: int, rows: int) -> Launch:
+        numbers = [first, self.size, rows, self._bits, int(self.symmetry is not None)]
+        return Launch(kernels.draw, len(self.picks) * rows, [*numbers, self._keys, self.picks], self.device)
+
     def gather_launch(self, first: int, rows: int) -> Launch:
         lanes = LANES if self.device.type == "cuda" else 1
-        mirror = int(self.symmetry is not None)
         b, (o, c, _) = self.block, self._reflect
-        sources = [self.state.clock, self._keys, b.flat("obs"), b.flat("critic")]
+        sources = [self.state.clock, self.picks, b.flat("obs"), b.flat("critic")]
         tables = [*o, self._scaling[0], *c, self._scaling[1]]
-        numbers = [first, self.size, self.recipe.minibatches, self._bits, lanes, mirror]
-        out = [self.pick, self.obs, self.critic_obs]
-        return Launch(kernels.gather, rows * lanes, [*numbers, *sources, *tables, *out], self.device)
+        out = [self.obs, self.critic_obs]
+        return Launch(kernels.gather, rows * lanes, [first, lanes, *sources, *tables, *out], self.device)
 
-    def loss_launch(self, first: int, actor: Tape, critic: Tape) -> Launch:
+    def loss_launch(self, first: int, actor: Tape, critic: Tape, sums: Tensor) -> Launch:
         r, b = self.recipe, self.block
         value_clip = -1.0 if r.value_clip is None else r.value_clip
-        numbers = [first, float(self.size), r.clip, value_clip, r.value_coefficient, r.entropy]
+        lanes = LANES if self.device.type == "cuda" else 1
+        numbers = [lanes, first, float(self.size), r.clip, value_clip, r.value_coefficient, r.entropy]
         names = ("action", "mean", "log_prob", "value", "returns", "advantage")
-        inputs = [self.pick, actor.result, critic.result, *(b.flat(k) for k in names), self._spread]
+        inputs = [self.state.clock, self.picks, actor.result, critic.result]
+        inputs += [*(b.flat(k) for k in names), self._spread]
         policy = [self._log_std, self._inverse_std, self._old_log_std, self._old_std]
-        out = [actor.by_result, critic.by_result, self.found]
+        out = [actor.by_result, critic.by_result, sums]
         return Launch(
             kernels.loss,
-            len(actor.result),
+            len(sums) * lanes,
             [*numbers, *inputs, *self._reflect[2], *policy, *out],
             self.device,
         )
 
-    def _step_launches(self) -> tuple[Launch, Launch]:
-        r, s = self.recipe, self.state
+    def _step_launches(self) -> tuple[Launch, Launch, Launch]:
+        r, s, cuda = self.recipe, self.state, self.device.type == "cuda"
+        lanes = LANES if cuda else 1
+        self._squares = torch.zeros(PARTS if cuda else 1, device=self.device)
+        norm = Launch(
+            kernels.sum_squares,
+            len(self._squares) * lanes,
+            [lanes, self.gradient, self._squares],
+            self.device,
+        )
         target = -1.0 if r.target_kl is None else r.target_kl
         limits = [r.epochs * r.minibatches, target, r.min_learning_rate, r.max_learning_rate, r.max_grad_norm]
-        read = [self._totals, self._norm, self._inverse_std]
+        read = [self._totals, self._squares, self._inverse_std]
         written = [s.clock, s.scalars, self._control, s.record]
-        decide = Launch(kernels.decide, 1, [*limits, *read, *written], self.device)
+        decide = Launch(kernels.decide, lanes, [lanes, *limits, *read, *written], self.device)
         bounds = [r.adam_eps, math.log(r.min_std), math.log(r.max_std)]
         moved = [self.gradient, s.exp_avg, s.exp_avg_sq, s.parameters, self._inverse_std]
-        count = CHUNK if self.device.type == "cpu" else 1
+        count = 1 if cuda else CHUNK
         threads = -(-len(s.parameters) // count)
-        return decide, Launch(kernels.adam, threads, [count, *bounds, self._control, *moved], self.device)
+        adam = Launch(kernels.adam, threads, [count, *bounds, self._control, *moved], self.device)
+        return norm, decide, adam
 
     # ---- running
 
@@ -232,23 +258,24 @@ class PpoUpdate:
     @torch.no_grad()
     def enqueue(self) -> None:
         """All epochs and minibatches; then the normalisers take the block's observations in."""
-        with precision(self.recipe, self.device):
+        with tf32(self.recipe.precision == "tf32", self.device):  # as in acting, or ratios do not begin at 1
             self.begin()
             for step in range(self.recipe.epochs * self.recipe.minibatches):
                 self.differentiate()
                 if step == 0:
-                    torch.amax(self.found[:, kernels.RATIO_ERROR], 0, out=self._first_error)
+                    torch.amax(self._groups[:, kernels.RATIO_ERROR], 0, out=self._first_error)
                 self.step()
             self._finish()
 
     def begin(self) -> None:
         """What stays as it is for the whole update."""
         self._draw_keys()
+        self._each(lambda shard: shard.draw())
         normalizers = (self.state.obs_normalizer, self.state.critic_normalizer)
         for scaling, n in zip(self._scaling, normalizers, strict=True):
             if self.recipe.normalise:
                 scaling[0].copy_(n.mean)
-                scaling[1].copy_(1 / (n.var.sqrt() + EPSILON))
+                scaling[1].copy_(n.scale())
         torch.stack(torch.std_mean(self.block.advantage), out=self._spread)
         self._old_log_std.copy_(self._log_std)
         torch.exp(self._log_std, out=self._old_std)
@@ -261,24 +288,29 @@ class PpoUpdate:
         operations meets some sixty times, and each time waits for whichever core the machine has just taken
         away: ten times slower updates on a busy machine, a quarter faster ones on an idle one (measured).
         """
+        if self._flat.dtype != torch.float32:
+            self._flat.copy_(self.state.parameters)
         self.actor.refresh()
         self.critic.refresh()
+        self._each(Shard.run)
+        at = self.state.layout.matrices
+        if len(self._parts) > 1:  # in the order of the shards, whichever thread was first
+            torch.sum(self._parts[:, at:], 0, dtype=torch.float32, out=self._weight_gradient)
+        elif self._parts.dtype != torch.float32:
+            self._weight_gradient.copy_(self._parts[0, at:])
+        torch.mv(self._groups.t(), self._ones, out=self._totals)
+
+    def _each(self, do: Callable[[Shard], None]) -> None:
         if self._workers is None:
             for shard in self._shards:
-                shard.run()
+                do(shard)
         else:
-            list(self._workers.map(Shard.run, self._shards))
-        if len(self._parts) > 1:  # in the order of the shards, whichever thread was first
-            torch.sum(self._parts, 0, dtype=torch.float32, out=self._weight_gradient)
-        elif self._parts.dtype != torch.float32:
-            self._weight_gradient.copy_(self._parts[0])
-        torch.sum(self.found, 0, out=self._totals)
+            list(self._workers.map(do, self._shards))
 
     def step(self) -> None:
         """Adapts the learning rate, clips the gradient and follows it, unless it is not finite."""
-        torch.linalg.vector_norm(self.gradient, dim=0, keepdim=True, out=self._norm)
-        self._decide()
-        self._adam()
+        for launch in self._step:
+            launch()
 
     def _finish(self) -> None:
         s, b = self.state, self.block
