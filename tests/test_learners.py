@@ -600,6 +600,16 @@ def test_normaliser_is_the_mean_and_variance_of_all_data(
     assert float(normalizer.count) == pytest.approx(sum(sizes), abs=1e-3)
 
 
+@pytest.mark.parametrize("columns", [1, 5], ids=["as CUDA does", "as a CPU does"])
+def test_moments_are_those_of_the_columns(columns: int) -> None:
+    x = 100 + torch.randn(3 * kernels.ROWS + 7, 5, generator=torch.Generator().manual_seed(2))
+    sums = torch.zeros(4, 10)
+    Launch(kernels.moments, 4 * 5 // columns, [columns, x, sums], CPU)()
+    off = x.double() - x[0]
+    assert torch.allclose(sums.sum(0)[:5].double(), off.sum(0), atol=1e-3)
+    assert torch.allclose(sums.sum(0)[5:].double(), off.square().sum(0), rtol=1e-5)
+
+
 def test_reflected_statistics_are_their_own_mirror_image() -> None:
     normalizer = Normalizer(3, 1e9, SWAP)
     normalizer.update(torch.randn(100, 3) + 2)
