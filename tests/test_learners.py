@@ -541,6 +541,34 @@ def test_the_way_back_through_elu_adds_up_its_columns(rows: int, dtype: torch.dt
     assert (sums[:, 27:] == 7).all()
 
 
+def test_work_can_be_split_as_cuda_splits_it(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
+    """Several threads to a sample in the gather, one to a parameter in Adam."""
+    ppo, block = restored(rolled, epochs=1, minibatches=1)
+    update = PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, block, shards=1)
+    update.begin()
+    update.differentiate()
+    gathered = update.obs.clone(), update.critic_obs.clone()
+    update.obs.zero_()
+    update.critic_obs.zero_()
+    kept = update._shards[0]._gather._kept
+    Launch(kernels.gather, update.size * 8, [kept[0], 8, *kept[2:]], CPU)()
+    assert torch.equal(update.obs, gathered[0])
+    assert torch.equal(update.critic_obs, gathered[1])
+
+    norm, decide, adam = update._step
+    norm()
+    decide()
+    before = [t.clone() for t in ppo.state.tensors()]
+    adam()
+    stepped = [t.clone() for t in ppo.state.tensors()]
+    for mine, old in zip(ppo.state.tensors(), before, strict=True):
+        mine.copy_(old)
+    assert not torch.equal(ppo.state.parameters, stepped[0])
+    Launch(kernels.adam, ppo.state.layout.size, [1, *adam._kept[1:]], CPU)()
+    for mine, other in zip(ppo.state.tensors(), stepped, strict=True):
+        assert torch.allclose(mine, other, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize(("lanes", "parts"), [(1, 1), (1, 5), (4, 1)])
 @pytest.mark.parametrize("size", [7, 16, 1003])
 def test_squares_are_added_up_in_parts(size: int, lanes: int, parts: int) -> None:
