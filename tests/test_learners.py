@@ -586,7 +586,7 @@ def test_padded_inputs_change_nothing(rolled: tuple[RolloutBlock, dict[str, Tens
         assert (len(ppo.state.parameters) > sum(p.numel() for p in ppo.networks.parameters())) == (align > 1)
         update = ppo.bind(block)
         assert update.obs.shape[1] % align == 0
-        weights = update.actor.weight + update.critic.weight
+        weights = [w for net in (update.actor, update.critic) for w in (*net.weight, *net.bias)]
         assert all((w.data_ptr() - ppo.state.parameters.data_ptr()) % (4 * align) == 0 for w in weights)
         ppo.update(block)
         real = ppo.state.layout.natural(ppo.state.parameters).norm()

@@ -229,7 +229,7 @@ auto add = [&](int column, float x) { sum[column] += x; };
 auto keep_larger = [&](int column, float x) {
     sum[column] = x > sum[column] || x != x ? x : sum[column];
 };
-for (int c = 0; c < FOUND + 2 * width + 1; ++c) sum[c] = 0.0f;
+for (int c = 0; c <= value_at; ++c) sum[c] = 0.0f;
 #endif
 const auto* __restrict__ means = mean.data;
 const int* __restrict__ pick = picks.data + (long long)clock.data[1] * picks.shape[1] + first;
@@ -266,7 +266,7 @@ for (int k = lane; k < GROUP; k += lanes) {
         const float slope = by_log_prob * z * inverse;
         if (real) slopes[(long long)i * width + c] = slope;
         add(FOUND + c, real ? by_log_prob * (z * z - 1.0f) - entropy / size : 0.0f);
-        add(FOUND + width + c, real ? slope : 0.0f);
+        add(mean_at + c, real ? slope : 0.0f);
     }
 
     const float v = (float)value.data[i], gap = v - returns.data[row];
@@ -280,7 +280,7 @@ for (int k = lane; k < GROUP; k += lanes) {
         }
     }
     if (real) by_value.data[i] = slope;
-    add(FOUND + 2 * width, real ? slope : 0.0f);
+    add(value_at, real ? slope : 0.0f);
 
     const float plain = real && !mirrored ? 1.0f : 0.0f, off = mirrored ? 0.0f : wp::abs(ratio - 1.0f);
     add(KL, plain != 0.0f ? kl : 0.0f);
@@ -304,6 +304,8 @@ def lose(
     group: int,
     lane: int,
     lanes: int,
+    mean_at: int,
+    value_at: int,
     first: int,
     size: float,
     clip: float,
@@ -336,6 +338,8 @@ def lose(
 @wp.kernel(enable_backward=False)
 def loss(
     lanes: int,
+    mean_at: int,
+    value_at: int,
     first: int,
     size: float,
     clip: float,
@@ -365,8 +369,8 @@ def loss(
 ):
     """Clipped surrogate + value error - entropy of the samples of a group, of a minibatch of `size`: the
     derivatives by the policy's mean and by the value, and in the group's row of `sums` the figures and the
-    derivatives by log_std, the mean and the value, added up. `value_clip` < 0: none. `lanes`: threads that
-    share a group, 1 or, on CUDA, a warp.
+    derivatives by log_std (from column FOUND), the mean (`mean_at`) and the value (`value_at`, the last one),
+    added up. `value_clip` < 0: none. `lanes`: threads that share a group, 1 or, on CUDA, a warp.
 
     KL(old || new), clipping and the ratio's error, of which the largest is kept, are those of samples that
     are not mirrored: the policy is not symmetric yet, so mirrored ones would show a divergence that no
@@ -374,9 +378,9 @@ def loss(
     """
     tid = wp.tid()
     lose(
-        tid // lanes, tid % lanes, lanes, first, size, clip, value_clip, value_coefficient, entropy, clock,
-        picks, mean, value, action, old_mean, old_log_prob, old_value, returns, advantages, spread, index,
-        sign, log_std, inverse_std, old_log_std, old_std, by_mean, by_value, sums,
+        tid // lanes, tid % lanes, lanes, mean_at, value_at, first, size, clip, value_clip, value_coefficient,
+        entropy, clock, picks, mean, value, action, old_mean, old_log_prob, old_value, returns, advantages,
+        spread, index, sign, log_std, inverse_std, old_log_std, old_std, by_mean, by_value, sums,
     )  # fmt: skip
 
 
