@@ -541,6 +541,34 @@ def test_the_way_back_through_elu_adds_up_its_columns(rows: int, dtype: torch.dt
     assert (sums[:, 27:] == 7).all()
 
 
+def test_work_can_be_split_as_cuda_splits_it(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:
+    """Several threads to a sample in the gather, one to a parameter in Adam."""
+    ppo, block = restored(rolled, epochs=1, minibatches=1)
+    update = PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, block, shards=1)
+    update.begin()
+    update.differentiate()
+    gathered = update.obs.clone(), update.critic_obs.clone()
+    update.obs.zero_()
+    update.critic_obs.zero_()
+    kept = update._shards[0]._gather._kept
+    Launch(kernels.gather, update.size * 8, [kept[0], 8, *kept[2:]], CPU)()
+    assert torch.equal(update.obs, gathered[0])
+    assert torch.equal(update.critic_obs, gathered[1])
+
+    norm, decide, adam = update._step
+    norm()
+    decide()
+    before = [t.clone() for t in ppo.state.tensors()]
+    adam()
+    stepped = [t.clone() for t in ppo.state.tensors()]
+    for mine, old in zip(ppo.state.tensors(), before, strict=True):
+        mine.copy_(old)
+    assert not torch.equal(ppo.state.parameters, stepped[0])
+    Launch(kernels.adam, ppo.state.layout.size, [1, *adam._kept[1:]], CPU)()
+    for mine, other in zip(ppo.state.tensors(), stepped, strict=True):
+        assert torch.allclose(mine, other, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize(("lanes", "parts"), [(1, 1), (1, 5), (4, 1)])
 @pytest.mark.parametrize("size", [7, 16, 1003])
 def test_squares_are_added_up_in_parts(size: int, lanes: int, parts: int) -> None:
@@ -558,7 +586,7 @@ def test_padded_inputs_change_nothing(rolled: tuple[RolloutBlock, dict[str, Tens
         assert (len(ppo.state.parameters) > sum(p.numel() for p in ppo.networks.parameters())) == (align > 1)
         update = ppo.bind(block)
         assert update.obs.shape[1] % align == 0
-        weights = update.actor.weight + update.critic.weight
+        weights = [w for net in (update.actor, update.critic) for w in (*net.weight, *net.bias)]
         assert all((w.data_ptr() - ppo.state.parameters.data_ptr()) % (4 * align) == 0 for w in weights)
         ppo.update(block)
         real = ppo.state.layout.natural(ppo.state.parameters).norm()
@@ -598,6 +626,16 @@ def test_normaliser_is_the_mean_and_variance_of_all_data(
     np.testing.assert_allclose(normalizer.mean.numpy(), everything.mean(0), atol=2e-3)
     np.testing.assert_allclose(normalizer.var.numpy(), everything.var(0), atol=1e-2, rtol=2e-3)
     assert float(normalizer.count) == pytest.approx(sum(sizes), abs=1e-3)
+
+
+@pytest.mark.parametrize("columns", [1, 5], ids=["as CUDA does", "as a CPU does"])
+def test_moments_are_those_of_the_columns(columns: int) -> None:
+    x = 100 + torch.randn(3 * kernels.ROWS + 7, 5, generator=torch.Generator().manual_seed(2))
+    sums = torch.zeros(4, 10)
+    Launch(kernels.moments, 4 * 5 // columns, [columns, x, sums], CPU)()
+    off = x.double() - x[0]
+    assert torch.allclose(sums.sum(0)[:5].double(), off.sum(0), atol=1e-3)
+    assert torch.allclose(sums.sum(0)[5:].double(), off.square().sum(0), rtol=1e-5)
 
 
 def test_reflected_statistics_are_their_own_mirror_image() -> None:

@@ -20,6 +20,9 @@ from surefoot.learners.networks import LOG_ROOT_2PI
 GROUP = 32
 """Samples of which a row of sums is: a CUDA warp's."""
 
+ROWS = 128
+"""Observations of which a row of moments is."""
+
 # Columns of the sums; derivatives follow at FOUND, in the order of networks.Layout.
 KL, CLIPPED, VALUE_LOSS, POLICY_LOSS, PLAIN, RATIO_ERROR = range(6)
 FOUND = 8
@@ -226,7 +229,7 @@ auto add = [&](int column, float x) { sum[column] += x; };
 auto keep_larger = [&](int column, float x) {
     sum[column] = x > sum[column] || x != x ? x : sum[column];
 };
-for (int c = 0; c < FOUND + 2 * width + 1; ++c) sum[c] = 0.0f;
+for (int c = 0; c <= value_at; ++c) sum[c] = 0.0f;
 #endif
 const auto* __restrict__ means = mean.data;
 const int* __restrict__ pick = picks.data + (long long)clock.data[1] * picks.shape[1] + first;
@@ -263,7 +266,7 @@ for (int k = lane; k < GROUP; k += lanes) {
         const float slope = by_log_prob * z * inverse;
         if (real) slopes[(long long)i * width + c] = slope;
         add(FOUND + c, real ? by_log_prob * (z * z - 1.0f) - entropy / size : 0.0f);
-        add(FOUND + width + c, real ? slope : 0.0f);
+        add(mean_at + c, real ? slope : 0.0f);
     }
 
     const float v = (float)value.data[i], gap = v - returns.data[row];
@@ -277,7 +280,7 @@ for (int k = lane; k < GROUP; k += lanes) {
         }
     }
     if (real) by_value.data[i] = slope;
-    add(FOUND + 2 * width, real ? slope : 0.0f);
+    add(value_at, real ? slope : 0.0f);
 
     const float plain = real && !mirrored ? 1.0f : 0.0f, off = mirrored ? 0.0f : wp::abs(ratio - 1.0f);
     add(KL, plain != 0.0f ? kl : 0.0f);
@@ -301,6 +304,8 @@ def lose(
     group: int,
     lane: int,
     lanes: int,
+    mean_at: int,
+    value_at: int,
     first: int,
     size: float,
     clip: float,
@@ -333,6 +338,8 @@ def lose(
 @wp.kernel(enable_backward=False)
 def loss(
     lanes: int,
+    mean_at: int,
+    value_at: int,
     first: int,
     size: float,
     clip: float,
@@ -362,8 +369,8 @@ def loss(
 ):
     """Clipped surrogate + value error - entropy of the samples of a group, of a minibatch of `size`: the
     derivatives by the policy's mean and by the value, and in the group's row of `sums` the figures and the
-    derivatives by log_std, the mean and the value, added up. `value_clip` < 0: none. `lanes`: threads that
-    share a group, 1 or, on CUDA, a warp.
+    derivatives by log_std (from column FOUND), the mean (`mean_at`) and the value (`value_at`, the last one),
+    added up. `value_clip` < 0: none. `lanes`: threads that share a group, 1 or, on CUDA, a warp.
 
     KL(old || new), clipping and the ratio's error, of which the largest is kept, are those of samples that
     are not mirrored: the policy is not symmetric yet, so mirrored ones would show a divergence that no
@@ -371,9 +378,9 @@ def loss(
     """
     tid = wp.tid()
     lose(
-        tid // lanes, tid % lanes, lanes, first, size, clip, value_clip, value_coefficient, entropy, clock,
-        picks, mean, value, action, old_mean, old_log_prob, old_value, returns, advantages, spread, index,
-        sign, log_std, inverse_std, old_log_std, old_std, by_mean, by_value, sums,
+        tid // lanes, tid % lanes, lanes, mean_at, value_at, first, size, clip, value_clip, value_coefficient,
+        entropy, clock, picks, mean, value, action, old_mean, old_log_prob, old_value, returns, advantages,
+        spread, index, sign, log_std, inverse_std, old_log_std, old_std, by_mean, by_value, sums,
     )  # fmt: skip
 
 
@@ -632,3 +639,85 @@ def elu_back(
     threads = y.shape[1] // columns
     tid = wp.tid()
     back(tid // threads, (tid % threads) * columns, columns, y, slope, at, sums)
+
+
+@native(
+    """
+const int width = x.shape[1], first = group * ROWS;
+const int last = first + ROWS < x.shape[0] ? first + ROWS : x.shape[0];
+const float* __restrict__ base = x.data + column;  // the first row
+float* __restrict__ sum = sums.data + (long long)group * 2 * width + column;
+float* __restrict__ square = sum + width;
+if (columns == 1) {
+    float a = 0.0f, b = 0.0f;
+    #pragma unroll 8
+    for (int r = first; r < last; ++r) {
+        const float d = base[(long long)r * width] - base[0];
+        a += d;
+        b += d * d;
+    }
+    *sum = a;
+    *square = b;
+} else {
+    for (int c = 0; c < columns; ++c) sum[c] = square[c] = 0.0f;
+    for (int r = first; r < last; ++r) {
+        const float* __restrict__ here = base + (long long)r * width;
+        for (int c = 0; c < columns; ++c) {
+            const float d = here[c] - base[c];
+            sum[c] += d;
+            square[c] += d * d;
+        }
+    }
+}
+""",
+    ROWS=str(ROWS),
+)
+def add_moments(
+    group: int,
+    column: int,
+    columns: int,
+    x: wp.array2d(dtype=wp.float32),
+    sums: wp.array2d(dtype=wp.float32),
+): ...
+
+
+@wp.kernel(enable_backward=False)
+def moments(columns: int, x: wp.array2d(dtype=wp.float32), sums: wp.array2d(dtype=wp.float32)):
+    """[groups of ROWS rows, 2 width]: sums of differences from x's first row, and of their squares; what they
+    are taken from lies among the data, so little is lost when the variance is made of them. A thread takes
+    `columns` columns of a group, as in `elu_back`."""
+    threads = x.shape[1] // columns
+    tid = wp.tid()
+    add_moments(tid // threads, (tid % threads) * columns, columns, x, sums)
+
+
+@wp.func
+def moments_of(c: int, x: wp.array2d(dtype=wp.float32), totals: wp.array(dtype=wp.float32)) -> wp.vec2:
+    """Mean and variance of a column."""
+    n = float(x.shape[0])
+    off = totals[c] / n
+    return wp.vec2(x[0, c] + off, wp.max(totals[x.shape[1] + c] / n - off * off, 0.0))
+
+
+@wp.kernel(enable_backward=False)
+def take_in(
+    index: wp.array(dtype=wp.int64),
+    sign: wp.array(dtype=wp.float32),
+    x: wp.array2d(dtype=wp.float32),
+    totals: wp.array(dtype=wp.float32),
+    count: wp.array(dtype=wp.float64),
+    mean: wp.array(dtype=wp.float32),
+    var: wp.array(dtype=wp.float32),
+):
+    """Running mean and variance of `count` samples take in x and its mirror image, of which `moments` are
+    known. A thread per column."""
+    c = wp.tid()
+    own = moments_of(c, x, totals)
+    other = moments_of(int(index[c]), x, totals)
+    apart = (own[0] - sign[c] * other[0]) / 2.0
+    n = wp.float64(x.shape[0])
+    share = float(n / (count[0] + n))
+    delta = (own[0] + sign[c] * other[0]) / 2.0 - mean[c]
+    rest = delta * delta * share * (1.0 - share)
+    mean[c] = mean[c] + delta * share
+    var[c] = var[c] * (1.0 - share) + ((own[1] + other[1]) / 2.0 + apart * apart) * share + rest

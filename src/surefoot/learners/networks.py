@@ -81,7 +81,7 @@ class Layout:
     """Where an actor-critic's parameters are in one flat vector: log_std, the output layers' biases, the
     hidden layers' biases, then the weights.
 
-    A matrix begins at a multiple of `align` numbers, and rows of a first layer's are padded with zeros to
+    Each begins at a multiple of `align` numbers, and rows of a first layer's are padded with zeros to
     one: a GPU's tensor cores want 16 bytes. Padding stays zero, because the inputs that belong to it are.
     """
 
@@ -98,10 +98,11 @@ class Layout:
         at = 0
         for name in ("log_std", *outputs, *(n for n in vectors if n not in outputs)):
             self._at[name] = at
-            at += shapes[name][0]
-        self.vectors = at
-        """Numbers before the first matrix, without the padding that follows them."""
-        self.matrices = at = padded(at)
+            at += padded(shapes[name][0])
+        self.outputs = outputs
+        """Names of the actor's and the critic's last bias."""
+        self.matrices = at
+        """Where the weights begin."""
         matrices = {n: s[1] for n, s in shapes.items() if len(s) == 2}
         self._width = {n: padded(w) if n.endswith(".0.weight") else w for n, w in matrices.items()}
         for name, width in self._width.items():

@@ -151,7 +151,7 @@ class PpoUpdate:
         self._control = empty(4)
         # The figures and after them the gradient, whose first part is added up together with the figures.
         sums = empty(kernels.FOUND + layout.size)
-        self._totals, self.gradient = sums[: kernels.FOUND + layout.vectors], sums[kernels.FOUND :]
+        self._totals, self.gradient = sums[: kernels.FOUND + layout.matrices], sums[kernels.FOUND :]
         self._weight_gradient = self.gradient[layout.matrices :]
         count = min(shards or (cores() if device.type == "cpu" else 1), size)
         own = count == 1 and dtype == torch.float32
@@ -191,7 +191,9 @@ class PpoUpdate:
         r, b = self.recipe, self.block
         value_clip = -1.0 if r.value_clip is None else r.value_clip
         lanes = LANES if self.device.type == "cuda" else 1
-        numbers = [lanes, first, float(self.size), r.clip, value_clip, r.value_coefficient, r.entropy]
+        outputs = [kernels.FOUND + self.state.layout.at(k) for k in self.state.layout.outputs]
+        numbers = [lanes, *outputs, first, float(self.size), r.clip]
+        numbers += [value_clip, r.value_coefficient, r.entropy]
         names = ("action", "mean", "log_prob", "value", "returns", "advantage")
         inputs = [self.state.clock, self.picks, actor.result, critic.result]
         inputs += [*(b.flat(k) for k in names), self._spread]
