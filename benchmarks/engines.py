@@ -198,7 +198,8 @@ def timed(engine: Engine, atlas: Atlas | None, horizon: int, rounds: int) -> lis
 
 
 def on_cuda(sizes: Sizes, cases: list[Case], seconds: float) -> None:
-    """Go1 first, MuJoCo Warp beside it, then the others; after `seconds` nothing new is begun, and what was left out is said."""
+    """Go1 first, MuJoCo Warp beside it, then the others; after `seconds` nothing new is begun, and what was
+    left out is said."""
     end = time.perf_counter() + seconds
     stride = [
         ("stride", r, g, p, n) for r in sizes.robots for g in GROUNDS for p in PLANTS for n in sizes.cuda_envs
