@@ -19,7 +19,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -197,7 +197,7 @@ def timed(engine: Engine, atlas: Atlas | None, horizon: int, rounds: int) -> lis
     return out
 
 
-def on_cuda(sizes: Sizes, cases: list[Case], seconds: float) -> None:
+def on_cuda(sizes: Sizes, cases: list[Case], seconds: float, before: list[dict[str, Any]]) -> None:
     """Go1 first, MuJoCo Warp beside it, then the others; after `seconds` nothing new is begun, and what was
     left out is said."""
     end = time.perf_counter() + seconds
@@ -205,8 +205,10 @@ def on_cuda(sizes: Sizes, cases: list[Case], seconds: float) -> None:
         ("stride", r, g, p, n) for r in sizes.robots for g in GROUNDS for p in PLANTS for n in sizes.cuda_envs
     ]
     warp = [("mujoco-warp", "go1", "plane", "evaluation", n) for n in sizes.warp_envs]
+    known = {(c["engine"], c["robot"], c["ground"], c["plant"], c["envs"]) for c in before}
     first = [case for case in stride if case[1] == "go1"]
     wanted = [*first, *warp, *(case for case in stride if case[1] != "go1")]
+    wanted = [case for case in wanted if case not in known]
     for kind, name, ground, plant, n in wanted:
         case = Case(kind, name, ground, plant, n)
         if time.perf_counter() > end:
@@ -262,29 +264,37 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="CUDA where there is one")
     parser.add_argument("--seconds", type=float, default=900.0, help="on CUDA: begin nothing after this long")
+    parser.add_argument("--robots", nargs="*", help="only these")
+    parser.add_argument("--envs", nargs="*", type=int, help="on CUDA: only these N")
+    parser.add_argument("--append", action="store_true", help="keep what this device gave before")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
     prepare_torch()
     sizes = QUICK if args.quick else Sizes()
+    if args.robots:
+        sizes = replace(sizes, robots=tuple(args.robots))
+    if args.envs:
+        sizes = replace(sizes, cuda_envs=tuple(args.envs))
     cuda = torch.cuda.is_available() if args.device is None else args.device == "cuda"
     cases: list[Case] = []
     ratios: dict[str, float] = {}
+    device = torch.cuda.get_device_name() if cuda else _processor()
+    kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
+    before = kept[device]["rates"] if args.append and device in kept else []
     if cuda:
-        on_cuda(sizes, cases, args.seconds)
+        on_cuda(sizes, cases, args.seconds, before)
     else:
         ratios = on_cpu(sizes, cases)
         for key, value in ratios.items():
             print(f"stride / mujoco, {key}: {value:.1f}")
-    device = torch.cuda.get_device_name() if cuda else _processor()
     found = {
         "cuda": cuda,
         "quick": args.quick,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {p: version(p) for p in ("mujoco", "mujoco-warp", "warp-lang", "torch", "numpy")},
-        "rates": [case.row() for case in cases],
+        "rates": before + [case.row() for case in cases],
         "stride_over_mujoco": ratios,
     }
-    kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
     machines = kept | {device: found}
     text = json.dumps({"schema_version": SCHEMA_VERSION, "machines": machines}, indent=1) + "\n"
     atomic_write(args.out, text.encode())
