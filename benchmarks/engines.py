@@ -5,9 +5,9 @@
 
 On the CPU stride and native MuJoCo run with one and two threads, in turns, so that what else the machine
 does falls on all alike; figures are medians over rounds, ratios medians of a round's ratios. On CUDA stride
-runs at every N and MuJoCo Warp as far as patience reaches. There a measurement is a CUDA graph of some
-control steps with other targets each; MuJoCo Warp captures its own. The JSON keeps what each device gave
-under its name.
+runs at every N and MuJoCo Warp as far as patience reaches. There a round is a CUDA graph of some control
+steps with other targets each, played twice; MuJoCo Warp captures its own. Every round, on either, begins with
+all robots standing. The JSON keeps what each device gave under its name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +36,7 @@ from surefoot.engines import Engine, MujocoEngine, Parameters
 from surefoot.engines.conformance import default_targets, standing
 from surefoot.engines.mujoco_warp import MujocoWarpEngine
 from surefoot.engines.stride import StrideEngine
+from surefoot.engines.stride.engine import BLOCK
 from surefoot.robots import robot
 from surefoot.terrain import Atlas, TileId
 
@@ -56,7 +57,7 @@ class Sizes:
     robots: tuple[str, ...] = ("go1", "hexapod", "biped")
     cpu_envs: int = 512
     cpu_steps: int = 20
-    rounds: int = 5
+    rounds: int = 3
     cuda_envs: tuple[int, ...] = (256, 1024, 4096, 16384, 65536, 262144)
     warp_envs: tuple[int, ...] = (256, 1024, 4096, 16384)
     horizon: int = 16
@@ -154,10 +155,20 @@ def kernel_figures(engine: StrideEngine) -> dict[str, int]:
     for attribute, what in ((4, "registers"), (3, "local_bytes")):
         if driver.cuFuncGetAttribute(ctypes.byref(value), attribute, function) == 0:
             out[what] = value.value
+    blocks = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+    if blocks(ctypes.byref(value), function, BLOCK, ctypes.c_size_t(0)) == 0:
+        out["warps_per_sm"] = value.value * BLOCK // 32
     return out
 
 
-def timed(engine: Engine, horizon: int, rounds: int) -> list[float]:
+def bytes_per_step(engine: StrideEngine) -> int:
+    """What a control step must move for an environment: state and outputs written, state, parameters, targets
+    and the delay line's part read."""
+    b = engine.buffers
+    return 4 * (2 * b.state.count + b.parameters.count + b.outputs.count + 4 * b.joints)
+
+
+def timed(engine: Engine, atlas: Atlas | None, horizon: int, rounds: int) -> list[float]:
     targets = actions(engine, horizon)
 
     def play() -> None:
@@ -176,20 +187,28 @@ def timed(engine: Engine, horizon: int, rounds: int) -> list[float]:
     torch.cuda.synchronize()
     out = []
     for _ in range(rounds):
+        place(engine, atlas)
+        torch.cuda.synchronize()
         begun = time.perf_counter()
         again()
+        again()
         torch.cuda.synchronize()
-        out.append(engine.num_envs * horizon / (time.perf_counter() - begun))
+        out.append(2 * engine.num_envs * horizon / (time.perf_counter() - begun))
     return out
 
 
-def on_cuda(sizes: Sizes, cases: list[Case], seconds: float) -> None:
-    """Go1 first, MuJoCo Warp last; after `seconds` nothing new is begun, and what was left out is said."""
+def on_cuda(sizes: Sizes, cases: list[Case], seconds: float, before: list[dict[str, Any]]) -> None:
+    """Go1 first, MuJoCo Warp beside it, then the others; after `seconds` nothing new is begun, and what was
+    left out is said."""
     end = time.perf_counter() + seconds
-    wanted = [
+    stride = [
         ("stride", r, g, p, n) for r in sizes.robots for g in GROUNDS for p in PLANTS for n in sizes.cuda_envs
     ]
-    wanted += [("mujoco-warp", "go1", "plane", "evaluation", n) for n in sizes.warp_envs]
+    warp = [("mujoco-warp", "go1", "plane", "evaluation", n) for n in sizes.warp_envs]
+    known = {(c["engine"], c["robot"], c["ground"], c["plant"], c["envs"]) for c in before}
+    first = [case for case in stride if case[1] == "go1"]
+    wanted = [*first, *warp, *(case for case in stride if case[1] != "go1")]
+    wanted = [case for case in wanted if case not in known]
     for kind, name, ground, plant, n in wanted:
         case = Case(kind, name, ground, plant, n)
         if time.perf_counter() > end:
@@ -203,9 +222,9 @@ def on_cuda(sizes: Sizes, cases: list[Case], seconds: float) -> None:
         else:
             engine = MujocoWarpEngine(robot(name), PLANTS[plant], n, device="cuda", deterministic=False)
         place(engine, atlas)
-        case.rounds = timed(engine, sizes.horizon, sizes.rounds)
+        case.rounds = timed(engine, atlas, sizes.horizon, sizes.rounds)
         if isinstance(engine, StrideEngine):
-            case.kernel = kernel_figures(engine)
+            case.kernel = kernel_figures(engine) | {"bytes_per_step": bytes_per_step(engine)}
         cases.append(case)
         print(case, flush=True)
 
@@ -245,29 +264,37 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="CUDA where there is one")
     parser.add_argument("--seconds", type=float, default=900.0, help="on CUDA: begin nothing after this long")
+    parser.add_argument("--robots", nargs="*", help="only these")
+    parser.add_argument("--envs", nargs="*", type=int, help="on CUDA: only these N")
+    parser.add_argument("--append", action="store_true", help="keep what this device gave before")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
     prepare_torch()
     sizes = QUICK if args.quick else Sizes()
+    if args.robots:
+        sizes = replace(sizes, robots=tuple(args.robots))
+    if args.envs:
+        sizes = replace(sizes, cuda_envs=tuple(args.envs))
     cuda = torch.cuda.is_available() if args.device is None else args.device == "cuda"
     cases: list[Case] = []
     ratios: dict[str, float] = {}
+    device = torch.cuda.get_device_name() if cuda else _processor()
+    kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
+    before = kept[device]["rates"] if args.append and device in kept else []
     if cuda:
-        on_cuda(sizes, cases, args.seconds)
+        on_cuda(sizes, cases, args.seconds, before)
     else:
         ratios = on_cpu(sizes, cases)
         for key, value in ratios.items():
             print(f"stride / mujoco, {key}: {value:.1f}")
-    device = torch.cuda.get_device_name() if cuda else _processor()
     found = {
         "cuda": cuda,
         "quick": args.quick,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {p: version(p) for p in ("mujoco", "mujoco-warp", "warp-lang", "torch", "numpy")},
-        "rates": [case.row() for case in cases],
+        "rates": before + [case.row() for case in cases],
         "stride_over_mujoco": ratios,
     }
-    kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
     machines = kept | {device: found}
     text = json.dumps({"schema_version": SCHEMA_VERSION, "machines": machines}, indent=1) + "\n"
     atomic_write(args.out, text.encode())

@@ -34,6 +34,7 @@ SIZES = {
     "8 x 8": np.full(8, 8),
     "14 unequal": np.array([1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 10, 12, 16, 20]),
     "20 x 8": np.full(20, 8),
+    "24 x 8": np.full(24, 8),
     "32 x 8": np.full(32, 8),
     "64 x 8": np.full(64, 8),
     "60 unequal": np.tile([1, 2, 4, 8, 12], 12),
@@ -67,9 +68,8 @@ def means(draws: int) -> list[dict[str, Any]]:
                 for what, interval in (("mean", mean_interval), ("iqm", iqm_interval)):
                     runs = [interval(x, family) for x in data]
                     held = float(np.mean([r.low <= truths[what] <= r.high for r in runs]))
-                    out.append(
-                        {"interval": what, "families": layout, "values": name, "icc": icc, "coverage": held}
-                    )
+                    case = {"interval": what, "families": layout, "values": name, "icc": icc}
+                    out.append(case | {"coverage": held, "labelled": runs[0].few})
     return out
 
 
@@ -82,9 +82,8 @@ def rates(draws: int) -> list[dict[str, Any]]:
             for icc in CORRELATIONS:
                 data = alike(rng, sizes, icc, draws) < stats.norm.ppf(p)
                 held = float(np.mean([(r := rate(x, family)).low <= p <= r.high for x in data]))
-                out.append(
-                    {"interval": "rate", "families": layout, "values": f"{p:g}", "icc": icc, "coverage": held}
-                )
+                case = {"interval": "rate", "families": layout, "values": f"{p:g}", "icc": icc}
+                out.append(case | {"coverage": held, "labelled": False})
     return out
 
 
@@ -101,28 +100,27 @@ def pairs(draws: int) -> list[dict[str, Any]]:
                 runs = [paired(x, y, family, binary=True) for x, y in hits]
                 held = float(np.mean([r.low <= pb - pa <= r.high for r in runs]))
                 values = f"{pa:g} against {pb:g}"
-                out.append(
-                    {
-                        "interval": "paired rate",
-                        "families": layout,
-                        "values": values,
-                        "icc": icc,
-                        "coverage": held,
-                    }
-                )
+                case = {"interval": "paired rate", "families": layout, "values": values, "icc": icc}
+                out.append(case | {"coverage": held, "labelled": False})
     return out
 
 
 def main() -> None:
     args = tyro.cli(Args, description=__doc__)
     cases = [*means(args.draws), *rates(args.draws), *pairs(args.draws // 2)]
-    found = {"schema_version": 1, "nominal": 0.95, "draws": args.draws, "cases": cases}
+    found = {"schema_version": 2, "nominal": 0.95, "draws": args.draws, "cases": cases}
     atomic_write(args.out, (json.dumps(found, indent=1) + "\n").encode())
     for kind in ("mean", "iqm", "rate", "paired rate"):
-        held = sorted(
-            (c["coverage"], c["families"], c["values"], c["icc"]) for c in cases if c["interval"] == kind
-        )
-        print(kind, f"average {np.mean([h[0] for h in held]):.3f}, lowest", *held[:8], sep="\n  ")
+        for labelled in (False, True):
+            held = sorted(
+                (c["coverage"], c["families"], c["values"], c["icc"])
+                for c in cases
+                if c["interval"] == kind and c["labelled"] == labelled
+            )
+            if held:
+                average = np.mean([h[0] for h in held])
+                what = f"{kind}{', labelled' if labelled else ''}: {len(held)} designs, average {average:.4f}"
+                print(what, *held[:6], sep="\n  ")
 
 
 if __name__ == "__main__":

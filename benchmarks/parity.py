@@ -2,8 +2,10 @@
 
     python benchmarks/parity.py            # writes benchmarks/parity.json and prints its tables
 
-Every robot and ground runs the same random targets on four engines: converged MuJoCo (the reference), stride,
-MuJoCo from a state that is off by 1e-6, and MuJoCo with four solver iterations. Distances are those of base
+Every robot and ground runs the same random targets on several engines: converged MuJoCo (the reference),
+stride, MuJoCo from a state that is off by 1e-6, MuJoCo with four solver iterations, and on heightfields
+MuJoCo with every cell split along its other diagonal: another tessellation of the same samples, and on level
+ground the same surface. There MuJoCo's plane stands beside its heightfield. Distances are those of base
 position (m) and orientation (rad) from the reference: median, 90th percentile and maximum over environments.
 """
 
@@ -19,6 +21,7 @@ import torch
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines import Engine, MujocoEngine, Parameters
 from surefoot.engines.conformance import default_targets, standing
+from surefoot.engines.scene import FLOOR
 from surefoot.engines.stride import StrideEngine
 from surefoot.robots import robot
 from surefoot.robots.registry import ROBOTS
@@ -30,29 +33,46 @@ GROUNDS = {
     "slope": TileId("slope_down", 5, 1),
     "stairs": TileId("stairs_down", 5, 1),
     "rough": TileId("rough", 5, 1),
+    "flat heightfield": TileId("flat", 0, 0),
 }
+HALF_ROOT = np.sqrt(0.5)
 
 
 def angle(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
     return 2 * np.arcsin(np.clip((a - (a * b).sum(1, keepdim=True).sign() * b).norm(dim=1).numpy() / 2, 0, 1))
 
 
-def engines(name: str, atlas: Atlas | None, n: int) -> dict[str, Engine]:
+def engines(name: str, ground: str, atlas: Atlas | None, n: int) -> dict[str, Engine]:
     exact = EVALUATION_PLANT.model_copy(update={"tolerance": 1e-10, "iterations": 100, "ls_iterations": 100})
     hasty = EVALUATION_PLANT.model_copy(update={"iterations": 4, "ls_iterations": 8})
     spec = robot(name)
-    return {
+    made: dict[str, Engine] = {
         "reference": MujocoEngine(spec, exact, n, atlas=atlas),
         "stride": StrideEngine(spec, EVALUATION_PLANT, n, atlas=atlas),
         "mujoco off by 1e-6": MujocoEngine(spec, exact, n, atlas=atlas),
         "mujoco with 4 iterations": MujocoEngine(spec, hasty, n, atlas=atlas),
     }
+    if atlas is not None:
+        made["mujoco, other diagonal"] = MujocoEngine(spec, exact, n, atlas=atlas)
+    if ground == "flat heightfield":
+        made["mujoco on a plane"] = MujocoEngine(spec, exact, n)
+    return made
+
+
+def turn_diagonals(engine: MujocoEngine) -> None:
+    """The heightfield a quarter turn on, its samples a quarter turn back: only the diagonals differ."""
+    for model in engine._models:
+        side = int(model.hfield_nrow[0])
+        model.hfield_data[:] = np.rot90(model.hfield_data.reshape(side, side)).reshape(-1)
+        floor = model.geom(FLOOR).id
+        model.geom_quat[floor] = (HALF_ROOT, 0.0, 0.0, HALF_ROOT)
+        model.geom_sameframe[floor] = 0  # or MuJoCo would not look at the turn
 
 
 def measure(name: str, ground: str, n: int) -> dict[str, dict[str, dict[str, list[float]]]]:
     tile = GROUNDS[ground]
     atlas = None if tile is None else Atlas.build([tile])
-    made = engines(name, atlas, n)
+    made = engines(name, ground, atlas, n)
     rng = np.random.default_rng(0)
     start = standing(made["stride"])
     if atlas is not None:
@@ -66,6 +86,9 @@ def measure(name: str, ground: str, n: int) -> dict[str, dict[str, dict[str, lis
     everyone = torch.ones(n, dtype=torch.bool)
     for engine in made.values():
         engine.reset(everyone, start, Parameters.nominal(n))
+    turned = made.get("mujoco, other diagonal")
+    if isinstance(turned, MujocoEngine):
+        turn_diagonals(turned)
     off = made["mujoco off by 1e-6"]
     assert isinstance(off, MujocoEngine)
     off._state[:, 1:] += 1e-6 * rng.normal(size=off._state[:, 1:].shape)
@@ -79,10 +102,10 @@ def measure(name: str, ground: str, n: int) -> dict[str, dict[str, dict[str, lis
             reference = states["reference"]
             for key, found in out.items():
                 away = (states[key].position - reference.position).norm(dim=1).numpy()
-                turned = angle(states[key].quaternion, reference.quaternion)
+                leans = angle(states[key].quaternion, reference.quaternion)
                 found[f"{t:.1f}"] = {
                     "position_m": [float(np.percentile(away, q)) for q in (50, 90, 100)],
-                    "orientation_rad": [float(np.percentile(turned, q)) for q in (50, 90, 100)],
+                    "orientation_rad": [float(np.percentile(leans, q)) for q in (50, 90, 100)],
                 }
     for engine in made.values():
         engine.close()
@@ -92,11 +115,12 @@ def measure(name: str, ground: str, n: int) -> dict[str, dict[str, dict[str, lis
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--envs", type=int, default=128)
+    parser.add_argument("--robots", nargs="+", default=list(ROBOTS))
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     table = {}
-    for name in ROBOTS:
+    for name in args.robots:
         for ground in GROUNDS:
             table[f"{name}, {ground}"] = found = measure(name, ground, args.envs)
             print(f"\n{name}, {ground}: base position (m), median / p90 / max")

@@ -1,6 +1,6 @@
 """Makes the golden run of the current schemas: a small run that every later Surefoot must still read.
 
-    PYTHONPATH=src python tests/make_golden.py tests/golden/v1
+    PYTHONPATH=src python tests/make_golden.py tests/golden/v2
 
 A golden run is made once per released set of schemas, under a new name, and never again after its release:
 that is the point of it. Until then, delete the folder and make it anew whenever the schemas change.
@@ -38,10 +38,15 @@ def make(folder: Path) -> None:
     # One of everything is enough to be read: the whole stays small.
     for name in ("latest", "confirmed"):
         (folder / "checkpoints" / f"{name}.safetensors").unlink()
-    for panel in (folder / "panels").glob("*/selection-*"):
-        shutil.rmtree(panel)
-    for trace in sorted((folder / "panels").glob("*/*/traces/*.npz"))[1:]:
-        trace.unlink()
+    (folder / "report.html").unlink()
+    first, *others = sorted((folder / "panels").glob("*/selection-*"))
+    for path in (*others, first / "traces"):
+        shutil.rmtree(path)
+    traces = sorted((folder / "panels").glob("*/confirmation/traces/*.npz"))
+    shortest = min(traces, key=lambda t: (t.stat().st_size, t.stem))
+    for trace in traces:
+        if trace != shortest:
+            trace.unlink()
     run = RunFolder.open(folder)
     run.write_record(versions=run.record.versions | {"platform": "Linux"})  # not whose kernel it was
     expected = {"schema_version": 1, "actions": expected_actions(folder)}

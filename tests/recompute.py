@@ -75,6 +75,7 @@ def recompute_rate(x: np.ndarray, family: np.ndarray) -> dict[str, float]:
         "n": n,
         "n_eff": mine,
         "families": len(parts),
+        "few": False,
     }
 
 
@@ -84,12 +85,22 @@ def recompute_mean(x: np.ndarray, family: np.ndarray) -> dict[str, float | None]
     n, k, mean = len(x), len(parts), x.mean()
     squares = sum(len(p) ** 2 for p in parts)
     out = {"value": mean, "n": n, "n_eff": n / (1 + (squares / n - 1) * correlation(parts)), "families": k}
+    worth = n * n / squares
+    out["few"] = worth < 24
     if k == 1:
         return out | {"low": None, "high": None}
     variance = sum((len(p) / n * (p.mean() - mean)) ** 2 / (1 - len(p) / n) for p in parts)
-    half = stats.t.ppf(0.975, n * n / squares - 1) * math.sqrt(variance)
-    low, high = mean - half, mean + half
-    if n * n / squares >= 32 - 1e-9:
+    t = stats.t.ppf(0.975, worth - 1)
+    low, high = mean - t * math.sqrt(variance), mean + t * math.sqrt(variance)
+    if worth < 32 - 1e-9 and variance > 0:
+        second = sum(len(p) * (p.mean() - mean) ** 2 for p in parts) / n
+        third = sum(len(p) * (p.mean() - mean) ** 3 for p in parts) / n
+        skewness, m = third / second**1.5, max(worth, 3)
+        spread = math.sqrt(6 * m * (m - 1) / (m - 2) / (m + 1) / (m + 3))
+        step = math.sqrt(variance) * (2 * t**2 + 1) / 6 / math.sqrt(worth)
+        low -= step * max(0, spread - skewness)
+        high += step * max(0, spread + skewness)
+    if worth >= 32 - 1e-9:
         ratios = []
         parts = sorted(parts, key=lambda p: (p.mean(), len(p)))
         rng = np.random.Generator(np.random.PCG64(20_260_101))
@@ -132,16 +143,91 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     for name, (column, statistic) in kinds.items():
         again = statistic(nominal[column], nominal["family"]) if np.isfinite(nominal[column]).any() else None
-        for key in ("value", "low", "high", "n", "n_eff", "families"):
+        for key in ("value", "low", "high", "n", "n_eff", "families", "few"):
             written[f"figures.{name}.{key}"] = summary["figures"].get(name, {}).get(key)
             found[f"figures.{name}.{key}"] = again and again[key]
     for prefix, part, figures in [("", nominal, summary)] + [
         (f"columns.{c['column']}.{c['engine']}.", select(rows, c["column"], c["engine"]), c) for c in columns
     ]:
-        for key, value in headline(part).items():
+        again = headline(part) | (of_column(part) if "column" in figures else {})
+        for key, value in again.items():
             if key in figures:
                 written[prefix + key], found[prefix + key] = figures[key], value
+        if "column" in figures:
+            for key in figures.keys() - again.keys() - DECLARED:
+                written[prefix + key], found[prefix + key] = figures[key], "no rule"
+    for cls, f in summary.get("terrain", {}).items():
+        at = nominal["terrain"] == cls
+        written[f"terrain.{cls}"] = f
+        found[f"terrain.{cls}"] = recompute_rate(nominal["success"][at], nominal["family"][at])
+    if columns:
+        again = conclusions(rows, columns, nominal, summary)
+        written |= {k: summary[k] for k in again}
+        found |= again
     return written, found
+
+
+DECLARED = {"column", "perturbation", "strength", "unit", "trained", "source", "engine", "policy"}
+"""What a column says that does not follow from its rows, or is one of their own values."""
+
+
+def of_column(rows: Rows) -> dict[str, Any]:
+    success, family = recompute_rate(rows["success"], rows["family"]), rows["family"]
+    known = np.isfinite(rows["velocity_error_mps"]).any()
+    error = recompute_mean(rows["velocity_error_mps"], family) if known else {"low": None, "high": None}
+    pushed = np.isfinite(rows["recovery_s"]) | ~rows["recovered"]
+    seconds = rows["recovery_s"][np.isfinite(rows["recovery_s"])]
+    return {
+        "velocity_error_low": error["low"],
+        "velocity_error_high": error["high"],
+        "recovered": rows["recovered"][pushed].mean() if pushed.any() else None,
+        "recovery_s": seconds.mean() if len(seconds) else None,
+        "holds": success["low"] >= 0.8,
+        "labels": counts(rows["label"]),
+    }
+
+
+def counts(texts: np.ndarray) -> dict[str, int]:
+    return {x: int((texts == x).sum()) for x in sorted(set(texts.tolist())) if x}
+
+
+def conclusions(rows: Rows, columns: list[Any], nominal: Rows, summary: dict[str, Any]) -> dict[str, Any]:
+    """Labels and causes, transfer tags, baselines beaten, agreement between engines."""
+    parts = {(c["column"], c["engine"]): select(rows, c["column"], c["engine"]) for c in columns}
+    rates = {k: recompute_rate(p["success"], p["family"]) for k, p in parts.items()}
+    own = [k for k, p in parts.items() if p["policy"][0] == "trained"]
+    tags = [k[0] for k in own if parts[k]["perturbation"][0] and rates[k]["low"] >= 0.8]
+    for cls in sorted(set(nominal["terrain"].tolist())):
+        at = nominal["terrain"] == cls
+        if recompute_rate(nominal["success"][at], nominal["family"][at])["low"] >= 0.8:
+            tags.append(f"terrain:{cls}")
+    against = [k for k, p in parts.items() if p["policy"][0] != "trained" and not p["perturbation"][0]]
+    mine = {k[1]: rates[k] for k in own if k[0] == "nominal"}
+    beats = None
+    if mine and against:
+        first = next(iter(mine.values()))
+        beats = all(mine.get(k[1], first)["low"] > rates[k]["high"] for k in against)
+    native, agreement = parts.get(("nominal", "mujoco")), []
+    for engine in mine:
+        if native is None or engine == "mujoco":
+            continue
+        other = parts["nominal", engine]
+        a, b = native["velocity_error_mps"], other["velocity_error_mps"]
+        both = np.isfinite(a) & np.isfinite(b)
+        flat = both.sum() < 3 or np.ptp(a[both]) == 0 or np.ptp(b[both]) == 0
+        ranks = [stats.rankdata(x[both]) for x in (a, b)]
+        agreement.append(
+            {
+                "kind": "sim-to-sim",
+                "engine": engine,
+                "reference": "mujoco",
+                "success_agreement": (native["success"] == other["success"]).mean(),
+                "rank_correlation": None if flat else np.corrcoef(*ranks)[0, 1],
+                "n": len(a),
+            }
+        )
+    out = {"labels": counts(nominal["label"]), "causes": counts(nominal["cause"])}
+    return out | {"transfer": list(dict.fromkeys(tags)), "beats_baselines": beats, "agreement": agreement}
 
 
 def select(rows: Rows, column: str, engine: str) -> Rows:
@@ -185,6 +271,8 @@ def differences(folder: Path) -> dict[str, tuple[Any, Any]]:
 def same(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, int | float) and isinstance(b, int | float | np.generic):
         return math.isclose(a, b, rel_tol=1e-7, abs_tol=1e-9)
     return bool(a == b)

@@ -103,3 +103,22 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     assert set(found["stride_over_mujoco"]) == {
         f"go1, {ground}, {threads}" for ground in ("plane", "stairs") for threads in ("1 thread", "2 threads")
     }
+
+
+def test_hostile_actions_are_told_by_terrain(tmp_path: Path) -> None:
+    out = tmp_path / "adversarial.json"
+    done = subprocess.run(
+        (sys.executable, BENCHMARKS / "adversarial.py", "--quick", "--out", out),
+        env=os.environ | {"PYTHONPATH": str(Path(surefoot.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(out.read_text())["machines"].values()
+    assert found["quick"] is True, "nobody mistakes it for a measurement"
+    by = {(r["engine"], r["actions"]): r for r in found["results"]}
+    assert set(by) == {("stride", k) for k in ("random", "bang-bang", "poisoned")} | {("mujoco", "bang-bang")}
+    assert all(r["nonfinite_values"] == 0 for r in by.values())
+    poisoned = by["stride", "poisoned"]
+    assert sum(poisoned["flagged_envs"].values()) == 64 - poisoned["beside_poisoned"] == 3
+    assert poisoned["disturbed"] == 0

@@ -389,6 +389,19 @@ def test_evaluate_json_has_what_comparing_needs(
     assert kept == summary
 
 
+def test_train_prints_its_summary_as_json_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    arguments = ("--updates", "1", "--tracker", "none", "--perturb", "none", "--json")
+    assert surefoot("train", "tiny:walk", "--out", tmp_path / "run", *arguments) == 0
+    out = capsys.readouterr()
+    found = json.loads(out.out)
+    assert found["run_folder"] == str(tmp_path / "run")
+    assert found["episodes"] > 0
+    assert "Run folder:" in out.err
+
+
 def test_lists_are_json_where_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert surefoot("tasks", "--json") == 0
     tasks = json.loads(capsys.readouterr().out)

@@ -162,15 +162,13 @@ def test_a_normaliser_that_was_exchanged_is_refused(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
-    found = checkpoint.load(run / "checkpoints" / "confirmed.safetensors")
-    assert (
-        found.meta["normaliser_digest"] == load_policy(RunFolder.open(run), "confirmed")[1].normaliser_digest
-    )
+    found = checkpoint.load(run / "checkpoints" / "best.safetensors")
+    assert found.meta["normaliser_digest"] == load_policy(RunFolder.open(run), "best")[1].normaliser_digest
     for name in ("policy.mean", "policy.std"):
         changed = found.tensors | {name: found.tensors[name] + 0.1}
-        checkpoint.save(run / "checkpoints" / "confirmed.safetensors", changed, found.meta)
-        assert surefoot("evaluate", run) == 2
-        assert "normaliser in checkpoint 'confirmed'" in " ".join(capsys.readouterr().err.split())
+        checkpoint.save(run / "checkpoints" / "best.safetensors", changed, found.meta)
+        assert surefoot("evaluate", run, "--checkpoint", "best") == 2
+        assert "normaliser in checkpoint 'best'" in " ".join(capsys.readouterr().err.split())
 
 
 def test_another_engine_is_compared_with_the_reference(

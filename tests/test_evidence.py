@@ -19,11 +19,13 @@ import tiny
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table
 from surefoot.commands import load_policy, plan_of
 from surefoot.contract import Panel, SurefootError, load_panel
+from surefoot.env import Harvest
 from surefoot.evidence import (
     PanelEvaluator,
     PanelResult,
     PanelSummary,
     RunFolder,
+    block_figures,
     ledger_row,
     summarise,
     without_timing,
@@ -393,15 +395,15 @@ def test_the_confirmation_is_that_of_the_confirmed_checkpoint(tiny_run: Path) ->
 # ---- the ledger
 
 
-def row_of(block: RolloutBlock, **more: Any) -> dict[str, Any]:
+def row_of(block: RolloutBlock, ended: list[dict[str, np.ndarray]] | None = None) -> dict[str, Any]:
     metrics = PpoMetrics(*[0.0] * 10, 0, 0.0)
-    fields: dict[str, Any] = {
-        "update": 3, "reward_names": ("a", "b"), "reasons": ("alive", "timeout", "tilted"),
-        "action_clip": 6.0, "families": 2, "strata": 3, "resets": np.array([1, 0, 2]), "ended": [],
-        "train_seconds": 5.0, "wall_seconds": 6.0, "control_hz": 50.0, "epochs": 2, "gradient_steps": 4,
-        "seconds": {"physics": 1.0, "task": 0.5, "inference": 0.3, "learning": 0.2, "evaluation": 4.0},
-    }  # fmt: skip
-    return ledger_row(block, metrics, **(fields | more))
+    harvest = Harvest(ended or [], [], np.array([1, 0, 2]))
+    return ledger_row(
+        block_figures(block, 3, 3, 6.0), metrics, harvest, update=3, shape=(2, 4), reward_names=("a", "b"),
+        reasons=("alive", "timeout", "tilted"), families=2, strata=3, train_seconds=5.0, wall_seconds=6.0,
+        control_hz=50.0, epochs=2, gradient_steps=4, buffer_bytes=block.bytes,
+        seconds={"environment": 1.5, "inference": 0.3, "learning": 0.2, "evaluation": 4.0},
+    )  # fmt: skip
 
 
 def test_a_ledger_row_is_what_the_block_holds() -> None:
@@ -446,6 +448,7 @@ def test_without_timing_takes_out_the_clock_and_nothing_else() -> None:
     assert without_timing(row) == without_timing(slower)
     gone = row.keys() - without_timing(row).keys()
     assert gone == {
-        "seconds.physics", "seconds.task", "seconds.inference", "seconds.learning", "seconds.evaluation",
+        "seconds.environment", "seconds.inference", "seconds.learning", "seconds.evaluation",
         "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_rss_bytes",
+        "memory.peak_device_bytes",
     }  # fmt: skip

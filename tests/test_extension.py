@@ -19,8 +19,12 @@ import pytest
 import torch
 
 import surefoot
-from surefoot.contract import SeedPlan, SurefootError
+from surefoot.contract import SeedPlan, SurefootError, columns, load_panel
 from surefoot.env import VecEnv
+from surefoot.evidence import RunFolder
+from surefoot.evidence.compare import Comparison, Refusal, compare
+from surefoot.evidence.perturb import perturb_all
+from surefoot.evidence.results import load_result
 from surefoot.plan import make_plan
 from surefoot.robots import RobotSpec
 from surefoot.robots import robot as find_robot
@@ -33,6 +37,7 @@ from tiny import surefoot as run_cli
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "surefoot-example"
 PACKAGE = EXAMPLE / "surefoot_example"
+EXTENDING = ROOT / "docs" / "extending.md"
 BY_PATH = "surefoot_example.tasks:prance_flat"
 TINY = (
     "--envs",
@@ -320,6 +325,69 @@ def test_robot_with_two_joints_per_leg_walks_without_the_terms_that_need_three(t
     stepped(velocity_task("eight", robot=eight, panel="walk-flat-v1", rewards=rewards)).close()
 
 
+# ---- perturbations
+
+
+SWAP = """
+from surefoot.contract import PERTURBATIONS, Perturbation
+def swap(scenario, strength):
+    return scenario.model_copy(update={"family": scenario.family + 1})
+about = dict(unit="1", doc="", default=(1.0,), sweep=(1.0,), neutral=None, change=swap)
+swapped = Perturbation(name="swapped", form="swapped_{strength:g}", **about)
+misnamed = Perturbation(name="other", form="other_{strength:g}", **about)
+bare = PERTURBATIONS[0].model_copy(update={"name": "bare"})
+push = Perturbation(name="push", form="push_{strength:g}", **about)
+"""
+
+
+def test_perturbations_that_break_the_rules_are_refused(use: Use, tmp_path: Path) -> None:
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "__init__.py").write_text(SWAP)
+    points = {k: f"my_package:{k}" for k in ("swapped", "misnamed", "bare", "push", "gone")}
+    install(tmp_path, "my-package", {"surefoot.perturbations": points})
+    use(tmp_path)
+    panel = load_panel("walk-flat-v1")
+    assert columns(panel, ("push",))[0].name == "push_1.0", "built-in names mean the built-in things"
+    for name, says in (
+        ("misnamed", "must be called as its entry point"),
+        ("bare", "with a `change`"),
+        ("gone", "cannot be loaded"),
+        ("nothing", "nothing"),
+    ):
+        with pytest.raises(SurefootError, match=says):
+            columns(panel, (name,))
+    (column,) = columns(panel, ("swapped",))
+    with pytest.raises(SurefootError, match="family, member, half and terrain kept"):
+        perturb_all(panel.scenarios, column)
+
+
+def test_a_perturbation_of_another_package_becomes_a_column(use: Use, tiny_run: Path, tmp_path: Path) -> None:
+    code = re.search(r"```python\n# my_package/perturbations.py\n(.*?)```", EXTENDING.read_text(), re.DOTALL)
+    assert code is not None
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "__init__.py").touch()
+    file = tmp_path / "my_package" / "perturbations.py"
+    file.write_text(code[1])
+    points = {"backpack": "my_package.perturbations:backpack"}
+    install(tmp_path, "my-package", {"surefoot.perturbations": points})
+    results = []
+    for name in ("one", "two"):
+        use(tmp_path)
+        run = tmp_path / name
+        shutil.copytree(tiny_run, run)
+        shutil.rmtree(next((run / "panels").glob("*/confirmation")))
+        assert run_cli("evaluate", run, "--perturb", "backpack", "--no-baselines", "--json") == 0
+        results.append(load_result(RunFolder.open(run), column="backpack_2kg"))
+        file.write_text(code[1].replace("0.05", "0.06"))
+    source = [c.source for c in results[0].summary.columns]
+    assert [bool(s) for s in source] == [False, False, True]
+    assert isinstance(compare(results[0], results[0], column="backpack_2kg"), Comparison)
+    refused = compare(*results, column="backpack_2kg")
+    assert isinstance(refused, Refusal)
+    assert [f.name for f in refused.differs] == ["perturbation source of backpack_2kg"]
+    assert not refused.offered
+
+
 # ---- the documentation
 
 
@@ -335,7 +403,7 @@ def stepped(task: Task) -> VecEnv:
 
 
 def test_code_in_the_documentation_works(use: Use, tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "extending.md").read_text()
+    text = EXTENDING.read_text()
     blocks = re.findall(r"```python\n# (my_package/\w+\.py)\n(.*?)```", text, flags=re.DOTALL)
     assert len(blocks) == text.count("```python"), "every block says which file it is"
     (tmp_path / "my_package").mkdir()
@@ -350,6 +418,18 @@ def test_code_in_the_documentation_works(use: Use, tmp_path: Path) -> None:
     env = stepped(find_task("prance"))
     assert "prance" in env.reward_names
     env.close()
+    panel = load_panel("walk-flat-v1")
+    assert [c.name for c in columns(panel, ("backpack",), sweep=True)] == [
+        "backpack_1kg", "backpack_2kg", "backpack_4kg",
+    ]  # fmt: skip
+    (heavy,) = columns(panel, ("backpack_3kg",))
+    before, after = panel.scenarios[5], perturb_all(panel.scenarios, heavy)[5]
+    assert after.payload_kg == before.payload_kg + 3.0
+    assert after.com_m[0] == before.com_m[0] - 0.05
+    assert (after.family, after.member, after.pushes) == (before.family, before.member, before.pushes)
+    assert "backpack" not in {c.perturbation for c in columns(panel, ("all",))}
+    with pytest.raises(SurefootError, match="goes from 1 to 4 kg"):
+        columns(panel, ("backpack_9kg",))
     rough = find_task("my_package.terrain:walk_gravel")
     env = stepped(rough)
     gravel = [k for k, t in enumerate(rough.tiles) if t.cls == "gravel"]

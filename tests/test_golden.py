@@ -7,15 +7,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from make_golden import expected_actions
+from recompute import differences
+from recompute_page import page_differences
 from surefoot.artifacts import load_npz, read_json, read_table, table_meta
 from surefoot.commands import load_policy
 from surefoot.contract import SeedPlan
 from surefoot.evidence import PanelSummary, RunFolder
-from surefoot.evidence.run import EPISODES_VERSION, PANEL_ROWS_VERSION
+from surefoot.evidence.run import (
+    EPISODES_VERSION,
+    PANEL_ROWS_VERSION,
+    STATES_VERSION,
+    RunRecord,
+    read_policy,
+)
 from surefoot.learners import checkpoint
 from surefoot.policy import PolicyBundle, PolicyCard
+from surefoot.report import write_report
 
 GOLDEN = sorted(p for p in (Path(__file__).parent / "golden").iterdir() if p.is_dir())
 pytestmark = pytest.mark.parametrize("folder", GOLDEN, ids=lambda p: p.name)
@@ -75,10 +85,10 @@ def test_the_checkpoint_is_read_and_its_policy_acts_as_it_did(folder: Path) -> N
 
 def test_the_panel_folder_is_read(folder: Path) -> None:
     record = RunFolder.open(folder).record
-    (panel,) = (folder / "panels").glob("*/*")
+    (panel,) = (folder / "panels").glob("*/confirmation")
     summary = read_json(panel / "summary.json", PanelSummary)
     assert summary == record.confirmation
-    rows = read_table(panel / "episodes.parquet", newest=PANEL_ROWS_VERSION)
+    rows = table = read_table(panel / "episodes.parquet", newest=PANEL_ROWS_VERSION)
     if "column" in rows:  # from version 2 on
         nominal = (rows["column"] == "nominal") & (rows["engine"] == summary.engine)
         rows = {k: v[nominal] for k, v in rows.items()}
@@ -86,5 +96,41 @@ def test_the_panel_folder_is_read(folder: Path) -> None:
     assert rows["success"].mean() == pytest.approx(summary.success)
     assert table_meta(panel / "episodes.parquet")["construct_id"] == summary.construct_id
     (trace,) = (panel / "traces").glob("*.npz")
-    i = np.flatnonzero(rows["trace"] == trace.stem)[0] if "trace" in rows else int(trace.stem)
-    assert len(load_npz(trace)["position"]) == rows["steps"][i]
+    i = np.flatnonzero(table["trace"] == trace.stem)[0] if "trace" in table else int(trace.stem)
+    assert len(load_npz(trace)["position"]) == table["steps"][i]
+
+
+def test_policies_scored_while_training_are_read(folder: Path) -> None:
+    """From version 2 on they are kept beside their rows."""
+    found = list((folder / "panels").glob("*/selection-*"))
+    assert len(found) == (0 if folder.name == "v1" else 1)
+    for panel in found:
+        summary = read_json(panel / "summary.json", PanelSummary)
+        policy = read_policy(panel / "policy.safetensors")
+        assert policy.normaliser_digest == summary.normaliser
+        action, _ = policy(torch.zeros(1, sum(t.size for t in policy.card.observation)), torch.zeros(1, 0))
+        assert action.shape == (1, 12)
+
+
+def test_it_can_be_reported_and_its_figures_are_those_of_its_rows(folder: Path, tmp_path: Path) -> None:
+    page = write_report([folder], tmp_path / "r.html")
+    assert 'data-figure="success"' in page.read_text("utf-8")
+    if folder.name != "v1":  # its summary had no columns, and its page few figures
+        assert page_differences(folder, page) == {}
+        (panel,) = (folder / "panels").glob("*/confirmation")
+        assert differences(panel) == {}
+
+
+def test_the_newest_one_has_the_present_schemas(folder: Path) -> None:
+    if folder != GOLDEN[-1]:
+        return
+    record = json.loads((folder / "run.json").read_text())
+    assert record["schema_version"] == RunRecord.model_fields["schema_version"].default
+    (panel,) = (folder / "panels").glob("*/confirmation")
+    written = json.loads((panel / "summary.json").read_text())
+    assert written["schema_version"] == PanelSummary.model_fields["schema_version"].default
+    assert written.keys() == PanelSummary.model_fields.keys()
+    assert read_table(panel / "episodes.parquet", newest=PANEL_ROWS_VERSION).keys() >= {"label", "column"}
+    (trace,) = (panel / "traces").glob("*.npz")
+    assert int(load_npz(trace)["schema_version"]) == STATES_VERSION
+    assert any(c["perturbation"] for c in written["columns"])

@@ -30,8 +30,15 @@ QUANTILES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "skewed": lambda u: np.exp(0.5 * stats.norm.ppf(u)),
     "falls": lambda u: np.where(u < 0.1, 2 + 50 * u, 15 + 5 * u),  # one return in ten is that of a fall
 }
-FEW = {"8 x 8": np.full(8, 8), "20 x 8": np.full(20, 8)}
-MANY = {"32 x 8": np.full(32, 8), "64 x 8": np.full(64, 8), "60 unequal": np.tile([1, 2, 4, 8, 12], 12)}
+LAYOUTS = {
+    "8 x 8": np.full(8, 8),
+    "14 unequal": np.array([1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 10, 12, 16, 20]),
+    "20 x 8": np.full(20, 8),
+    "24 x 8": np.full(24, 8),
+    "32 x 8": np.full(32, 8),
+    "60 unequal": np.tile([1, 2, 4, 8, 12], 12),
+}
+CORRELATIONS = (0.0, 0.3, 0.9)
 DRAWS = 500
 
 
@@ -50,49 +57,83 @@ def coverage(
     return float(np.mean([r.low <= truth <= r.high for r in runs]))
 
 
-def test_intervals_cover_at_least_93_and_on_average_at_most_97_percent() -> None:
-    """The stated set of designs. Not in it, because t cannot hold there: fewer than 32 families whose means
-    are skewed (see docs)."""
-    found = {}
-    for correlation in (0.0, 0.3, 0.9):
-        for name, sizes in FEW.items():
-            for kind in ("normal", "heavy"):
-                found["mean", name, kind, correlation] = coverage(mean_interval, sizes, kind, correlation)
-                found["iqm", name, kind, correlation] = coverage(iqm_interval, sizes, kind, correlation)
-        for name, sizes in MANY.items():
-            for kind in ("normal", "skewed", "falls"):
-                found["mean", name, kind, correlation] = coverage(mean_interval, sizes, kind, correlation)
-            found["iqm", name, "falls", correlation] = coverage(iqm_interval, sizes, "falls", correlation)
+@pytest.fixture(scope="module")
+def covered() -> dict[tuple[str, str, str, float], float]:
+    """Simulated coverage of the nominal 95% by (statistic, layout, values, correlation)."""
+    return {
+        (name, layout, kind, correlation): coverage(interval, sizes, kind, correlation)
+        for name, interval in (("mean", mean_interval), ("iqm", iqm_interval))
+        for layout, sizes in LAYOUTS.items()
+        for kind in QUANTILES
+        for correlation in CORRELATIONS
+    }
+
+
+def hopeless(statistic: str, layout: str, kind: str, correlation: float) -> bool:
+    """Whole families fall, one in ten: fewer than 24 too often saw none. Such intervals are labelled."""
+    rare = statistic == "mean" and kind == "falls" and correlation == 0.9
+    return rare and layout in ("8 x 8", "14 unequal", "20 x 8")
+
+
+def test_intervals_cover_at_least_93_percent_everywhere(
+    covered: dict[tuple[str, str, str, float], float],
+) -> None:
     noise = 2 * math.sqrt(0.93 * 0.07 / DRAWS)  # two standard errors of a simulated 93%
-    low = {k: c for k, c in found.items() if c < 0.93 - noise}
-    assert not low
+    assert {k: c for k, c in covered.items() if c < 0.93 - noise and not hopeless(*k)} == {}
+    assert np.quantile([c for k, c in covered.items() if not hopeless(*k)], 0.1) >= 0.93
+
+
+def test_intervals_cover_on_average_at_most_97_percent(
+    covered: dict[tuple[str, str, str, float], float],
+) -> None:
     for statistic in ("mean", "iqm"):
-        average = np.mean([c for k, c in found.items() if k[0] == statistic])
+        average = np.mean([c for k, c in covered.items() if k[0] == statistic])
         assert 0.94 <= average <= 0.97, (statistic, average)
 
 
-def test_percentiles_of_t_alone_would_not_cover_returns_with_falls() -> None:
-    """What the bootstrap is for: with t alone, as below 32 families, such returns are covered too rarely."""
-    assert coverage(mean_interval, np.full(8, 8), "falls", 0.9) < 0.9
-    assert coverage(mean_interval, np.full(32, 8), "falls", 0.9) > 0.9
+def test_where_coverage_cannot_be_had_the_interval_is_labelled(
+    covered: dict[tuple[str, str, str, float], float],
+) -> None:
+    for layout, sizes in LAYOUTS.items():
+        family = np.repeat(np.arange(len(sizes)), sizes)
+        few = mean_interval(np.arange(family.size, dtype=float), family).few
+        assert few == hopeless("mean", layout, "falls", 0.9), layout
+    assert covered["mean", "8 x 8", "falls", 0.9] < 0.9, "or the label would be for nothing"
+
+
+def test_t_alone_would_not_cover_skewed_family_means() -> None:
+    """What the skewness term is for."""
+    rng = np.random.default_rng(12)
+    means = np.exp(0.7 * rng.normal(size=(4000, 12)))
+    truth, t = math.exp(0.7**2 / 2), stats.t.ppf(0.975, 11)
+    error = means.std(1, ddof=1) / math.sqrt(12)
+    assert np.mean(np.abs(means.mean(1) - truth) <= t * error) < 0.92
+    runs = [mean_interval(row, np.arange(12)) for row in means[:1000]]
+    assert np.mean([r.low <= truth <= r.high for r in runs]) >= 0.93
 
 
 # ---- which interval
 
 
-def test_t_below_32_families_and_never_narrower_above() -> None:
+def test_below_32_families_t_is_widened_on_the_side_of_the_tail() -> None:
+    # by hand for the family means 0, 0, 0, 0, 10: mean 2, se 2, g = 96 / 16^1.5 = 1.5, K = 5
+    got = mean_interval([0.0, 0.0, 0.0, 0.0, 10.0], np.arange(5))
+    t = stats.t.ppf(0.975, 4)
+    unit, unsure = (2 * t**2 + 1) / (6 * math.sqrt(5)), math.sqrt(6 * 5 * 4 / (3 * 6 * 8))
+    assert got.low == pytest.approx(2 - 2 * t), "never narrower than t"
+    assert got.high == pytest.approx(2 + 2 * (t + unit * (1.5 + unsure)))
+
+
+def test_from_32_families_on_never_narrower_than_t() -> None:
     rng = np.random.default_rng(1)
-    for count, at_least in ((31, 0.0), (32, -1e-12), (100, -1e-12)):
+    for count in (32, 100):
         family = np.repeat(np.arange(count), 4)
         values = np.exp(rng.normal(size=family.size))
         means = values.reshape(count, 4).mean(1)
         expected = stats.t.interval(0.95, count - 1, means.mean(), stats.sem(means))
         got = mean_interval(values, family)
-        if count < 32:
-            assert (got.low, got.high) == pytest.approx(expected)
-        else:
-            assert got.low <= expected[0] - at_least
-            assert got.high > expected[1], "the long tail of a skewed mean is above"
+        assert got.low <= expected[0] + 1e-12
+        assert got.high > expected[1], "the long tail of a skewed mean is above"
 
 
 def test_one_giant_family_does_not_count_as_many() -> None:
@@ -174,6 +215,16 @@ def test_policies_that_never_differ_still_have_an_interval() -> None:
     assert 0.05 < d.high < 0.15
     assert d.detectable > d.high
     assert d.n_eff < 64
+
+
+def test_a_difference_of_rates_stays_within_one() -> None:
+    family = np.repeat(np.arange(20), 3)
+    lost = np.zeros(60, bool)
+    won = ~lost
+    won[0] = False
+    found = paired(lost, won, family, binary=True)
+    assert found.high == 1
+    assert found.low > 0.5
 
 
 def test_a_paired_rate_is_antisymmetric() -> None:

@@ -54,6 +54,22 @@ def test_there_are_no_edges_on_flat_ground() -> None:
     assert label(example_trace("stumbled_on_edge") | {"terrain_class": "flat"})[0] == "unknown"
 
 
+def test_swinging_alone_or_delay_alone_is_not_acting_late() -> None:
+    assert label(example_trace("acted_late") | {"delay_s": 0.02})[0] == "unknown", "as in training"
+    assert label(falling() | {"delay_s": 0.12})[0] == "unknown", "it fell without a swing"
+    once = example_trace("acted_late")
+    once["angular_velocity"][:-20] = 0.0
+    assert label(once)[0] == "unknown", "a single swing to either side is a fall"
+    slow = example_trace("acted_late")
+    slow["angular_velocity"] *= 0.4
+    assert label(slow)[0] == "unknown", "walking robots sway as much"
+
+
+def test_what_came_first_is_the_label_also_under_delay() -> None:
+    pushed = example_trace("acted_late") | {"push_step": np.array([round(2.8 * HZ)])}
+    assert label(pushed)[0] == "fell_after_push"
+
+
 def test_standing_where_standing_was_asked_is_not_standing_still() -> None:
     t = walking(command=(0.0, 0.0, 0.0))
     t["joint_velocity"][:] = 0.0

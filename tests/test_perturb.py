@@ -118,7 +118,7 @@ def test_training_ranges_are_the_contracts() -> None:
 def test_perturbations_are_part_of_the_construct(monkeypatch: pytest.MonkeyPatch) -> None:
     task, plant = tiny.walk(), evaluation_plant(50.0)
     before = construct(task.contract, FLAT, plant)
-    assert before["metrics_version"] == 2
+    assert before["metrics_version"] == 3
     harder = PERTURBATIONS[0].model_copy(update={"default": (3.0,)})
     monkeypatch.setattr(identity_module, "PERTURBATIONS", (harder, *PERTURBATIONS[1:]))
     after = construct(task.contract, FLAT, plant)

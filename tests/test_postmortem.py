@@ -125,6 +125,9 @@ def failures(**columns: Any) -> dict[str, np.ndarray]:
         "member": np.zeros(n, int),
         "reason": np.array(["timeout", "tilted", "tilted", "tilted", "timeout", "timeout"], object),
         "lived_s": np.array([10, 3.0, 1.0, 2.0, 10, 10]),
+        "fall": np.array([False, True, True, True, False, False]),
+        "velocity_error_mps": np.full(6, 0.1),
+        "yaw_error_radps": np.full(6, 0.1),
     }
     return rows | columns
 
@@ -151,7 +154,7 @@ def test_rows_without_labels_say_so() -> None:
 
 def test_fewer_failures_give_fewer_cases() -> None:
     alike = failures(success=np.array([True, False, False, True, True, True]))
-    assert [c.row for c in representative_failures(alike, "f")[0]] == [2, 1]
+    assert [c.row for c in representative_failures(alike, "f")[0]] == [1, 2]
     one, note = representative_failures(failures(success=np.arange(6) != 4), "f")
     assert (len(one), note) == (1, "Only one episode failed.")
     assert representative_failures(failures(success=np.ones(6, bool)), "f")[0] == ()
@@ -165,6 +168,8 @@ def test_cases_name_rows_of_the_file(run: Path) -> None:
         rows = read_table(run / case.file)
         assert not rows["success"][case.row]
         assert (rows["family"][case.row], rows["member"][case.row]) == (case.family, case.member)
+        if case.column == "nominal" and case.why.startswith("median"):
+            assert case.trace, "the median of a label is one of the traces kept"
 
 
 def test_perturbations_give_the_cases_where_the_nominal_pass_has_none(run: Path) -> None:

@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from recompute import differences, recompute
+from recompute_page import Figures, page_differences
 from surefoot.contract import TaskContract
 from surefoot.evidence import RunFolder, summarise
+from surefoot.report import write_report
 from surefoot.tasks import task
 
 
@@ -91,3 +93,37 @@ def test_a_run_states_what_its_panel_folder_says(tiny_run: Path) -> None:
     assert json.loads(record.confirmation.model_dump_json()) == written
     for name, f in record.confirmation.figures.items():
         assert f.n >= f.n_eff > 0, name
+
+
+# ---- the page
+
+
+def test_every_figure_on_the_page_is_that_of_the_files(tiny_run: Path, tmp_path: Path) -> None:
+    page = write_report([tiny_run], tmp_path / "r.html", 2.0)
+    found = {name for name, _, _ in Figures(page.read_text("utf-8")).found}
+    kinds = {
+        "success",
+        "cost",
+        "nominal@mujoco.fall",
+        "friction_0.3@stride.change",
+        "baseline:random.success",
+    }
+    assert kinds <= found
+    assert sum(n.startswith("stratum.") for n in found) > 3
+    assert page_differences(tiny_run, page, 2.0) == {}
+
+
+def test_a_changed_figure_or_text_on_the_page_is_noticed(tiny_run: Path, tmp_path: Path) -> None:
+    page = write_report([tiny_run], tmp_path / "r.html")
+    text = page.read_text("utf-8")
+    for name in ("fall", "payload_+3kg@stride.velocity_error", "kl"):
+        (about,) = [a for n, a, _ in Figures(text).found if n == name]
+        was = f'data-figure="{name}" data-value="{about["data-value"]}"'
+        assert was in text
+        page.write_text(text.replace(was, f'data-figure="{name}" data-value="0.123"'), "utf-8")
+        assert f"{name}.value" in page_differences(tiny_run, page), name
+    (shown,) = [t for n, _, t in Figures(text).found if n == "steps_per_second"]
+    page.write_text(text.replace(f">{shown}<", ">1,234,567<"), "utf-8")
+    assert "steps_per_second.text" in page_differences(tiny_run, page)
+    page.write_text(text.replace('data-figure="kl"', 'data-figure="made.up"'), "utf-8")
+    assert "made.up" in page_differences(tiny_run, page)

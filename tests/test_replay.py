@@ -68,6 +68,21 @@ def test_every_episode_replays_to_the_bit(run: Path, said: Said, column: str) ->
     assert out["label"] == rows["label"][at][0]
 
 
+def test_episodes_of_a_policy_that_training_has_left_behind_replay_too(run: Path, said: Said) -> None:
+    folders = sorted((run / "panels" / "tiny-v1").glob("selection-update-*"))
+    assert len(folders) > 1
+    number = str(int(read_table(folders[0] / "episodes.parquet")["scenario"][0]))
+    out = said("replay", run, number, "--where", folders[0].name, "--verify", "--json")
+    assert out["verify"]["holds"]
+    assert (folders[0] / "policy.safetensors").stat().st_size < 500_000
+    shutil.copy(folders[-1] / "policy.safetensors", folders[0] / "policy.safetensors")
+    error = said("replay", run, number, "--where", folders[0].name, code=2)
+    assert "is not the policy that the rows beside it are of" in error
+    (folders[0] / "policy.safetensors").unlink()
+    error = said("replay", run, number, "--where", folders[0].name, code=2)
+    assert "cannot be replayed; evaluate a checkpoint that it has" in error
+
+
 def test_a_trace_is_replayed_by_its_name(run: Path, said: Said) -> None:
     rows = read_table(table_of(run))
     stem = next(t for t in rows["trace"] if t.startswith("friction_0.3"))
@@ -128,7 +143,7 @@ def test_a_checkpoint_that_is_gone_cannot_be_replayed(run: Path, said: Said) -> 
     number = str(read_table(table_of(run))["scenario"][0])
     for name in ("confirmed", "best", "latest"):
         (run / "checkpoints" / f"{name}.safetensors").unlink()
-    assert "no longer has the checkpoint" in said("replay", run, number, code=2)
+    assert "no longer has the policy" in said("replay", run, number, code=2)
 
 
 # ---- a failure in many environments

@@ -13,16 +13,22 @@ from typing import Any
 
 import mujoco
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from surefoot.artifacts import JsonLines, atomic_write, load_npz
+from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, table_meta, write_table
 from surefoot.contract import SurefootError, load_panel
-from surefoot.evidence import PanelEvaluator
+from surefoot.evidence import PanelEvaluator, RunFolder
+from surefoot.evidence.compare import Comparison, compare
+from surefoot.evidence.results import load_result
+from surefoot.evidence.run import PANEL_ROWS_VERSION
 from surefoot.evidence.statistics import mean_interval, rate
+from surefoot.learners import checkpoint
 from surefoot.policy import HoldPose
 from surefoot.report import write_report
 from surefoot.report.charts import ticks
+from surefoot.report.compare import paired_difference
 from surefoot.report.figures import read_run
 from surefoot.report.html import Html, duration, el, esc, number, percent, script_json
 from surefoot.report.perturbations import training_range
@@ -266,10 +272,43 @@ def test_corrupt_artifacts_are_refused(
 def test_panel_of_another_run_is_refused(plain_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(plain_run, run)
-    path = next((run / "panels").glob("*/confirmation")) / "summary.json"
-    path.write_text(path.read_text().replace(json.loads(path.read_text())["construct_id"], "0" * 64))
+    panel = next((run / "panels").glob("*/confirmation"))
+    reconstructed(panel, "0" * 64)
     with pytest.raises(SurefootError, match="another run"):
         write_report([run], tmp_path / "r.html")
+
+
+def reconstructed(panel: Path, construct_id: str) -> None:
+    """The panel folder as if it had been measured under another construct."""
+    summary, table = panel / "summary.json", panel / "episodes.parquet"
+    old = json.loads(summary.read_text())["construct_id"]
+    summary.write_text(summary.read_text().replace(old, construct_id))
+    meta = table_meta(table) | {"construct_id": construct_id}
+    write_table(table, read_table(table), PANEL_ROWS_VERSION, meta)
+
+
+def test_rows_of_another_evaluation_are_refused(tiny_run: Path, tmp_path: Path) -> None:
+    """Same panel, same construct, another checkpoint: nothing but the table's own word tells."""
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    table = next((run / "panels").glob("*/confirmation")) / "episodes.parquet"
+    write_table(table, read_table(table), PANEL_ROWS_VERSION, table_meta(table) | {"checkpoint": "0" * 64})
+    for read in (lambda: write_report([run], tmp_path / "r.html"), lambda: load_result(RunFolder.open(run))):
+        with pytest.raises(SurefootError, match="of different evaluations"):
+            read()
+    assert surefoot("replay", run, "4", "--verify") == 2
+
+
+def test_a_confirmed_checkpoint_that_was_swapped_is_refused(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    found = checkpoint.load(run / "checkpoints" / "confirmed.safetensors")
+    meta = found.meta | {"update": 999}
+    checkpoint.save(run / "checkpoints" / "confirmed.safetensors", found.tensors, meta)
+    assert surefoot("evaluate", run, "--perturb", "none") == 2
+    assert "is not the checkpoint that" in capsys.readouterr().err
 
 
 def test_run_without_confirmation_or_ledger_says_so(plain_run: Path, tmp_path: Path) -> None:
@@ -336,15 +375,34 @@ def test_training_range_is_the_contract_s(extended_run: Path) -> None:
 def test_runs_side_by_side(plain_run: Path, extended_run: Path, tmp_path: Path) -> None:
     page = Page(write_report([plain_run, extended_run], tmp_path / "r.html"))
     assert "may be compared" in page.words
-    ours = {(r["family"], r["member"]): r["success"] for r in rows_of(plain_run)}
-    theirs = {
-        (r["family"], r["member"]): r["success"]
-        for r in rows_of(extended_run)
-        if r["column"] == "nominal" and r["engine"] == "mujoco"
-    }
-    difference = np.mean([float(theirs[k]) - float(ours[k]) for k in ours])
     name = json.loads((plain_run / "run.json").read_text())["id"]
-    assert page.value(f"{name}.difference") == pytest.approx(difference)
+    for metric in ("success", "fall", "velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
+        ours = {(r["family"], r["member"]): r[metric] for r in rows_of(plain_run)}
+        theirs = {
+            (r["family"], r["member"]): r[metric]
+            for r in rows_of(extended_run)
+            if r["column"] == "nominal" and r["engine"] == "mujoco"
+        }
+        gaps = [float(theirs[k]) - float(ours[k]) for k in ours]
+        gaps = [g for g in gaps if np.isfinite(g)]
+        expected = pytest.approx(np.mean(gaps), abs=1e-12) if gaps else None
+        assert page.value(f"{name}.difference.{metric}") == expected, metric
+
+
+def test_side_by_side_is_what_compare_says(tiny_run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(tiny_run, other)
+    path = next((other / "panels").glob("*/confirmation")) / "episodes.parquet"
+    table = pq.read_table(path)
+    for name in ("success", "fall", "velocity_error_mps", "cost_of_transport"):
+        turned = pa.array(np.roll(table.column(name).to_numpy(), 1))
+        table = table.set_column(table.column_names.index(name), name, turned)
+    pq.write_table(table, path)
+    runs = [read_run(r) for r in (tiny_run, other)]
+    said = compare(*(load_result(RunFolder.open(r)) for r in (tiny_run, other)))
+    assert isinstance(said, Comparison)
+    assert said.metrics["velocity error m/s"].value != 0
+    assert {m: paired_difference(*runs, m) for m in said.metrics} == said.metrics
 
 
 def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path: Path) -> None:
@@ -354,12 +412,11 @@ def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path:
     old = record["construct_id"]
     record["contract"]["success"]["velocity_error_mps"] = 0.9
     (other / "run.json").write_text(json.dumps(record).replace(old, "f" * 64))
-    summary = next((other / "panels").glob("*/confirmation")) / "summary.json"
-    summary.write_text(summary.read_text().replace(old, "f" * 64))
+    reconstructed(next((other / "panels").glob("*/confirmation")), "f" * 64)
     page = Page(write_report([plain_run, other], tmp_path / "r.html"))
     assert "Comparison refused." in page.words
     assert "What differs: success." in page.words
-    assert not any(n.endswith(".difference") for n in page.figures)
+    assert not any(".difference." in n for n in page.figures)
 
 
 # ---- the command line, files

@@ -63,6 +63,19 @@ def test_gae_agrees_with_its_definition(rollout: dict[str, np.ndarray], gamma: f
         np.testing.assert_allclose(got[:, n], reference(**column, gamma=gamma, lam=lam), rtol=1e-9, atol=1e-9)
 
 
+@given(rollouts())
+@settings(max_examples=30, deadline=None)
+def test_gae_is_the_loop_over_whole_rows_in_float32(rollout: dict[str, np.ndarray]) -> None:
+    r = {k: v.float() if v.dtype == torch.float64 else v for k, v in tensors(rollout).items()}
+    alive, goes_on = (~r["terminated"]).float(), (~(r["terminated"] | r["truncated"])).float()
+    expected = r["reward"] + 0.97 * r["next_value"] * alive - r["value"]
+    for t in range(len(expected) - 2, -1, -1):
+        expected[t] += 0.97 * 0.9 * goes_on[t] * expected[t + 1]
+    out = torch.full_like(expected, torch.nan)
+    assert gae(**r, gamma=0.97, lam=0.9, out=out) is out
+    assert torch.allclose(out, expected, rtol=1e-5, atol=1e-5)
+
+
 @given(rollouts(), st.data())
 @settings(max_examples=100, deadline=None)
 def test_nothing_after_an_end_reaches_back_over_it(

@@ -207,15 +207,20 @@ def test_ignoring_families_would_not_cover() -> None:
 # --- mean
 
 
-def test_mean_of_equal_families_has_the_textbook_interval() -> None:
+def test_mean_of_equal_families_is_the_textbook_interval_made_wider_for_skewness() -> None:
     rng = np.random.default_rng(7)
     family = families(EQUAL)
     values = rng.normal(size=160) + rng.normal(size=20)[family]
     means = values.reshape(20, 8).mean(axis=1)
-    expected = stats.t.interval(0.9, 19, means.mean(), stats.sem(means))
+    low, high = stats.t.interval(0.9, 19, means.mean(), stats.sem(means))
     result = mean_interval(values, family, confidence=0.9)
-    assert (result.low, result.high) == pytest.approx(expected)
+    t, g = stats.t.ppf(0.95, 19), stats.skew(means)
+    unit = stats.sem(means) * (2 * t**2 + 1) / (6 * math.sqrt(20))
+    unsure = math.sqrt(6 * 20 * 19 / (18 * 21 * 23))
+    assert abs(g) < unsure, "so that both sides are wider"
+    assert (result.low, result.high) == pytest.approx((low - unit * (unsure - g), high + unit * (unsure + g)))
     assert result.n_eff == pytest.approx(effective_n(values, family))
+    assert result.few
 
 
 def test_mean_is_over_episodes_not_over_families() -> None:

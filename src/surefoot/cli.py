@@ -37,10 +37,14 @@ class RecipeOptions:
     """Seed families of the held-out panel to use (even; default all of them)."""
     evaluate_every: int | None = None
     """Updates between evaluations on the panel's selection half."""
+    precision: Literal["fp32", "tf32", "bf16"] | None = None
+    """Of the networks' matrix products; tf32 and bf16 are a GPU's (default: fp32 on a CPU, tf32 on CUDA)."""
+    hidden: tuple[int, ...] | None = None
+    """Widths of both networks' hidden layers, e.g. --hidden 512 256 128."""
     seed: int = 1
     """Root seed, 0 to 4294967295: every random draw of the run follows from it."""
     device: str = "cpu"
-    """Where the learner runs: cpu or cuda."""
+    """Where environments and learner live: cpu or cuda."""
     engine: str = "auto"
     """Simulator to train on: stride, mujoco, mujoco-warp (see `surefoot engines`), or auto: the fastest that
     can take the robot."""
@@ -55,6 +59,8 @@ class RecipeOptions:
             "families",
             "eval_families",
             "evaluate_every",
+            "precision",
+            "hidden",
         )
         return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
 
@@ -112,10 +118,14 @@ class TrainCommand:
     evaluate`), or none, which leaves out the baselines too."""
     quiet: bool = False
     """Do not print the contract and the recipe first."""
+    json: bool = False
+    """Print the closing summary as one JSON object; progress then goes to stderr."""
 
     def run(self, console: Console) -> int:
         from surefoot.commands import resume_run, start_run
 
+        if self.json:
+            console = Console(stderr=True)
         if self.resume is not None:
             if self.task or self.out or self.options != RecipeOptions():
                 raise SurefootError(
@@ -123,7 +133,14 @@ class TrainCommand:
                     "give only limits (--updates, --minutes, --until) with it."
                 )
             return resume_run(
-                console, self.resume, self.updates, self.minutes, self.until, self.tracker, self.perturb
+                console,
+                self.resume,
+                self.updates,
+                self.minutes,
+                self.until,
+                self.tracker,
+                self.perturb,
+                self.json,
             )
         if not self.task:
             raise SurefootError(
@@ -144,6 +161,7 @@ class TrainCommand:
             self.tracker,
             self.quiet,
             self.perturb,
+            self.json,
         )
 
 
@@ -223,6 +241,27 @@ class CompareCommand:
         return compare_runs(
             console, self.run_folders, self.panel_half, self.column, self.shared_panel, self.json
         )
+
+
+@dataclass(frozen=True)
+class PromoteCommand:
+    """Decide whether a candidate may replace a baseline run: only if it is better under held-out disturbances
+    and on a second simulator, both at once, scenario by scenario.
+
+    Exit code 0: promoted. 1: not promoted. 3: not measured alike.
+    """
+
+    candidate: Positional[str]
+    """Run folder of the candidate."""
+    baseline: Positional[str]
+    """Run folder of what it would replace."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.promoting import promote_run
+
+        return promote_run(console, self.candidate, self.baseline, self.json)
 
 
 @dataclass(frozen=True)
@@ -365,6 +404,7 @@ Commands = (
     | Annotated[TrainCommand, tyro.conf.subcommand("train")]
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
+    | Annotated[PromoteCommand, tyro.conf.subcommand("promote")]
     | Annotated[PostmortemCommand, tyro.conf.subcommand("postmortem")]
     | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]
     | Annotated[ReportCommand, tyro.conf.subcommand("report")]

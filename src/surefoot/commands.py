@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shlex
 import sys
 import time
@@ -28,6 +29,7 @@ from surefoot.display import Display
 from surefoot.evidence import PanelSummary, RunFolder, evaluate_panel, summarise
 from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
+from surefoot.evidence.run import save_policy
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
@@ -51,6 +53,7 @@ def start_run(
     tracker: str,
     quiet: bool,
     perturb: tuple[str, ...] = ("all",),
+    as_json: bool = False,
 ) -> int:
     """Plans, prints, trains, confirms."""
     limits = Limits(updates, minutes, until)
@@ -63,7 +66,7 @@ def start_run(
         limits = Limits(None, plan.task.minutes, plan.task.until)
     prepare_torch()
     run = new_run(plan, out)
-    return _train(console, plan, run, limits, tracker, perturb, resume=False)
+    return _train(console, plan, run, limits, tracker, perturb, resume=False, as_json=as_json)
 
 
 def resume_run(
@@ -74,6 +77,7 @@ def resume_run(
     until: float | None,
     tracker: str,
     perturb: tuple[str, ...] = ("all",),
+    as_json: bool = False,
 ) -> int:
     limits = Limits(updates, minutes, until)
     check_tracker(tracker)
@@ -83,7 +87,7 @@ def resume_run(
     if updates is None and minutes is None and until is None:
         limits = Limits(None, plan.task.minutes, plan.task.until)
     prepare_torch()
-    return _train(console, plan, run, limits, tracker, perturb, resume=True)
+    return _train(console, plan, run, limits, tracker, perturb, resume=True, as_json=as_json)
 
 
 def plan_of(run: RunFolder) -> Plan:
@@ -109,6 +113,7 @@ def _train(
     tracker_name: str,
     perturb: tuple[str, ...],
     resume: bool,
+    as_json: bool,
 ) -> int:
     new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
     with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
@@ -139,7 +144,11 @@ def _train(
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
     summary = _confirm(plan, run, trainer.chosen, perturb)
     run.write_record(confirmation=summary)
-    print_summary(console, plan, run, summary, report=_report(console, run))
+    report = _report(console, run)
+    if as_json:
+        print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json"), indent=2))
+    else:
+        print_summary(console, plan, run, summary, report=report)
     return 0
 
 
@@ -172,8 +181,7 @@ def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) 
     policy."""
     run.confirm(chosen)
     found, bundle = load_policy(run, "confirmed")
-    meta = {"policy": bundle.meta(), "normaliser_digest": bundle.normaliser_digest}
-    checkpoint.save(run.path / "policy.safetensors", bundle.tensors, meta)
+    save_policy(run.path / "policy.safetensors", bundle)
     return evaluate_policy(
         plan,
         run,

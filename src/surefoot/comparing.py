@@ -55,7 +55,7 @@ def print_refusal(console: Console, a: str, b: str, refusal: Refusal) -> None:
     console.print(
         f"{escape(a)} and {escape(b)} were not measured alike: their construct ids differ.", highlight=False
     )
-    _fields(console, "What differs", refusal.differs)
+    print_fields(console, "What differs", refusal.differs)
     if refusal.offered:
         offer = f"They share {refusal.shared} scenarios; compare on those with --shared-panel."
     elif refusal.shared:
@@ -78,16 +78,22 @@ def print_comparison(console: Console, c: Comparison) -> None:
     rows = _table("Differences", "metric", "A", "B", "B - A [95% interval]", "p", "detects", "n/n_eff")
     for name, d in c.metrics.items():
         rows.add_row(
-            name, f"{d.a:.3f}", f"{d.b:.3f}", _interval(d), f"{d.p:.4f}", f"{d.detectable:.3f}", _worth(d)
+            name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", f"{d.detectable:.3f}", _worth(d)
         )
     console.print(rows, highlight=False)
     print_forest(console, c)
     if c.training:
-        _fields(console, "Trained differently (shown, no reason to refuse)", c.training)
+        print_fields(console, "Trained differently (shown, no reason to refuse)", c.training)
     drawn = sorted({f.name.split(".")[2] for f in c.training if f.name.startswith("contract.factors.")})
     if drawn:
         console.print(
             f"[yellow]They were trained on different distributions of {', '.join(drawn)}.", highlight=False
+        )
+    if any(d.few for d in c.metrics.values()):
+        console.print(
+            "[yellow]Few families: if whole families now and then share a large difference, the intervals of "
+            "errors and energy are too narrow.",
+            highlight=False,
         )
     families = next(iter(c.metrics.values())).families
     console.print(
@@ -102,11 +108,11 @@ def print_forest(console: Console, c: Comparison) -> None:
     title = f"Success by stratum, worst first (bars from {-reach:+.2f} to {reach:+.2f})"
     forest = _table(title, "stratum", "worse | better", "B - A [95% interval]", "n/n_eff")
     for label, d in sorted(c.strata.items(), key=lambda item: item[1].value):
-        forest.add_row(label, forest_bar(d, reach), _interval(d), _worth(d))
+        forest.add_row(label, forest_bar(d, reach), interval(d), _worth(d))
     console.print(forest, highlight=False)
 
 
-def _interval(d: Difference) -> str:
+def interval(d: Difference) -> str:
     return escape(f"{d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}]")
 
 
@@ -142,7 +148,7 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _fields(console: Console, title: str, fields: tuple[Field, ...]) -> None:
+def print_fields(console: Console, title: str, fields: tuple[Field, ...]) -> None:
     rows = _table(title, "field", "A", "B")
     for f in fields:
         rows.add_row(escape(f.name), escape(_short(f.a)), escape(_short(f.b)))

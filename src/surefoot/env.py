@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +45,29 @@ class Step:
     view: View  # the state the reward was computed on, before any reset
 
 
+@dataclass
+class Harvest:
+    """What happened in the environments since it was last asked for, besides what is in a rollout block."""
+
+    ended: list[dict[str, np.ndarray]]
+    """Finished episodes: columns."""
+    failures: list[dict[str, np.ndarray]]
+    """States that engines failed from, for replay."""
+    resets: np.ndarray  # [strata] episodes begun
+
+
+@dataclass
+class Outcome:
+    """Of one control step, before any reset; the names are those of `Step`."""
+
+    view: View
+    terms: Tensor
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    reason: Tensor
+
+
 class VecEnv:
     """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying
     so."""
@@ -60,7 +83,9 @@ class VecEnv:
         device: str = "cpu",
         auto_reset: bool = True,
         stagger: bool = True,
+        free: bool | None = None,
     ) -> None:
+        """`free`: steps never ask the device what happened there; by default without auto-reset on CUDA."""
         self.task, self.sampler, self.contract = task, sampler, task.contract
         self.num_envs = n = sampler.count
         self.engine: Engine = make_engine(engine, task.robot, plant, n, atlas=atlas, device=device)
@@ -68,6 +93,9 @@ class VecEnv:
         self.dt = 1.0 / plant.control_hz
         self.const = task.constants(self.device, self.dt)
         self.auto_reset = auto_reset
+        self._free = self.device.type == "cuda" and not auto_reset if free is None else free
+        if self._free and auto_reset:
+            raise ValueError("environments that reset themselves have to ask which of them are done")
         c = task.contract
         self.reasons = ("alive", "timeout", *(t.name for t in c.terminations), "nonfinite")
         self.reward_names = tuple(t.name for t in c.rewards)
@@ -164,6 +192,10 @@ class VecEnv:
             setattr(self, name, getattr(self, name).clone())
         self._reset(mask)
 
+    def age(self) -> Tensor:
+        """[N] control steps that each episode has lived; a copy."""
+        return self.state.age.clone()
+
     @property
     def stratum(self) -> Tensor:
         """[N] int64, of the step to come."""
@@ -181,21 +213,17 @@ class VecEnv:
         self._push()
         robot = self.engine.step(self._targets(action))
         failed = robot.failed.clone()
-        if bool(failed.any()):
-            self._keep_failures(failed, failed & ~self._robot.failed)
+        if self._free or bool(failed.any()):
+            if not self._free:
+                self._keep_failures(failed, failed & ~self._robot.failed)
             # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
-            robot.put(failed, _resting(robot.take(failed), self.const.default_pose))
+            rest = resting(1, len(self.task.robot.feet), self.const.default_pose)
+            robot.blend(failed, rest)
             action = torch.where(failed[:, None], 0.0, action)  # it may be what made them fail
-        self.state = advance(self.state, robot, self.const, action)
-        self._robot = robot
-        view = View(robot, self.state, self.parameters, self._ground(robot), self.const)
-        terms, ends = self._rewards_and_ends(view)
-        terminated = ends.any(1) | failed
-        truncated = (self.state.age >= self.sampler.episode_steps) & ~terminated
-        terms = terms + terminated[:, None] * self._fall
-        reward = self._floor(terms)
-        reason = torch.where(ends.any(1), ends.to(torch.uint8).argmax(1) + 2, truncated.long())
-        reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
+        found = self._judge(robot, action)
+        view, terms, reward = found.view, found.terms, found.reward
+        terminated, truncated, reason = found.terminated, found.truncated, found.reason
+        self.state, self._robot = view.task, robot
         self.returns += terms
         self._track(view)
         # The command seen next is that of the next step's segment; the reward above used the one that was
@@ -243,10 +271,17 @@ class VecEnv:
         return targets + torch.stack([torch.zeros_like(lift), lift, -2 * lift], 2).view_as(targets)
 
     def _push(self) -> None:
-        due = self.script.push_step == self.state.age[:, None]  # [N, P]
+        due = self._due()
         mask = due.any(1)
-        if bool(mask.any()):
-            self.engine.push(mask, (self.script.push_velocity * due[..., None]).sum(1))
+        if self._free or bool(mask.any()):
+            self.engine.push(mask, self._kick(due))
+
+    def _due(self) -> Tensor:
+        """[N, P] bool: pushes that act before the coming step."""
+        return self.script.push_step == self.state.age[:, None]
+
+    def _kick(self, due: Tensor) -> Tensor:
+        return (self.script.push_velocity * due[..., None]).sum(1)
 
     def _segment(self) -> Tensor:
         return (self.state.age // self.sampler.segment_steps).clamp_max(self.script.commands.shape[1] - 1)
@@ -270,10 +305,8 @@ class VecEnv:
 
     def _observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
         """Noisy observation, clean critic observation, exploration normals for the coming step."""
-        c, f = self.contract, self.task.terms
-        clean = torch.cat([f[t.name](view) for t in c.observation], 1)
-        extra = torch.cat([f[t.name](view) for t in c.privileged], 1)
-        size, act = clean.shape[1], c.action.size
+        clean, extra = self._sense(view)
+        size, act = clean.shape[1], self.contract.action.size
         age = view.task.age
         wide, deep = -(-size // 4) * 4, -(-act // 4) * 4
         noise, u = self._keyed.uniforms_many(
@@ -282,11 +315,22 @@ class VecEnv:
             script.episode,
             [(Channel.OBSERVATION_NOISE, size, age * wide), (Channel.ACTION_NOISE, deep, age * deep)],
         )
-        noisy = clean + self._noise * (2 * noise - 1) * script.noise_scale[:, None]
-        limit = OBSERVATION_LIMIT
-        obs = (noisy * self._scale).clamp(-limit, limit)
-        critic = (torch.cat([clean, extra], 1) * self._critic_scale).clamp(-limit, limit)
+        obs, critic = self._blur(clean, noise, script.noise_scale), self._clean(clean, extra)
         return obs, critic, box_muller(u)[:, :act]
+
+    def _sense(self, view: View) -> tuple[Tensor, Tensor]:
+        """Observation terms without noise, and what only the critic sees."""
+        c, f = self.contract, self.task.terms
+        clean = torch.cat([f[t.name](view) for t in c.observation], 1)
+        return clean, torch.cat([f[t.name](view) for t in c.privileged], 1)
+
+    def _blur(self, clean: Tensor, uniforms: Tensor, noise_scale: Tensor) -> Tensor:
+        noisy = clean + self._noise * (2 * uniforms - 1) * noise_scale[:, None]
+        return (noisy * self._scale).clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+
+    def _clean(self, clean: Tensor, extra: Tensor) -> Tensor:
+        critic = torch.cat([clean, extra], 1) * self._critic_scale
+        return critic.clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT)
 
     def _drop(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
         """Readings that are lost are those seen last: each sensor (a term with noise) fails on its own."""
@@ -299,7 +343,37 @@ class VecEnv:
         lost = torch.cat([lost, torch.zeros_like(lost[:, :1])], 1)
         return torch.where(lost[:, self._sensor], self.obs, obs)
 
+    def carried(self) -> list[Tensor]:
+        """Tensors that a step replaces by new ones, and that the next step reads."""
+        return [
+            *self.state.tensors().values(),
+            *self._robot.tensors().values(),
+            self.obs,
+            self.critic,
+            self.exploration,
+        ]
+
+    def carry(self, tensors: Sequence[Tensor]) -> None:
+        """Continues with `tensors`, in the order of `carried`."""
+        at = iter(tensors)
+        self.state = TaskState(**{k: next(at) for k in self.state.tensors()})
+        self._robot = RobotState(**{k: next(at) for k in self._robot.tensors()})
+        self.obs, self.critic, self.exploration = at
+
     # ---- rewards and ends
+
+    def _judge(self, robot: RobotState, action: Tensor) -> Outcome:
+        """What a control step led to. Pure and without branches, so that it can be compiled."""
+        state = advance(self.state, robot, self.const, action)
+        view = View(robot, state, self.parameters, self._ground(robot), self.const)
+        terms, ends = self._rewards_and_ends(view)
+        failed = robot.failed
+        terminated = ends.any(1) | failed
+        truncated = (state.age >= self.sampler.episode_steps) & ~terminated
+        terms = terms + terminated[:, None] * self._fall
+        reason = torch.where(ends.any(1), ends.to(torch.uint8).argmax(1) + 2, truncated.long())
+        reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
+        return Outcome(view, terms, self._floor(terms), terminated, truncated, reason)
 
     def _rewards_and_ends(self, view: View) -> tuple[Tensor, Tensor]:
         """Weighted terms [N, R] and terminations [N, E]."""
@@ -389,7 +463,7 @@ class VecEnv:
         xy = self._robot.position[:, :2]
         offset = self._field.wrap(xy, self.script.tile) - xy
         out = (offset.abs() > 0.5).any(1)
-        if bool(out.any()):
+        if self._free or bool(out.any()):
             self.engine.translate(out, offset)
             self._robot = self.engine.state()
 
@@ -442,6 +516,14 @@ class VecEnv:
         self.reset_counts[:] = 0
         return counts
 
+    def news(self) -> dict[str, Tensor]:
+        """Tensors that `harvest` needs on the host: none, all is there already."""
+        return {}
+
+    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+        failures, self.failures = self.failures, []
+        return Harvest(self.take_ended(), failures, self.take_reset_counts())
+
     # ---- exact resume
 
     def snapshot(self) -> dict[str, Tensor]:
@@ -474,14 +556,28 @@ class VecEnv:
         self.engine.close()
 
 
-def _resting(robot: RobotState, pose: Tensor) -> RobotState:
-    """A robot standing still where it is, in the default pose, still marked as failed."""
-    rest = RobotState(**{k: torch.zeros_like(v) for k, v in robot.tensors().items()})
-    rest.position[:, 2] = 1.0
-    rest.quaternion[:, 0] = 1.0
-    rest.gravity[:, 2] = -1.0
-    rest.joint_position[:] = pose
-    rest.failed[:] = True
+def resting(count: int, feet: int, pose: Tensor) -> RobotState:
+    """Robots standing still in the default pose, marked as failed."""
+
+    def zeros(*shape: int) -> Tensor:
+        return pose.new_zeros(count, *shape)
+
+    rest = RobotState(
+        position=zeros(3),
+        quaternion=zeros(4),
+        linear_velocity=zeros(3),
+        angular_velocity=zeros(3),
+        gravity=zeros(3),
+        joint_position=pose.expand(count, -1),
+        joint_velocity=zeros(len(pose)),
+        torque=zeros(len(pose)),
+        foot_position=zeros(feet, 3),
+        foot_velocity=zeros(feet, 3),
+        foot_force=zeros(feet, 3),
+        trunk_contact=zeros() > 0,
+        failed=zeros() == 0,
+    )
+    rest.position[:, 2], rest.quaternion[:, 0], rest.gravity[:, 2] = 1.0, 1.0, -1.0
     return rest
 
 

@@ -64,6 +64,17 @@ def _row(c: ColumnSummary) -> tuple[str, ...]:
     )
 
 
+def _from_to(s: PanelSummary, tag: str) -> str:
+    """The interval of a transfer tag; of a column, the engine's where it holds."""
+    cls = tag.removeprefix("terrain:")
+    if cls in s.terrain and cls != tag:
+        low, high = s.terrain[cls].low, s.terrain[cls].high
+    else:
+        found = next(c for c in s.columns if c.column == tag and c.holds)
+        low, high = found.success_low, found.success_high
+    return "not measured" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}%"
+
+
 def verdicts(s: PanelSummary) -> list[str]:
     """What the columns say, in sentences."""
     out = []
@@ -79,7 +90,7 @@ def verdicts(s: PanelSummary) -> list[str]:
         )
     elif s.beats_baselines:
         out.append("It beats every baseline: its success interval lies above theirs.")
-    held = ", ".join(s.transfer) or "nothing"
+    held = ", ".join(f"{tag} ({_from_to(s, tag)})" for tag in s.transfer) or "nothing"
     out.append(f"Shown to hold (success interval from 80% up): {held}.")
     for a in s.agreement:
         rank = "not measured" if a.rank_correlation is None else f"{a.rank_correlation:.2f}"

@@ -4,6 +4,7 @@ up to."""
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +90,7 @@ def make_plan(
     check_device(device)
     engine, reason = choose_engine(engine, found.robot, found.plant, device)
     found = found.on(engine)
-    recipe = Recipe(**(found.recipe.model_dump() | (overrides or {})))
+    recipe = Recipe(**(found.recipe_on(device).model_dump() | (overrides or {})))
     evaluation = evaluation_plant(recipe.control_hz)
     plant = found.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
@@ -102,6 +103,8 @@ def make_plan(
     panel = panel.with_families(families)
     recipe = recipe.model_copy(update={"eval_families": families})
     proof = check_disjoint(seeds, panel)
+    if torch.device(device).type == "cuda":
+        check_memory(found, torch.cuda.mem_get_info(device)[0])
     accounting = account(
         recipe,
         contract.observation_size,
@@ -126,6 +129,42 @@ def make_plan(
         accounting,
         construct_id(contract, panel, evaluation),
         training_id(contract, recipe, plant, engine, "ppo", seeds),
+    )
+
+
+ROBOT_BYTES = 4096
+"""Of an environment on a device, block and networks apart: engine, script, task's memory."""
+
+
+def device_bytes(task: Task) -> int:
+    """Device memory that training needs, from the shapes; a quarter is added for what allocators keep."""
+    c, r = task.contract, task.recipe
+    obs, critic, act, terms = c.observation_size, c.critic_size, c.action.size, len(c.rewards)
+    block = 4 * (obs + critic + 2 * act + 6 + terms) + 11
+    records = 4 * (8 + terms)
+    values = 4 * (2 * critic + 2 * max(r.hidden))
+    figures = 6 * c.strata.count + 16
+    samples = r.samples_per_update * (block + records + values + figures)
+    minibatch = r.samples_per_update // r.minibatches * 4 * (obs + critic + 4 * sum(r.hidden) + 3 * act + 16)
+    return round(1.25 * (samples + minibatch + r.envs * ROBOT_BYTES))
+
+
+def check_memory(task: Task, free: int) -> None:
+    """Refuses what would run out of device memory, naming the most environments that would not."""
+    if device_bytes(task) <= free:
+        return
+    r, fits = task.recipe, 0
+    step = math.lcm(r.families, r.minibatches // math.gcd(r.minibatches, r.horizon))
+    for k in range(r.envs // step, 0, -1):
+        less = dataclasses.replace(task, recipe=r.model_copy(update={"envs": k * step}))
+        if device_bytes(less) <= free:
+            fits = k * step
+            break
+    need, have = device_bytes(task) / 2**30, free / 2**30
+    remedy = f"use --envs {fits} or less" if fits else "use a smaller --horizon or --device cpu"
+    raise SurefootError(
+        f"{r.envs} environments would need {need:.1f} GiB of device memory and {have:.1f} GiB are free; "
+        f"{remedy}."
     )
 
 

@@ -48,11 +48,11 @@ class FixedBatch:
         self.policy, self.size = policy, size
         self._rows, chunk = rows, rows // size
         self._chunks = [(c * size, (chunk == c).nonzero()[:, 0]) for c in sorted(set(chunk.tolist()))]
+        self._order = torch.cat([mine for _, mine in self._chunks]).argsort()
 
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         parts = [self._at(self._rows[mine] - first, obs[mine], state[mine]) for first, mine in self._chunks]
-        order = torch.cat([mine for _, mine in self._chunks]).argsort()
-        return torch.cat([a for a, _ in parts])[order], torch.cat([s for _, s in parts])[order]
+        return torch.cat([a for a, _ in parts])[self._order], torch.cat([s for _, s in parts])[self._order]
 
     def _at(self, place: Tensor, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         seen, memory = obs.new_zeros(self.size, obs.shape[1]), state.new_zeros(self.size, state.shape[1])
@@ -115,6 +115,9 @@ class PolicyBundle:
                 f"The policy lacks {', '.join(missing)}; it is not one of this Surefoot version."
             )
         self.tensors = {k: tensors[k].detach().clone() for k in need}
+
+    def to(self, device: torch.device) -> PolicyBundle:
+        return PolicyBundle(self.card, {k: v.to(device) for k, v in self.tensors.items()})
 
     @torch.inference_mode()
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:

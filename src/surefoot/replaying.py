@@ -22,6 +22,7 @@ from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
 from surefoot.evidence.replay import Recorded, find_recorded, panel_folder, replay, verify
 from surefoot.evidence.rerun import rerun_case, rerun_family
+from surefoot.evidence.run import read_policy
 from surefoot.evidence_tables import percent, plain_table
 from surefoot.plan import Plan
 from surefoot.policy import Policy
@@ -116,9 +117,15 @@ def _policy(plan: Plan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
             found, bundle = load_policy(run, name)
             if found.digest == like.summary.checkpoint:
                 return bundle, TRAINED
+    beside = like.folder / "policy.safetensors"
+    if beside.is_file():
+        kept = read_policy(beside)
+        if kept.normaliser_digest != like.summary.normaliser:
+            raise SurefootError(f"'{beside}' is not the policy that the rows beside it are of.")
+        return kept, TRAINED
     raise SurefootError(
-        f"{run.path} no longer has the checkpoint {like.summary.checkpoint[:12]} that {like.folder.name} was "
-        "evaluated with; evaluate one that it has."
+        f"{run.path} no longer has the policy {like.summary.checkpoint[:12]} that {like.folder.name} was "
+        "evaluated with, so its episodes cannot be replayed; evaluate a checkpoint that it has."
     )
 
 
@@ -157,9 +164,9 @@ def _sentence(v: Any) -> str:
     )
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, digits: int = 4) -> str:
     if isinstance(value, float | np.floating):
-        return "not measured" if not np.isfinite(value) else f"{value:.4g}"
+        return "not measured" if not np.isfinite(value) else f"{value:.{digits}g}"
     return str(value) or "-"
 
 
@@ -236,12 +243,14 @@ def replay_family(
         count = len(rows["success"])
         print(json.dumps(plain([{k: v[i] for k, v in rows.items()} for i in range(count)]), indent=2))
         return 0
-    names = ("member", "command_vx", "command_vy", "command_wz", "friction", "payload_kg", "success",
-             "reason", "lived_s", "velocity_error_mps", "return", "label")  # fmt: skip
+    names = {"member": "env", "command_vx": "vx", "command_vy": "vy", "command_wz": "wz", "friction": "fric.",
+             "payload_kg": "kg", "success": "success", "reason": "end", "lived_s": "s",
+             "velocity_error_mps": "error", "return": "return", "label": "label"}  # fmt: skip
     title = f"Family {family} of split {split}, {len(rows['success'])} environments, first episodes"
-    table = plain_table(title, *names)
+    table = plain_table(title, *names.values())
+    table.padding = (0, 1, 0, 0)
     for i in range(len(rows["success"])):
-        table.add_row(*(_text(rows[k][i]) for k in names))
+        table.add_row(*(_text(rows[k][i], digits=2) for k in names))
     console.print(table, highlight=False)
     ends = Counter(x or "success" for x in rows["label"].tolist())
     console.print(", ".join(f"{k} {v}" for k, v in ends.most_common()), highlight=False)

@@ -8,7 +8,6 @@ scenario is the same on every engine and can be replayed from its key.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,15 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.composition import Composition, lookup
 from surefoot.contract import Channel, Panel, Scenario, SeedPlan, TaskContract
 from surefoot.engines import Parameters, Rows, Start
-from surefoot.keyed import Keyed
+from surefoot.keyed import Draw, Keyed
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas, TileId
 
 NEVER = 1 << 30
-PUSH_EVERY_S = 5.0
-"""Training pushes once in every window of this length."""
 
 
 @dataclass
@@ -90,21 +88,23 @@ class TrainSampler:
         atlas: Atlas | None,
         device: torch.device,
     ) -> None:
-        self.contract, self.robot, self.seeds, self.device = contract, robot, seeds, device
+        self.robot = robot
+        self.contract, self.seeds = contract, seeds
         self.count = seeds.envs
-        self.episode_steps = round(contract.episode_s * control_hz)
-        self.segment_steps = round(contract.command.resample_s * control_hz)
-        self.segments = math.ceil(self.episode_steps / self.segment_steps)
-        self.push_steps = round(PUSH_EVERY_S * control_hz)
-        self.pushes = math.ceil(self.episode_steps / self.push_steps)
+        self.composition = Composition(contract, robot, seeds, control_hz, device)
+        self.episode_steps = self.composition.episode_steps
+        self.segment_steps = self.composition.segment_steps
         self.strata = contract.strata.count
         self.dropout: Tensor | None = None
         self._strata = contract.strata
         self._keyed = Keyed(seeds, device)
         self._atlas = atlas
+        self._channels: list[Draw] = [(*draw, 0) for draw in self.composition.draws.values()]
+        if atlas is not None:
+            self._channels.append((Channel.TERRAIN, 1, 1))
         env = np.arange(seeds.envs)
         self._family, self._member = seeds.family_of(env), seeds.member_of(env)
-        self._fixed = self._draw_fixed(env)
+        self._fixed = self._draw_fixed(env).to(device)
         self._ahead: Scenarios | None = None
         self._ready = torch.full((self.count,), -1, dtype=torch.int64, device=device)  # episode drawn ahead
         self._wanted = torch.zeros_like(self._ready)  # episode that comes next
@@ -112,34 +112,33 @@ class TrainSampler:
         for k, t in enumerate(atlas.tiles if atlas else ()):
             self._tiles.setdefault((t.cls, t.level), []).append(k)
 
-    def _draw_fixed(self, env: np.ndarray) -> dict[str, np.ndarray]:
-        """Family- and environment-level factors: drawn once, kept for life."""
+    def _draw_fixed(self, env: np.ndarray) -> Parameters:
+        """Family- and environment-level factors [N]: drawn once, kept for life. Delays are left at zero."""
         seeds = self.seeds
-        return {
-            "friction": self._value(
-                "friction", seeds.family_uniforms(self._family, Channel.FRICTION, 1)[..., 0], env
-            ),
-            "payload": self._value("payload", seeds.env_uniforms(env, Channel.PAYLOAD, 1)[..., 0], env),
-            "com": self._range("com", seeds.env_uniforms(env, Channel.COM, 3)),
-            "strength": self._range("strength", seeds.env_uniforms(env, Channel.STRENGTH, 1)[..., 0]),
-            "gains": self._range("gains", seeds.env_uniforms(env, Channel.GAINS, 2)),
-        }
+        friction = seeds.family_uniforms(self._family, Channel.FRICTION, 1)[..., 0]
+        gains = self._range("gains", seeds.env_uniforms(env, Channel.GAINS, 2))
+        fixed = (
+            self._value("friction", friction, env),
+            self._value("payload", seeds.env_uniforms(env, Channel.PAYLOAD, 1)[..., 0], env),
+            self._range("com", seeds.env_uniforms(env, Channel.COM, 3)),
+            self._range("strength", seeds.env_uniforms(env, Channel.STRENGTH, 1)[..., 0]),
+            gains[:, 0],
+            gains[:, 1],
+            np.zeros(len(env), np.float32),
+        )
+        return Parameters(*(torch.from_numpy(x) for x in fixed))
 
     def _range(self, name: str, u: np.ndarray) -> np.ndarray:
         low, high = self.contract.factor(name).train
         return np.asarray(low + (high - low) * u, np.float32)
-
-    def _cell(self, name: str, env: np.ndarray, episode: np.ndarray, segment: int = 0) -> np.ndarray:
-        return self._strata.deal(name, self._family[env], self._member[env], env, episode, segment)
 
     def _value(self, name: str, u: np.ndarray, env: np.ndarray) -> np.ndarray:
         """A continuous value: inside its dealt bin if the factor is stratified, else anywhere in its
         range."""
         if name not in self._strata.names:
             return self._range(name, u)
-        factor = self.contract.factor(name)
-        cell = self._cell(name, env, np.zeros_like(env))
-        return self._range(name, (cell + u) / factor.bins)
+        cell = self._strata.deal(name, self._family, self._member, env, np.zeros_like(env))
+        return self._range(name, (cell + u) / self.contract.factor(name).bins)
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         """Scenarios are drawn ahead for every environment that has used its last one, all in one go: a draw
@@ -163,102 +162,46 @@ class TrainSampler:
         return out
 
     def _draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
-        robot, segments, pushes = self.robot, self.segments, self.pushes
-        env, ep = rows.cpu().numpy(), episode.cpu().numpy()
-        family, member = torch.from_numpy(self._family[env]), torch.from_numpy(self._member[env])
-        joints = len(robot.joints)
-        channels = [
-            (Channel.DELAY, 1, 0),
-            (Channel.NOISE_SCALE, 1, 0),
-            (Channel.COMMAND, 4 * segments, 0),
-            (Channel.PUSH, 4 * pushes, 0),
-            (Channel.POSE, joints, 0),
-            (Channel.VELOCITY, 8, 0),
-            (Channel.YAW, 1, 0),
-            (Channel.LATENT, 1, 0),
-            (Channel.TERRAIN, 1, 1),
-        ]
-        drawn = self._keyed.uniforms_many(family.to(self.device), member.to(self.device), episode, channels)
-        delay, noise, command, push, pose, motion, yaw, phase, which = (x.cpu().numpy() for x in drawn)
-        commands, stratum = self._commands(env, ep, command.reshape(-1, segments, 4))
-        tile = self._tile(env, ep, level.cpu().numpy(), which[:, 0])
-        push = push.reshape(-1, pushes, 4)
-        window = np.arange(pushes) * self.push_steps
-        angle = 2 * np.pi * push[..., 1]
-        speed = self._range("push", push[..., 2])
+        family, member = lookup(self._keyed.family, rows), lookup(self._keyed.member, rows)
+        drawn = self._keyed.uniforms_many(family, member, episode, self._channels)
+        u = self.composition.named(drawn[: len(self.composition.draws)])  # on terrain a tile is drawn too
+        c = self.composition.compose(u, self.composition.facts(rows, episode))
+        tile, position = torch.zeros_like(rows), c.position
+        if self._atlas is not None:
+            at = self._tile(rows, episode, level, drawn[-1][:, 0])
+            ground = np.column_stack([self._atlas.origins[at], self._atlas.spawn_height[at]])
+            tile, position = torch.from_numpy(at).to(rows), position + torch.from_numpy(ground).to(position)
         script = Script(
             family=family,
             member=member,
-            episode=episode.cpu(),
-            commands=torch.from_numpy(commands),
-            stratum=torch.from_numpy(stratum),
-            push_step=torch.from_numpy((window + push[..., 0] * self.push_steps).astype(np.int64)),
-            push_velocity=torch.from_numpy(
-                np.stack([speed * np.cos(angle), speed * np.sin(angle)], -1).astype(np.float32)
-            ),
-            noise_scale=torch.from_numpy(self._range("noise", noise[:, 0])),
-            phase=torch.from_numpy(phase[:, 0]),
-            level=level.cpu(),
-            tile=torch.from_numpy(tile),
+            episode=episode,
+            commands=c.commands,
+            stratum=c.stratum,
+            push_step=c.push_step.to(torch.int64),
+            push_velocity=c.push_velocity,
+            noise_scale=c.noise_scale,
+            phase=c.phase,
+            level=level,
+            tile=tile,
         )
-        velocity, lift = self._range("velocity", motion[:, :6]), 0.02 * motion[:, 6]
-        start = _start(
-            robot,
-            self._atlas,
-            tile,
-            2 * np.pi * yaw[:, 0],
-            self._range("pose", pose),
-            lift,
-            velocity[:, :3],
-            velocity[:, 3:],
+        start = Start(
+            position=position,
+            quaternion=c.quaternion,
+            linear_velocity=c.linear_velocity,
+            angular_velocity=c.angular_velocity,
+            joint_position=c.joint_position,
+            tile=tile,
         )
-        f = self._fixed
-        fixed = (
-            f["friction"][env],
-            f["payload"][env],
-            f["com"][env],
-            f["strength"][env],
-            f["gains"][env, 0],
-            f["gains"][env, 1],
-        )
-        parameters = Parameters(*(torch.from_numpy(x) for x in (*fixed, self._range("delay", delay[:, 0]))))
-        return _to(Scenarios(script, start, parameters), self.device)
+        fixed = {name: lookup(value, rows) for name, value in self._fixed.tensors().items()}
+        return Scenarios(script, start, Parameters(**fixed | {"delay_s": c.delay_s}))
 
-    def _commands(self, env: np.ndarray, episode: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Commands [M, S, 3] and strata [M, S]."""
-        c = self.contract
-        unit = np.clip(c.command.gain * (2 * u[..., :3] - 1), -1, 1)
-        low = np.array([c.factor(n).train[0] for n in ("vx", "vy", "wz")])
-        high = np.array([c.factor(n).train[1] for n in ("vx", "vy", "wz")])
-        names, factor = self._strata.names, c.factor("command")
-        if "command" in names:
-            mode = np.stack([self._cell("command", env, episode, k) for k in range(u.shape[1])], 1)
-        else:  # deal modes all the same, in their shares
-            deck = np.asarray(factor.deck)
-            mode = deck[((env + 7 * episode)[:, None] + 3 * np.arange(u.shape[1])) % len(deck)]
-        stand, axis, forward, backward = (
-            mode == factor.categories.index(k) for k in ("stand", "axis", "forward", "backward")
-        )
-        vx = np.abs(unit[..., 0])
-        unit[..., 0] = np.where(forward, vx, np.where(backward, -vx, unit[..., 0]))
-        only = np.eye(3)[np.minimum((3 * u[..., 3]).astype(int), 2)]
-        unit *= np.where(axis[..., None], only, np.where(stand[..., None], 0.0, 1.0))
-        cells = {
-            n: np.broadcast_to(self._cell(n, env, episode)[:, None], mode.shape)
-            for n in names
-            if n != "command"
-        }
-        stratum = self._strata.join({**cells, "command": mode} if "command" in names else cells)
-        commands = (low + high) / 2 + unit * (high - low) / 2
-        return commands.astype(np.float32), stratum
-
-    def _tile(self, env: np.ndarray, episode: np.ndarray, level: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def _tile(self, rows: Tensor, episode: Tensor, level: Tensor, u: Tensor) -> np.ndarray:
         """Tiles [M] of the dealt class at `level`, any of those that the atlas has."""
-        if self._atlas is None:
-            return np.zeros(len(env), np.int64)
-        classes = np.asarray(self.contract.factor("terrain").categories)[self._cell("terrain", env, episode)]
-        found = (self._tiles[c, int(lv)] for c, lv in zip(classes, level, strict=True))
-        return np.array([k[int(x * len(k))] for k, x in zip(found, u, strict=True)])
+        deal, names = self.composition.classes, self.contract.factor("terrain").categories
+        assert deal is not None, "a task on terrain stratifies it"
+        dealt = lookup(deal.table, deal.index(rows, episode))[:, 0]
+        found = (self._tiles[names[c], lv] for c, lv in zip(dealt.tolist(), level.tolist(), strict=True))
+        return np.array([k[int(x * len(k))] for k, x in zip(found, u.cpu().numpy(), strict=True)])
 
 
 class PanelSampler:
@@ -273,13 +216,15 @@ class PanelSampler:
         control_hz: float,
         atlas: Atlas | None,
         dropout: float = 0.0,
+        device: torch.device | str = "cpu",
     ) -> None:
+        device = torch.device(device)
         self.seeds = panel.seeds
         self.count = len(scenarios)
         self.episode_steps = self.segment_steps = round(panel.episode_s * control_hz)
         self.strata = 1
         n = len(scenarios)
-        self.dropout = torch.full((n,), dropout) if dropout > 0 else None
+        self.dropout = torch.full((n,), dropout, device=device) if dropout > 0 else None
         family = np.array([s.family for s in scenarios])
         member = np.array([s.member for s in scenarios])
         env = family * panel.seeds.envs_per_family + member
@@ -298,7 +243,6 @@ class PanelSampler:
         low, high = contract.factor("pose").held_out
         pose = (low + (high - low) * seeds.uniforms(env, 0, Channel.POSE, joints)).astype(np.float32)
         yaw = 2 * np.pi * seeds.uniforms(env, 0, Channel.YAW, 1)[:, 0]
-        still = np.zeros((n, 3), np.float32)
         script = Script(
             family=torch.from_numpy(family),
             member=torch.from_numpy(member),
@@ -312,12 +256,12 @@ class PanelSampler:
             level=torch.tensor([s.terrain.level for s in scenarios]),
             tile=torch.from_numpy(tile),
         )
-        start = _start(robot, atlas, tile, yaw, pose, np.zeros(n), still, still)
+        start = _start(robot, atlas, tile, yaw, pose)
         names = ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale", "delay_s")
         parameters = Parameters(
             *(torch.tensor([getattr(s, k) for s in scenarios], dtype=torch.float32) for k in names)
         )
-        self._all = Scenarios(script, start, parameters)
+        self._all = Scenarios(script.to(device), start.to(device), parameters.to(device))
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         return self._all.take(rows)
@@ -329,42 +273,24 @@ class PanelSampler:
 
 
 def _start(
-    robot: RobotSpec,
-    atlas: Atlas | None,
-    tile: np.ndarray,
-    yaw: np.ndarray,
-    pose: np.ndarray,
-    lift: np.ndarray,
-    linear: np.ndarray,
-    angular: np.ndarray,
+    robot: RobotSpec, atlas: Atlas | None, tile: np.ndarray, yaw: np.ndarray, pose: np.ndarray
 ) -> Start:
-    """Upright in the default pose plus `pose`, feet just above the ground at the middle of the tile."""
+    """At rest and upright in the default pose plus `pose`, feet just above the ground at the middle of the
+    tile."""
     n = len(yaw)
     position = np.zeros((n, 3), np.float32)
-    position[:, 2] = robot.stand_height_m + 0.01 + lift
+    position[:, 2] = robot.stand_height_m + 0.01
     if atlas is not None:
         position[:, :2] = atlas.origins[tile]
         position[:, 2] += atlas.spawn_height[tile]
     quaternion = np.zeros((n, 4), np.float32)
     quaternion[:, 0], quaternion[:, 3] = np.cos(yaw / 2), np.sin(yaw / 2)
     joints = np.asarray(robot.default_pose, np.float32) + pose
-
-    def tensor(x: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(x, np.float32))
-
     return Start(
-        tensor(position),
-        tensor(quaternion),
-        tensor(linear),
-        tensor(angular),
-        tensor(joints),
+        torch.from_numpy(position),
+        torch.from_numpy(quaternion),
+        torch.zeros(n, 3),
+        torch.zeros(n, 3),
+        torch.from_numpy(joints),
         torch.from_numpy(tile),
-    )
-
-
-def _to(s: Scenarios, device: torch.device) -> Scenarios:
-    return (
-        s
-        if device.type == "cpu"
-        else Scenarios(s.script.to(device), s.start.to(device), s.parameters.to(device))
     )

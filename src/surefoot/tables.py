@@ -126,7 +126,8 @@ def print_summary(
         text = "not measured" if value is None else f"{value:.3f} {unit}".rstrip()
         if f is None or f.low is None or f.high is None:
             return text
-        return f"{text}  ({f.low:.3f} to {f.high:.3f}; n {f.n}, n_eff {f.n_eff:.1f})"
+        few = ", few families" if f.few else ""
+        return f"{text}  ({f.low:.3f} to {f.high:.3f}; n {f.n}, n_eff {f.n_eff:.1f}{few})"
 
     table = _table(
         f"{plan.task_name} on {s.panel}, {s.half} half "

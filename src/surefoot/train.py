@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 
 from surefoot.contract import SurefootError
+from surefoot.cycle import Cycle, Turn
 from surefoot.display import Display
 from surefoot.env import VecEnv
 from surefoot.evidence import (
@@ -23,18 +25,20 @@ from surefoot.evidence import (
     PanelSummary,
     RunFolder,
     RunRecord,
-    batch_honesty,
+    honesty_row,
     ledger_row,
     run_name,
     summarise,
     timestamp,
     versions,
 )
+from surefoot.fused import FusedEnv, Untraceable
 from surefoot.learners import Ppo, symmetry
 from surefoot.plan import Plan
 from surefoot.policy import PolicyBundle, PolicyCard, policy_card
-from surefoot.rollout import RolloutBlock, collect
+from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
+from surefoot.terrain import Atlas
 from surefoot.trackers import Tracker
 
 
@@ -81,7 +85,7 @@ class Trainer:
         device = torch.device(plan.device)
         atlas = plan.atlas()
         sampler = TrainSampler(contract, plan.task.robot, plan.seeds, recipe.control_hz, atlas, device)
-        self.env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
+        self.env = training_env(plan, sampler, atlas)
         mirror = symmetry(contract, plan.task.robot, plan.task.scan, device)
         self.learner = Ppo(contract, recipe, mirror, plan.seeds, device)
         self.block = RolloutBlock.empty(
@@ -93,10 +97,19 @@ class Trainer:
             len(contract.rewards),
             device,
         )
+        self.cycle = Cycle(
+            self.env,
+            self.learner,
+            self.block,
+            recipe,
+            strata=contract.strata.shape,
+            action_clip=contract.action.clip,
+        )
         # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
         scored_on = "stride" if plan.engine == "stride" else "mujoco"
+        near = plan.device if scored_on == "stride" else "cpu"
         self.selection = PanelEvaluator(
-            plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on
+            plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
         )
         self.stopped: signal.Signals | None = None
         self.chosen = "latest"
@@ -107,40 +120,43 @@ class Trainer:
             self._checkpoint(best=True)
 
     def train(self, limits: Limits, display: Display, tracker: Tracker) -> None:
-        """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal."""
+        """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal.
+
+        Where the device works on its own, an update is written down while the next one is under way.
+        """
         recipe, p = self.plan.recipe, self.progress
+        self.cycle.prepare()
+        waiting: Turn | None = None
         with self._signals():
             while not self._finished(limits):
-                begun, physics, task = time.perf_counter(), self.env.engine.seconds, self.env.seconds
-                start_age = self.env.state.age.clone()
-                inference = collect(self.env, self.learner, self.block, recipe.gamma, recipe.lam)
-                learning = time.perf_counter()
-                metrics = self.learner.update(self.block)
-                ended = time.perf_counter()
-                p.update += 1
-                p.train_seconds += ended - begun
-                seconds = {
-                    "physics": self.env.engine.seconds - physics,
-                    "task": self.env.seconds - task,
-                    "inference": inference,
-                    "learning": ended - learning,
-                    "evaluation": 0.0,
-                }
-                row = self._row(metrics, seconds)
-                if p.update % HONESTY_EVERY == 0:
-                    row |= self._honesty(start_age)
-                best = False
-                if p.update % recipe.evaluate_every == 0:
-                    best = self._evaluate(row)
-                self.run.ledger.append(row)
-                if best or p.update % recipe.checkpoint_every == 0:
-                    self._checkpoint(best)
-                tracker.log(row)
-                display.show(row, p.successes)
+                begun = time.perf_counter()
+                number = p.update + 1
+                turn = self.cycle.run(number, honest=number % HONESTY_EVERY == 0)
+                p.update = number
+                if waiting is not None:
+                    self._note(waiting, self._row(waiting), display, tracker)
+                look, save = number % recipe.evaluate_every == 0, number % recipe.checkpoint_every == 0
+                waiting = turn
+                if look or save or not self.cycle.overlaps:
+                    turn.wait()
+                p.train_seconds += time.perf_counter() - begun
+                if look or save or not self.cycle.overlaps:
+                    waiting, row = None, self._row(turn)
+                    best = self._evaluate(row) if look else False
+                    self._note(turn, row, display, tracker)
+                    if best or save:
+                        self._checkpoint(best)
+            if waiting is not None:
+                self._note(waiting, self._row(waiting), display, tracker)
         self._checkpoint(best=False)
         if not self.stopped:
             self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
+
+    def _note(self, turn: Turn, row: dict[str, Any], display: Display, tracker: Tracker) -> None:
+        self.run.ledger.append(row)
+        tracker.log(row)
+        display.show(row, self.progress.successes)
 
     def _finished(self, limits: Limits) -> bool:
         p = self.progress
@@ -150,39 +166,34 @@ class Trainer:
             return True
         return limits.until is not None and len(p.successes) > 1 and min(p.successes[-2:]) >= limits.until
 
-    def _row(self, metrics: Any, seconds: dict[str, float]) -> dict[str, Any]:
+    def _row(self, turn: Turn) -> dict[str, Any]:
+        """The ledger's row of a turn, for which it waits; its episodes go into the table."""
+        turn.wait()
         plan, p, env = self.plan, self.progress, self.env
-        ended = env.take_ended()
-        self.run.add_episodes(ended, p.update)
-        self.run.save_failures(env.failures, p.update)
-        env.failures = []
-        return ledger_row(
-            self.block,
-            metrics,
-            update=p.update,
+        harvest = self.cycle.harvest(turn)
+        self.run.add_episodes(harvest.ended, turn.number)
+        self.run.save_failures(harvest.failures, turn.number)
+        row = ledger_row(
+            turn.host["figures"],
+            self.cycle.metrics(turn),
+            harvest,
+            update=turn.number,
+            shape=plan.accounting.rollout_shape,
             reward_names=env.reward_names,
             reasons=env.reasons,
-            action_clip=plan.task.contract.action.clip,
             families=plan.recipe.families,
             strata=plan.accounting.strata,
-            resets=env.take_reset_counts(),
-            ended=ended,
-            seconds=seconds,
+            seconds=turn.seconds | {"evaluation": 0.0},
             train_seconds=p.train_seconds,
             wall_seconds=p.train_seconds + p.evaluation_seconds,
             control_hz=plan.recipe.control_hz,
             epochs=plan.recipe.epochs,
             gradient_steps=plan.accounting.gradient_steps,
+            buffer_bytes=self.block.bytes,
         )
-
-    def _honesty(self, start_age: torch.Tensor) -> dict[str, Any]:
-        begun, env = time.perf_counter(), self.env
-        strata = self.plan.task.contract.strata.shape
-        families = self.plan.recipe.families
-        found = batch_honesty(
-            self.block, start_age, env.script, env.parameters, families=families, strata=strata
-        )
-        return found | {"seconds.honesty": time.perf_counter() - begun}
+        if "honesty" in turn.host:
+            row |= honesty_row(turn.host["honesty"], plan.accounting.samples_per_update)
+        return row
 
     # ---- evaluation
 
@@ -202,7 +213,7 @@ class Trainer:
         summary = panel_summary(
             self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
         )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
+        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
         p.evaluation_seconds += result.seconds
         p.successes.append(summary.success)
         keys = (
@@ -239,7 +250,7 @@ class Trainer:
         summary = panel_summary(
             self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
         )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result)
+        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
         p.evaluation_seconds += result.seconds
         return "latest" if summary.success >= p.best else "best"
 
@@ -315,6 +326,18 @@ class Trainer:
         self.env.close()
         self.selection.close()
         self.run.ledger.close()
+
+
+def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecEnv | FusedEnv:
+    """Compiled where it can be: tasks on a plane, trained with stride, whose functions can be traced."""
+    env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
+    if plan.engine != "stride" or atlas is not None or plan.recipe.horizon >= sampler.episode_steps:
+        return env
+    try:
+        return FusedEnv(env)
+    except Untraceable as reason:
+        print(f"Environments run uncompiled, at half the speed. {reason}", file=sys.stderr)
+        return env
 
 
 def panel_summary(

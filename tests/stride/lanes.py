@@ -7,13 +7,16 @@ import threading
 from typing import Any
 
 import numpy as np
-import warp as wp
 
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.kernel import control_step_source
+from surefoot.launch import Launch
 
 
 class EmulatedLanes(StrideEngine):
+    def _hot(self, heightfield: bool) -> bool:
+        return not heightfield
+
     def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
         # The address of sched_yield: what Warp compiles for the CPU cannot name functions of the C library.
         address = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value
@@ -34,23 +37,16 @@ class EmulatedLanes(StrideEngine):
             self._mask,
             self._tiles,
         ]
-        inputs = [wp.from_torch(a) for a in arrays]
-        self._step_launches = [
+        self.step_launches = [
             [
-                wp.launch(
-                    self._step_kernel,
-                    dim=self._padded,
-                    inputs=[lane << 20, look, *inputs],
-                    device="cpu",
-                    record_cmd=True,
-                )
+                Launch(self._step_kernel, self.padded, [lane << 20, look, *arrays], self.device)
                 for lane in range(lanes)
             ]
             for look in (0, 1)
         ]
 
-    def _launch(self, commands: list[Any]) -> None:
-        threads = [threading.Thread(target=c.launch) for c in commands]
+    def _launch(self, commands: list[Launch]) -> None:
+        threads = [threading.Thread(target=c) for c in commands]
         for t in threads:
             t.start()
         for t in threads:

@@ -25,9 +25,11 @@ from surefoot.engines.conformance import (
     run,
     standing,
 )
+from surefoot.engines.scene import build_scene
 from surefoot.engines.stride import CAPABILITIES, StrideEngine
 from surefoot.engines.stride.description import describe
-from surefoot.robots import RobotSpec, anymal, go1
+from surefoot.robots import RobotSpec, anymal, go1, robot
+from surefoot.robots.registry import ROBOTS
 from surefoot.terrain import HELD_OUT, TRAINED, Atlas, TileId
 
 GO1 = go1()
@@ -44,8 +46,8 @@ GROUNDS: dict[str, tuple[RobotSpec, Plant, Atlas | None, str]] = {
 @pytest.mark.parametrize("ground", GROUNDS)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__.removeprefix("check_"))
 def test_stride_conforms(check: Check, ground: str) -> None:
-    robot, plant, atlas, shape = GROUNDS[ground]
-    check(lambda n: StrideEngine(robot, plant, n, atlas=atlas, threads=1, shape=shape))
+    spec, plant, atlas, shape = GROUNDS[ground]
+    check(lambda n: StrideEngine(spec, plant, n, atlas=atlas, threads=1, shape=shape))
 
 
 @pytest.mark.parametrize("atlas", [None, Atlas.build([TileId("rough", 5, 0)])], ids=["plane", "rough"])
@@ -71,11 +73,11 @@ SHAPES: dict[str, tuple[RobotSpec, Atlas | None, str]] = {
 
 @pytest.mark.parametrize("case", SHAPES)
 def test_every_shape_is_wide_to_rounding(case: str) -> None:
-    robot, atlas, shape = SHAPES[case]
+    spec, atlas, shape = SHAPES[case]
     n = 4
     make = EmulatedLanes if shape == "lanes" else StrideEngine
-    other = make(robot, EVALUATION_PLANT, n, atlas=atlas, shape="solo", threads=1)
-    wide = StrideEngine(robot, EVALUATION_PLANT, n, atlas=atlas, threads=1)
+    other = make(spec, EVALUATION_PLANT, n, atlas=atlas, shape="solo", threads=1)
+    wide = StrideEngine(spec, EVALUATION_PLANT, n, atlas=atlas, threads=1)
     for engine in (other, wide):
         start = standing(engine)
         start.quaternion[0] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # one on its back
@@ -92,15 +94,58 @@ def test_every_shape_is_wide_to_rounding(case: str) -> None:
     assert touched
 
 
+SECOND = {
+    "a rounding away": {},
+    "solo": {"shape": "solo"},
+    "cuda": {"device": "cuda"},
+}
+
+
+@pytest.mark.parametrize("which", SECOND)
+def test_after_ten_control_steps_only_feet_that_just_touch_tell_two_engines_apart(which: str) -> None:
+    """Contact begins where a distance is below zero, with a force that does not begin at zero: to be a
+    rounding above or below is to touch a physics step later or sooner, in MuJoCo as here. All other robots
+    are within 1e-6 m, by any order of sums. Physics steps are looked at one by one."""
+    if which == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    plant, n = EVALUATION_PLANT.model_copy(update={"decimation": 1}), 1024
+    one = StrideEngine(GO1, plant, n)
+    two = StrideEngine(GO1, plant, n, **SECOND[which])  # type: ignore[arg-type]
+    begin(one)
+    begin(two)
+    rng = np.random.default_rng(1)
+    if which == "a rounding away":
+        sign = torch.tensor(rng.choice([-1, 0, 1], tuple(two._x.shape)), dtype=torch.float32)
+        two._x *= 1 + 1e-7 * sign
+    radius = torch.tensor([build_scene(GO1, plant).model.geom(f).size[0] for f in GO1.feet]).float()
+    pose, grazed = default_targets(one), torch.zeros(n, dtype=torch.bool)
+    for k in range(40):
+        if k % 4 == 0:
+            targets = pose + torch.tensor(rng.uniform(-0.3, 0.3, tuple(pose.shape)), dtype=torch.float32)
+        a, b = one.step(targets), two.step(targets.to(two.device))
+        for state in (a, b):
+            grazed |= ((state.foot_position[..., 2].cpu() - radius).abs() < 1e-6).any(1)
+    away = (a.position - b.position.cpu()).norm(dim=1)
+    assert away[~grazed].max() < 1e-6
+    assert grazed.float().mean() < 0.05
+    assert a.foot_force.norm(dim=2).gt(0).any(1).float().mean() > 0.9, "they stand on the ground"
+
+
+MOST_FAILURES = {"go1": 25, "anymal": 25, "hexapod": 25, "biped": 25}
+"""In 128,000 steps of bang-bang, with room for other rounding; MuJoCo's own are in adversarial.json."""
 GROUND_TILES = [TileId(name, 9, 0) for name in (*TRAINED, *HELD_OUT)]
 
 
-@pytest.mark.parametrize("wild", [False, True], ids=["random", "bang-bang"])
-def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(wild: bool) -> None:
+HOSTILE = [("go1", "random"), *((name, "bang-bang") for name in ROBOTS)]
+
+
+@pytest.mark.parametrize(("name", "kind"), HOSTILE, ids=[" ".join(x) for x in HOSTILE])
+def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(name: str, kind: str) -> None:
     """Random targets a radian about the pose fail nobody. Targets that jump between joint limits drive joints
     beyond 100 rad/s, in MuJoCo as here: those fail, are reset, and disturb nobody."""
     atlas, n = Atlas.build(GROUND_TILES), 256
-    engine = StrideEngine(GO1, FAST_PLANT, n, atlas=atlas)
+    spec = robot(name)
+    engine = StrideEngine(spec, FAST_PLANT, n, atlas=atlas)
     tiles = torch.arange(n) % len(GROUND_TILES)
     start = standing(engine)
     origins = torch.tensor(atlas.origins)
@@ -108,16 +153,17 @@ def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(wild: b
     start.position[:, 2] += torch.tensor(atlas.spawn_height)[tiles]
     begin(engine, start)
     rng = np.random.default_rng(0)
-    low, high = torch.tensor(GO1.joint_low), torch.tensor(GO1.joint_high)
+    low, high = torch.tensor(spec.joint_low), torch.tensor(spec.joint_high)
     pose, everyone, failures = default_targets(engine), torch.ones(n, dtype=torch.bool), 0
-    for k in range(round(10.0 * FAST_PLANT.control_hz)):
-        if wild:
-            targets = torch.where(torch.tensor(rng.random((n, 12)) < 0.5), low, high)
+    shape, steps = tuple(pose.shape), round(10.0 * FAST_PLANT.control_hz)
+    for k in range(steps):
+        if kind == "bang-bang":
+            targets = torch.where(torch.tensor(rng.random(shape) < 0.5), low, high)
         else:
-            targets = pose + torch.tensor(rng.uniform(-1, 1, (n, 12)), dtype=torch.float32)
+            targets = pose + torch.tensor(rng.uniform(-1, 1, shape), dtype=torch.float32)
         state = engine.step(targets)
-        for name, value in state.tensors().items():
-            assert torch.isfinite(value).all(), f"{name} at step {k}"
+        for field, value in state.tensors().items():
+            assert torch.isfinite(value).all(), f"{field} at step {k}"
         failures += int(state.failed.sum())
         if state.failed.any():
             engine.reset(state.failed, start, Parameters.nominal(n))
@@ -126,8 +172,14 @@ def test_ten_seconds_of_adversarial_actions_on_every_terrain_stay_finite(wild: b
         xy = engine.state().position[:, :2] - origins[tiles]
         offset = -8.0 * torch.floor((xy + 4.0) / 8.0)
         engine.translate((offset != 0).any(1), offset)
-    assert failures <= (0.002 * n * k if wild else 0), f"{failures} failures in {n * k} steps"
-    assert state.position[:, 2].min() > -3.0, "a robot fell through the ground"
+    most = 0 if kind == "random" else MOST_FAILURES[name]
+    assert failures <= most, f"{failures} failures in {n * steps} steps"
+    # What stands between the corners of a trunk's box is not felt: a stone may reach into a trunk that lies
+    # on it, but nobody falls through.
+    end = engine.state().position.numpy()
+    above = end[:, 2] - atlas.height(end[:, :2])
+    assert above.min() > -0.35, "a robot fell through the ground"
+    assert np.median(above) > 0.02
     engine.close()
 
 
@@ -177,6 +229,7 @@ def test_a_flat_heightfield_is_a_plane() -> None:
 
 FINE = """
 <mujoco><compiler angle="radian"/><option integrator="implicitfast"/>
+<asset><mesh name="wedge" vertex="0 0 0  0.1 0 0  0 0.1 0  0 0 0.1"/></asset>
 <worldbody><geom type="plane" size="0 0 1"/>
 <body name="trunk"><freejoint/><geom type="sphere" size="0.1"/>
 <body name="leg"><joint name="hip"/><geom name="shin" type="capsule" size="0.02 0.1"/><!--more--></body>
@@ -193,6 +246,8 @@ BROKEN = {
         "<!--more-->",
         "<body><joint/><geom size='.1'/></body><body><joint/><geom size='.1'/></body>",
     ),
+    "mesh": ("<!--more-->", '<geom type="mesh" mesh="wedge"/>'),
+    "mocap": ("<!--world-->", '<body name="hand" mocap="true"/>'),
     "cylinder": ("<!--more-->", '<geom type="cylinder" size="0.1 0.1"/>'),
     "ellipsoid": ("<!--more-->", '<geom type="ellipsoid" size="0.1 0.1 0.2"/>'),
     "condim": ("<!--more-->", '<geom condim="6" size="0.1"/>'),
@@ -227,7 +282,27 @@ def test_what_cannot_be_represented_is_refused_by_name(what: str) -> None:
     assert "\n" not in said
 
 
-def test_the_capability_table_names_what_is_left_out() -> None:
-    table = dict(CAPABILITIES)
-    assert table["self-collision"] == "ignored"
-    assert any("mesh" in what for what in table)
+IGNORED = {
+    "self-collision": (
+        "</body><!--world-->",
+        '<body name="other" pos="0.1 0 0"><joint/><geom type="capsule" size="0.02 0.1"/></body></body>',
+    ),
+    "sensors": ("<!--end-->", '<sensor><gyro site="imu"/></sensor>'),
+}
+
+
+@pytest.mark.parametrize("what", IGNORED)
+def test_what_is_ignored_is_described_and_the_table_says_so(what: str) -> None:
+    old, new = IGNORED[what]
+    assert old in FINE
+    with_site = FINE.replace(
+        '<body name="trunk"><freejoint/>', '<body name="trunk"><freejoint/><site name="imu"/>'
+    )
+    described(with_site.replace(old, new))
+    assert "ignored" in dict(CAPABILITIES)[what]
+
+
+def test_the_capability_table_names_what_is_refused() -> None:
+    said = " ".join(what for what, whether in CAPABILITIES if "refused" in whether)
+    names = ("branching chains", "ball", "slide", "tendons", "equality", "free bodies", "meshes", "margins")
+    assert all(name in said for name in names), said

@@ -49,7 +49,14 @@ def full_matrix(layout: Layout, out: dict[str, np.ndarray], e: int, nv: int) -> 
     return dense
 
 
-@settings(EASY, max_examples=30)
+def test_the_random_robots_have_any_number_of_chains_of_unequal_depths() -> None:
+    found = [[len(c) for c in compiled(seed)[1].description.chains] for seed in range(40)]
+    assert {len(depths) for depths in found} == {1, 2, 3, 4, 5}
+    assert {d for depths in found for d in depths} == {1, 2, 3, 4, 5, 6}
+    assert sum(len(set(depths)) > 1 for depths in found) > 20
+
+
+@settings(EASY, max_examples=40)
 @given(SEEDS)
 def test_mass_matrix_and_bias_are_mujocos(seed: int) -> None:
     model, layout, rng = compiled(seed, contacts=False)
@@ -130,11 +137,16 @@ def test_one_step_with_contacts_limits_and_friction_is_mujocos(seed: int) -> Non
         change = np.abs(data.qvel - qvel[e]).max()
         np.testing.assert_allclose(speed[e], data.qvel, atol=1e-4 * change)
         np.testing.assert_allclose(moved[e], data.qpos, atol=1e-4 * change * model.opt.timestep + 1e-9)
-        # the ground's force on the whole robot
+        # forces of all constraints: the ground's on the whole robot, and what every joint feels
         R = np.array([out[f"R{i}"][e] for i in range(9)]).reshape(3, 3)
-        pushed = R @ np.array([out[f"cw{i}"][:, e].sum() for i in range(3)])
+        pushed = np.zeros(model.nv)
+        pushed[:6] = [out[f"cw{i}"][:, e].sum() for i in range(6)]
+        pushed[:3] = R @ pushed[:3]
+        for i, k, link in step.links:
+            if link.dof >= 0:
+                pushed[link.dof] = out[f"ft{i}"][k, e]
         np.testing.assert_allclose(
-            pushed, data.qfrc_constraint[:3], atol=1e-4 * np.abs(data.qfrc_constraint).max() + 1e-9
+            pushed, data.qfrc_constraint, atol=1e-4 * np.abs(data.qfrc_constraint).max() + 1e-9
         )
 
 

@@ -110,6 +110,13 @@ class Strata(Frozen):
             out = np.multiply.outer(out, share).reshape(-1)
         return out
 
+    @cached_property
+    def round(self) -> tuple[int, int]:
+        """(multiplier, length) of the episodes' deck: the episode-level cells of environment e in its episode
+        k are a function of (e + k * multiplier) % length."""
+        length = math.prod(len(f.deck) for f in self.factors if f.level == "episode")
+        return _coprime(length), length
+
     def deal(
         self,
         name: str,
@@ -127,7 +134,6 @@ class Strata(Frozen):
         """
         factor = self.factors[self.names.index(name)]
         same = [f for f in self.factors if f.level == factor.level]
-        length = math.prod(len(f.deck) for f in same)
         if factor.level == "family":
             at = family.astype(np.int64)
         elif factor.level == "env":
@@ -135,7 +141,7 @@ class Strata(Frozen):
             rounds = math.prod(len(f.deck) for f in self.factors if f.level == "family")
             at = member.astype(np.int64) + family // rounds
         else:
-            at = env + episode.astype(np.int64) * _coprime(length) + segment * _coprime(len(factor.deck))
+            at = env + episode.astype(np.int64) * self.round[0] + segment * _coprime(len(factor.deck))
         for f in same[: same.index(factor)]:
             at = at // len(f.deck)
         cells: np.ndarray = np.asarray(factor.deck, np.int64)[at % len(factor.deck)]

@@ -13,10 +13,11 @@ from surefoot.contract.recipe import Recipe
 from surefoot.contract.seeds import SeedPlan
 from surefoot.contract.task import TaskContract
 
-METRICS_VERSION = 2
+METRICS_VERSION = 3
 """Raised whenever the meaning of a panel metric changes; part of the construct id.
 
-2: errors by axis, achieved ratio, recovery, returns by term and labels; inference on a fixed batch."""
+2: errors by axis, achieved ratio, recovery, returns by term and labels; inference on a fixed batch.
+3: label `acted_late`."""
 
 
 def evaluation_plant(control_hz: float) -> Plant:

@@ -6,13 +6,18 @@ A column of a panel is the same scenarios, with the same keys, under one perturb
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+
+from pydantic import Field
 
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.model import Frozen
-from surefoot.contract.panel import Panel
+from surefoot.contract.panel import Panel, Scenario
 from surefoot.contract.task import TaskContract
 
 NOMINAL = "nominal"
+ENTRY_POINTS = "surefoot.perturbations"
 
 
 class Perturbation(Frozen):
@@ -33,6 +38,8 @@ class Perturbation(Frozen):
     """The factor of the contract whose training range is the one to shade; None: never in training."""
     terrain: str | None = None
     """The terrain class that all scenarios are moved to; only where a panel has terrain."""
+    change: Callable[[Scenario, float], Scenario] | None = Field(default=None, exclude=True)
+    """Of another package's perturbation: a scenario at a strength; evidence/perturb.py has the others'."""
 
 
 class Column(Frozen):
@@ -132,10 +139,40 @@ PERTURBATIONS = (
 
 
 def find_perturbation(name: str) -> Perturbation:
+    """A built-in perturbation, or one of an installed package (entry points of "surefoot.perturbations")."""
     for p in PERTURBATIONS:
         if p.name == name:
             return p
+    for p in _offered(name):
+        if p.name == name:
+            return p
     raise unknown("perturbation", name, [p.name for p in PERTURBATIONS])
+
+
+def _offered(text: str) -> tuple[Perturbation, ...]:
+    """Those of installed packages whose name `text` is, or begins with. Only these are loaded: another
+    package's breakage does not matter here, and built-in names cannot be taken over."""
+    taken = {p.name for p in PERTURBATIONS}
+    points = [e for e in entry_points(group=ENTRY_POINTS) if e.name not in taken]
+    return tuple(_load(e) for e in points if text == e.name or text.startswith(f"{e.name}_"))
+
+
+def _load(point: EntryPoint) -> Perturbation:
+    what = f"The perturbation '{point.name}' ({point.value})"
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        raise SurefootError(
+            f"{what} cannot be loaded ({error}); repair or uninstall that package."
+        ) from error
+    if not isinstance(found, Perturbation) or found.change is None:
+        raise SurefootError(f"{what} must be a surefoot.contract.Perturbation with a `change`.")
+    if found.name != point.name or found.terrain is not None or not set(found.default) <= set(found.sweep):
+        raise SurefootError(
+            f"{what} must be called as its entry point, have its default strengths in its sweep, and no "
+            "terrain."
+        )
+    return found
 
 
 def at(p: Perturbation, strength: float) -> Column:
@@ -154,7 +191,8 @@ def applies(p: Perturbation, panel: Panel) -> bool:
 def columns(panel: Panel, names: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
     """The columns that `names` stand for, without the nominal one: `all`, `none`, perturbations, or columns.
 
-    A perturbation gives its default strengths, or its whole sweep; a column's name gives that column, at any
+    `all` are the built-in ones: what an evaluation measures does not depend on what else is installed. A
+    perturbation gives its default strengths, or its whole sweep; a column's name gives that column, at any
     strength (`friction_0.25`).
     """
     out: list[Column] = []
@@ -165,7 +203,7 @@ def columns(panel: Panel, names: tuple[str, ...], sweep: bool = False) -> tuple[
             chosen = [p for p in PERTURBATIONS if applies(p, panel)]
             out += [at(p, x) for p in chosen for x in (p.sweep if sweep else p.default)]
             continue
-        if any(p.name == name for p in PERTURBATIONS):
+        if any(p.name == name for p in (*PERTURBATIONS, *_offered(name))):
             p = find_perturbation(name)
             found = [at(p, x) for x in (p.sweep if sweep else p.default)]
         else:
@@ -180,7 +218,7 @@ def columns(panel: Panel, names: tuple[str, ...], sweep: bool = False) -> tuple[
 
 
 def _parse(name: str) -> tuple[Perturbation, Column]:
-    for p in PERTURBATIONS:
+    for p in (*PERTURBATIONS, *_offered(name)):
         number = re.search(r"[+-]?\d+(\.\d+)?", name)
         if not name.startswith(f"{p.name}_") or number is None:
             continue
@@ -203,7 +241,7 @@ def _check(p: Perturbation, strength: float) -> None:
         "push": (0.0, 10.0),
         "strength": (0.05, 5.0),
         "dropout": (0.0, 0.99),
-    }.get(p.name, (0.0, 9.0))
+    }.get(p.name, (min(p.sweep), max(p.sweep)) if p.change else (0.0, 9.0))
     if not low <= strength <= high:
         raise SurefootError(
             f"Perturbation '{p.name}' goes from {low:g} to {high:g} {p.unit}, not to {strength:g}; "
@@ -213,6 +251,9 @@ def _check(p: Perturbation, strength: float) -> None:
 
 def trained_range(p: Perturbation, contract: TaskContract) -> tuple[float, float] | None:
     """What training saw of the shifted quantity, for shading; None where it never saw any."""
+    if p.terrain is not None:
+        known = {f.name: f.categories for f in contract.factors}.get("terrain", ())
+        return (0.0, 9.0) if p.terrain in known else None
     if p.factor is None or p.factor not in {f.name for f in contract.factors}:
         return None
     return contract.factor(p.factor).train

@@ -27,6 +27,8 @@ class Recipe(Frozen):
     hidden: tuple[int, ...] = (128, 128)
     """Widths of both networks' hidden layers."""
     activation: Literal["elu"] = "elu"
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    """Of matrix products, in acting and learning alike; weights stay fp32. tf32 is the GPU's only."""
     init_std: float = 0.8
     min_std: float = 0.1
     max_std: float = 1.35

@@ -29,6 +29,13 @@ class Rows:
         for f in fields(self):
             getattr(self, f.name)[rows] = getattr(other, f.name)
 
+    def blend(self: T, mask: Tensor, other: T) -> None:
+        """Writes `other` (one row) into the environments in `mask` [N] bool, in place."""
+        for f in fields(self):
+            mine = getattr(self, f.name)
+            wide = mask.view(-1, *(1,) * (mine.ndim - 1))
+            mine.copy_(torch.where(wide, getattr(other, f.name), mine))
+
     def tensors(self) -> dict[str, Tensor]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from functools import cache
 
 import warp as wp
 
 EXPECTED = b"Could not find or load the NVIDIA CUDA driver"
 
 
+@cache
 def start_warp() -> None:
     """Initialises Warp without its banner, and without its remark that a machine without a GPU has none: the
     native library writes it to stderr whatever the log level. Anything else it says is passed on."""

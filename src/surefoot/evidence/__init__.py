@@ -4,9 +4,9 @@ from surefoot.evidence.columns import Agreement, ColumnSummary
 from surefoot.evidence.evaluate import PanelEvaluator, PanelResult
 from surefoot.evidence.figures import Figure, figure, headline
 from surefoot.evidence.honesty import EVERY as HONESTY_EVERY
-from surefoot.evidence.honesty import batch_honesty
+from surefoot.evidence.honesty import batch_honesty, honesty_figures, honesty_row
 from surefoot.evidence.labels import CAUSES, LABELS, label
-from surefoot.evidence.ledger import ledger_row, without_timing
+from surefoot.evidence.ledger import block_figures, ledger_row, without_timing
 from surefoot.evidence.passes import evaluate_panel
 from surefoot.evidence.run import RunFolder, RunRecord, run_name, timestamp, versions
 from surefoot.evidence.summary import PanelSummary, summarise
@@ -24,9 +24,12 @@ __all__ = [
     "RunFolder",
     "RunRecord",
     "batch_honesty",
+    "block_figures",
     "evaluate_panel",
     "figure",
     "headline",
+    "honesty_figures",
+    "honesty_row",
     "label",
     "ledger_row",
     "run_name",

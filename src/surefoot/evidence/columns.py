@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from surefoot.contract import NOMINAL, TaskContract, find_perturbation, trained_range
 from surefoot.contract.model import Frozen
+from surefoot.evidence.figures import Figure
 from surefoot.evidence.statistics import mean_interval, rate
+from surefoot.tasks import source_digest
 
 HOLDS_AT = 0.8
 """A policy is shown to hold on a column when the lower end of its success interval reaches this."""
@@ -29,6 +30,9 @@ class ColumnSummary(Frozen):
     unit: str = ""
     trained: tuple[float, float] | None = None
     """What training saw of the perturbed quantity; None: nothing."""
+    source: str = ""
+    """Digest of the function behind another package's perturbation; empty for the built-in ones, which are
+    part of the construct id."""
     engine: str
     policy: str
     episodes: int
@@ -97,6 +101,7 @@ def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
         strength=float(rows["strength"][0]),
         unit=known.unit if known else "",
         trained=trained_range(known, contract) if known else None,
+        source=source_digest({kind: known.change}) if known and known.change else "",
         engine=str(rows["engine"][0]),
         policy=str(rows["policy"][0]),
         episodes=len(family),
@@ -119,13 +124,10 @@ def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
     )
 
 
-def transfer(columns: list[ColumnSummary], nominal: Rows) -> tuple[str, ...]:
+def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Figure]) -> tuple[str, ...]:
     """Columns and terrain classes on which the trained policy is shown to hold."""
     held = [c.column for c in columns if c.holds and c.policy == "trained" and c.perturbation]
-    for cls in np.unique(nominal["terrain"]):
-        at = nominal["terrain"] == cls
-        if rate(nominal["success"][at], nominal["family"][at]).low >= HOLDS_AT:
-            held.append(f"terrain:{cls}")
+    held += [f"terrain:{cls}" for cls, f in terrain.items() if f.low is not None and f.low >= HOLDS_AT]
     return tuple(dict.fromkeys(held))
 
 
@@ -135,6 +137,8 @@ def agreement(reference: Rows, other: Rows) -> Agreement:
     a, b = (np.asarray(r["velocity_error_mps"], np.float64) for r in (reference, other))
     both = np.isfinite(a) & np.isfinite(b)
     varied = both.sum() > 2 and np.ptp(a[both]) > 0 and np.ptp(b[both]) > 0
+    from scipy.stats import spearmanr  # a second of import time, for one figure
+
     rank = float(spearmanr(a[both], b[both]).statistic) if varied else None
     return Agreement(
         engine=str(other["engine"][0]),

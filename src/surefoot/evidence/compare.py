@@ -78,7 +78,7 @@ def compare(
     a: Result, b: Result, half: str = "confirmation", column: str = "nominal", shared_panel: bool = False
 ) -> Comparison | Refusal:
     """The paired comparison of two results, refused where their constructs differ."""
-    differs = construct_difference(a, b)
+    differs = construct_difference(a, b) + _sources(a, b, column)
     pairs = shared_scenarios(a, b)
     panel_only = all(f.name in PANEL_FIELDS for f in differs)
     if differs and not (shared_panel and panel_only and len(pairs)):
@@ -144,6 +144,15 @@ def construct_difference(a: Result, b: Result) -> tuple[Field, ...]:
     found = flat_difference({k: left[k] for k in known}, {k: right[k] for k in known})
     # Ids may differ where no recorded field does: the metric code behind them was another.
     return found or (Field("construct_id", left["construct_id"], right["construct_id"]),)
+
+
+def _sources(a: Result, b: Result, column: str) -> tuple[Field, ...]:
+    """A column of another package's perturbation is only the same if the function behind it is."""
+    left, right = (
+        next((c.source for c in r.summary.columns if (c.column, c.engine) == (column, r.engine)), "")
+        for r in (a, b)
+    )
+    return () if left == right else (Field(f"perturbation source of {column}", left, right),)
 
 
 def _construct(result: Result) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from surefoot.env import VecEnv
 from surefoot.evidence.keep import choose
 from surefoot.evidence.perturb import dropout_of, perturb_all
 from surefoot.evidence.play import Played, play
-from surefoot.policy import Policy
+from surefoot.evidence.strata import stratum_names
+from surefoot.policy import Policy, PolicyBundle
 from surefoot.scenarios import PanelSampler
 from surefoot.tasks import Task
 from surefoot.terrain import Atlas, TileId
@@ -67,7 +68,9 @@ class PanelEvaluator:
         engine: str = "mujoco",
         plant: Plant | None = None,
         only: Sequence[int] | None = None,
+        device: str = "cpu",
     ) -> None:
+        self.device = torch.device(device)
         self.task, self.panel, self.half, self.engine, self.control_hz = task, panel, half, engine, control_hz
         self._digest = panel.digest
         everything = panel.select(half)
@@ -86,6 +89,7 @@ class PanelEvaluator:
             plant or evaluation_plant(control_hz),
             engine=engine,
             atlas=self._atlas,
+            device=device,
             auto_reset=False,
             stagger=False,
         )
@@ -99,6 +103,7 @@ class PanelEvaluator:
             self.control_hz,
             self._atlas,
             dropout_of(column),
+            self.device,
         )
 
     def play(self, policy: Policy, column: Column | None = None) -> Played:
@@ -111,7 +116,8 @@ class PanelEvaluator:
             "level": np.array([s.terrain.level for s in lived]),
             "key": np.array([s.terrain.key for s in lived]),
         }
-        return play(self.env, policy, terrain, torch.tensor(self.places, device=self.env.device))
+        policy = policy.to(self.device) if isinstance(policy, PolicyBundle) else policy
+        return play(self.env, policy, terrain, torch.tensor(self.places, device=self.device))
 
     def run(
         self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
@@ -119,7 +125,8 @@ class PanelEvaluator:
         """One column: rows, and the traces of typical and of telling episodes."""
         column = column or Column()
         played = self.play(policy, column)
-        rows = self._identify(column, name) | played.rows
+        identity = self._identify(column, name)
+        rows = identity | {"stratum": stratum_names(identity, self.task.contract)} | played.rows
         tag = rows["column"][0].replace(":", "-")
         tag = tag if self.engine == "mujoco" else f"{tag}-{self.engine}"
         kept = choose(rows, self._digest) if traces else []

@@ -30,6 +30,7 @@ def walking(seconds: float = 10.0, command: tuple[float, float, float] = (0.5, 0
         "foot_force": force,
         "command": np.tile(np.asarray(command), (n, 1)),
         "push_step": np.zeros(0, np.int64),
+        "delay_s": 0.0,
         "terrain_class": "flat",
         "reason": "timeout",
         "control_hz": HZ,
@@ -73,6 +74,14 @@ def _slipped() -> Trace:
     """A foot that carries 30 N slides at 0.9 m/s for 0.1 s."""
     t = falling()
     t["foot_velocity"][-22:-17, 2, 0] = 0.9
+    return t
+
+
+def _acted_late() -> Trace:
+    """Targets take effect 0.12 s late; the trunk rolls to and fro at 2 Hz, ever faster, up to 6 rad/s."""
+    t = falling() | {"delay_s": 0.12}
+    n = round(1.5 * HZ)
+    t["angular_velocity"][-n:, 0] = np.linspace(0.5, 6.0, n) * np.sin(2 * np.pi * 2.0 * np.arange(n) / HZ)
     return t
 
 
@@ -120,6 +129,7 @@ EXAMPLES: dict[str, Callable[[], Trace]] = {
     "fell_after_push": _fell_after_push,
     "stumbled_on_edge": _stumbled_on_edge,
     "slipped": _slipped,
+    "acted_late": _acted_late,
     "torque_saturated": _torque_saturated,
     "stood_still": _stood_still,
     "oscillated_in_place": _oscillated_in_place,

@@ -38,6 +38,8 @@ class Figure(Frozen):
     n: int
     n_eff: float
     families: int
+    few: bool = False
+    """Too few families for the interval of a mean to be trusted if values are skewed (docs/evidence.md)."""
 
 
 def figure(values: np.ndarray, family: np.ndarray, kind: Kind) -> Figure | None:
@@ -53,6 +55,7 @@ def figure(values: np.ndarray, family: np.ndarray, kind: Kind) -> Figure | None:
         n=found.n,
         n_eff=found.n_eff,
         families=len(np.unique(family[known])),
+        few=isinstance(found, Mean) and found.few,
     )
 
 

@@ -32,7 +32,21 @@ def batch_honesty(
     families: int,
     strata: Sequence[int],
 ) -> dict[str, Any]:
-    """The `honesty.*` and `stratum_return.*` entries of a ledger row.
+    """The `honesty.*` and `stratum_return.*` entries of a ledger row; see `honesty_figures`."""
+    found = honesty_figures(block, start_age, script, parameters, families=families, strata=strata)
+    return honesty_row(found, block.returns.numel())
+
+
+def honesty_figures(
+    block: RolloutBlock,
+    start_age: Tensor,
+    script: Script,
+    parameters: Parameters,
+    *,
+    families: int,
+    strata: Sequence[int],
+) -> Tensor:
+    """All figures as one vector, computed without asking the device.
 
     `start_age` [N] is the age of each episode, in steps, before the block's first step; `script` and
     `parameters` are the scenarios that run at its end; `strata` is the number of bins of each stratified
@@ -42,9 +56,9 @@ def batch_honesty(
     resets = done.sum(1, dtype=torch.float64)  # [T]
     icc_return, n_eff_return = family_worth(block.returns, families)
     icc_advantage, n_eff_advantage = family_worth(block.advantage, families)
-    stratum = block.stratum.flatten()
-    count = torch.bincount(stratum, minlength=math.prod(strata))
-    total = torch.bincount(stratum, block.returns.flatten().double(), minlength=math.prod(strata))
+    member = block.stratum.flatten()[:, None] == torch.arange(math.prod(strata), device=done.device)
+    count = member.sum(0)
+    total = torch.where(member, block.returns.flatten()[:, None], 0.0).sum(0, dtype=torch.float64)
     single = torch.stack(
         [
             sync_index(ages(start_age, done)),
@@ -57,22 +71,28 @@ def batch_honesty(
             n_eff_advantage,
         ]
     )
-    host: list[float] = torch.cat([single, total / count]).tolist()  # the one transfer
-    figures = [x if math.isfinite(x) else None for x in host]
-    names = (
-        "reset_sync_index",
-        "reset_fano",
-        "duplicate_scenarios",
-        "coverage_two_way",
-        "icc_return",
-        "n_eff_return",
-        "icc_advantage",
-        "n_eff_advantage",
-    )
-    row: dict[str, Any] = {f"honesty.{k}": v for k, v in zip(names, figures, strict=False)}
+    return torch.cat([single, total / count])
+
+
+NAMES = (
+    "reset_sync_index",
+    "reset_fano",
+    "duplicate_scenarios",
+    "coverage_two_way",
+    "icc_return",
+    "n_eff_return",
+    "icc_advantage",
+    "n_eff_advantage",
+)
+
+
+def honesty_row(figures: Tensor, samples: int) -> dict[str, Any]:
+    host: list[float] = figures.tolist()
+    found = [x if math.isfinite(x) else None for x in host]
+    row: dict[str, Any] = {f"honesty.{k}": v for k, v in zip(NAMES, found, strict=False)}
     row["honesty.duplicate_scenarios"] = int(host[2])
-    row["honesty.n"] = block.returns.numel()
-    return row | {f"stratum_return.{k}": v for k, v in enumerate(figures[len(names) :])}
+    row["honesty.n"] = samples
+    return row | {f"stratum_return.{k}": v for k, v in enumerate(found[len(NAMES) :])}
 
 
 def ages(start: Tensor, done: Tensor) -> Tensor:

@@ -9,46 +9,78 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from surefoot.env import Harvest
 from surefoot.learners import PpoMetrics
 from surefoot.rollout import RolloutBlock
 
 SCHEMA_VERSION = 1
 
 
+FIGURES = ("reward", "mean", "std", "p01", "p99", "largest", "clipped")
+
+
+def block_figures(block: RolloutBlock, reasons: int, strata: int, action_clip: float) -> Tensor:
+    """All that the ledger wants of a block, as one vector that is computed without asking the device."""
+    advantage = block.flat("advantage")
+    ordered = advantage.sort().values
+    low, high = _quantile(ordered, 0.01), _quantile(ordered, 0.99)
+    clipped = (block.action.abs() > action_clip).float().mean()
+    single = [
+        block.reward.mean(),
+        advantage.mean(),
+        advantage.std(),
+        low,
+        high,
+        advantage.abs().max(),
+        clipped,
+    ]
+    # Sums of masks: binning by index would add floats in any order, or ask for the largest index.
+    member = block.flat("stratum")[:, None] == torch.arange(strata, device=advantage.device)
+    by_stratum = torch.where(member, advantage[:, None], 0.0).sum(0, dtype=torch.float64)
+    reason = block.flat("reason")[:, None] == torch.arange(reasons, device=advantage.device)
+    parts = [torch.stack(single), block.terms.mean((0, 1)), reason.sum(0), member.sum(0), by_stratum]
+    return torch.cat([x.to(torch.float64) for x in parts])
+
+
+def _quantile(ordered: Tensor, share: float) -> Tensor:
+    """Between the two values nearest to it, as torch.quantile, which copies the share from the host."""
+    at = share * (len(ordered) - 1)
+    low = int(at)
+    return torch.lerp(ordered[low], ordered[min(low + 1, len(ordered) - 1)], at - low)
+
+
 def ledger_row(
-    block: RolloutBlock,
+    figures: Tensor,
     metrics: PpoMetrics,
+    harvest: Harvest,
     *,
     update: int,
+    shape: tuple[int, int],
     reward_names: Sequence[str],
     reasons: Sequence[str],
-    action_clip: float,
     families: int,
     strata: int,
-    resets: np.ndarray,
-    ended: Sequence[Mapping[str, np.ndarray]],
     seconds: Mapping[str, float],
     train_seconds: float,
     wall_seconds: float,
     control_hz: float,
     epochs: int,
     gradient_steps: int,
+    buffer_bytes: int,
 ) -> dict[str, Any]:
-    """The row of one update. Keys are dotted names; lists are indexed by stratum or family."""
-    horizon, envs = block.reward.shape
+    """The row of one update from its `block_figures`. Keys are dotted names; lists are indexed by stratum or
+    family."""
+    horizon, envs = shape
     samples = horizon * envs
-    advantage = block.flat("advantage")
-    low, high = torch.quantile(advantage, torch.tensor([0.01, 0.99], device=advantage.device)).tolist()
-    stratum = block.flat("stratum")
-    count = torch.bincount(stratum, minlength=strata)
-    by_stratum = torch.bincount(stratum, weights=advantage.double(), minlength=strata) / count.clamp_min(1)
-    reason = torch.bincount(block.flat("reason").long(), minlength=len(reasons)).tolist()
-    terms = block.terms.mean((0, 1)).tolist()
+    sizes = [len(FIGURES), len(reward_names), len(reasons), strata, strata]
+    single, terms, reason, count, by_stratum = torch.split(figures.cpu(), sizes)
+    f = dict(zip(FIGURES, single.tolist(), strict=True))
+    ended = harvest.ended
     lengths = np.concatenate([e["steps"] for e in ended]) if ended else np.zeros(0)
     returns = np.concatenate([e["return"] for e in ended]) if ended else np.zeros(0)
     family = np.concatenate([e["family"] for e in ended]) if ended else np.zeros(0, np.int64)
-    spent = seconds["physics"] + seconds["task"] + seconds["inference"] + seconds["learning"]
     row: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "update": update,
@@ -57,35 +89,32 @@ def ledger_row(
         **{f"seconds.{k}": v for k, v in seconds.items()},
         "train_seconds": train_seconds,
         "wall_seconds": wall_seconds,
-        "steps_per_second": samples / spent,
-        "reward_per_step": float(block.reward.mean()),
+        "steps_per_second": samples / (sum(seconds.values()) - seconds["evaluation"]),
+        "reward_per_step": f["reward"],
         "episode.count": len(lengths),
         "episode.return": float(returns.mean()) if len(returns) else None,
         "episode.steps": float(lengths.mean()) if len(lengths) else None,
-        **{f"reward.{n}": v for n, v in zip(reward_names, terms, strict=True)},
-        **{f"reset.{n}": c for n, c in zip(reasons[1:], reason[1:], strict=True)},
-        "stratum.resets": resets.tolist(),
-        "stratum.samples": count.tolist(),
+        **{f"reward.{n}": v for n, v in zip(reward_names, terms.tolist(), strict=True)},
+        **{f"reset.{n}": int(c) for n, c in zip(reasons[1:], reason.tolist()[1:], strict=True)},
+        "stratum.resets": harvest.resets.tolist(),
+        "stratum.samples": [int(c) for c in count.tolist()],
         "family.resets": np.bincount(family, minlength=families).tolist(),
         "family.samples": [samples // families] * families,
-        "advantage.mean": float(advantage.mean()),
-        "advantage.std": float(advantage.std()),
-        "advantage.p01": low,
-        "advantage.p99": high,
-        "advantage.largest": float(advantage.abs().max()),
-        "advantage.by_stratum": by_stratum.tolist(),
-        "action_clip_share": float((block.action.abs() > action_clip).float().mean()),
+        **{f"advantage.{k}": f[k] for k in ("mean", "std", "p01", "p99", "largest")},
+        "advantage.by_stratum": (by_stratum / count.clamp_min(1)).tolist(),
+        "action_clip_share": f["clipped"],
         "freshness.horizon_steps": horizon,
         "freshness.mean_age_steps": (horizon - 1) / 2,
         "freshness.epochs": epochs,
         "freshness.gradient_steps": gradient_steps,
-        "memory.buffer_bytes": block.bytes,
+        "memory.buffer_bytes": buffer_bytes,
         "memory.peak_rss_bytes": peak_rss_bytes(),
+        "memory.peak_device_bytes": peak_device_bytes(),
     }
     return row | asdict(metrics)
 
 
-TIMING = ("seconds.", "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_rss_bytes")
+TIMING = ("seconds.", "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_")
 """Fields that differ between two runs that are otherwise the same to the bit."""
 
 
@@ -93,6 +122,11 @@ def without_timing(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         k: v for k, v in row.items() if not k.startswith(TIMING) and not k.startswith("evaluation.seconds")
     }
+
+
+def peak_device_bytes() -> int | None:
+    """Most CUDA memory that torch has held; None without CUDA."""
+    return torch.cuda.max_memory_reserved() if torch.cuda.is_available() else None
 
 
 def peak_rss_bytes() -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from surefoot.contract import Column, Push, Scenario, Terrain, find_perturbation
+from surefoot.contract import Column, Perturbation, Push, Scenario, SurefootError, Terrain, find_perturbation
 
 
 def perturb(scenario: Scenario, column: Column) -> Scenario:
@@ -17,9 +17,11 @@ def perturb(scenario: Scenario, column: Column) -> Scenario:
     x, kind = column.strength, column.perturbation
     if kind in ("", "dropout"):
         return scenario
-    terrain = find_perturbation(kind).terrain
-    if terrain is not None:
-        moved = Terrain(cls=terrain, level=int(x), key=scenario.terrain.key)
+    found = find_perturbation(kind)
+    if found.change is not None:
+        return _changed(scenario, found, x)
+    if found.terrain is not None:
+        moved = Terrain(cls=found.terrain, level=int(x), key=scenario.terrain.key)
         return scenario.model_copy(update={"terrain": moved})
     if kind == "push":
         return scenario.model_copy(update={"pushes": tuple(at_speed(p, x) for p in scenario.pushes)})
@@ -29,7 +31,24 @@ def perturb(scenario: Scenario, column: Column) -> Scenario:
     return scenario.model_copy(update={field: after})
 
 
+def _changed(scenario: Scenario, by: Perturbation, strength: float) -> Scenario:
+    """What another package makes of a scenario: anything but who it is and the ground it was built on."""
+    assert by.change is not None
+    changed = by.change(scenario, strength)
+    kept = ("family", "member", "half", "terrain")
+    if not isinstance(changed, Scenario) or any(getattr(changed, k) != getattr(scenario, k) for k in kept):
+        raise SurefootError(
+            f"Perturbation '{by.name}' must return the scenario with its family, member, half and terrain "
+            "kept."
+        )
+    return Scenario.model_validate(changed.model_dump())  # its ranges hold, whatever the package did
+
+
 def perturb_all(scenarios: Sequence[Scenario], column: Column) -> tuple[Scenario, ...]:
+    if column.perturbation not in ("", "dropout"):
+        found = find_perturbation(column.perturbation)  # once: an installed package may have to be searched
+        if found.change is not None:
+            return tuple(_changed(s, found, column.strength) for s in scenarios)
     return tuple(perturb(s, column) for s in scenarios)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor
 from surefoot.engines.mujoco import rotation_of
 from surefoot.env import Step, VecEnv
 from surefoot.evidence.labels import label
-from surefoot.evidence.recovery import recovery
+from surefoot.evidence.recovery import recoveries, recovery
 from surefoot.evidence.tally import Tally
 from surefoot.policy import FixedBatch, Policy, first_state
 from surefoot.scenarios import NEVER
@@ -67,14 +67,32 @@ def play(
     act = FixedBatch(policy, place)
     state = first_state(policy, env.script.family, env.script.member)
     fixed = _fixed(env, terrain)
-    tally, film = Tally(env), _Film(steps)
-    for t in range(steps):
+    tally, film = Tally(env), _Film(steps, env.device)
+
+    def live() -> None:
+        nonlocal state
         action, state = act(env.obs, state)
         step = env.step(action)
         tally.add(step)
-        film.add(t, step)
-        if not bool(tally.alive.any()):
-            break
+        film.add(step)
+
+    if env.device.type == "cuda":
+
+        def carried() -> list[Tensor]:
+            return [*env.carried(), *tally.carried(), state]
+
+        def carry(tensors: list[Tensor]) -> None:
+            nonlocal state
+            env.carry(tensors[: -len(tally.carried()) - 1])
+            tally.carry(tensors[-len(tally.carried()) - 1 : -1])
+            state = tensors[-1]
+
+        _repeat(live, carried, carry, steps)
+    else:
+        for _ in range(steps):
+            live()
+            if not bool(tally.alive.any()):
+                break
     played = Played(tally.rows(), film.frames(), fixed, 0.0)
     played.rows.update(_recoveries(played, env.dt))
     played.rows.update(_labels(played))
@@ -82,24 +100,47 @@ def play(
     return Played(played.rows, played.frames, fixed, time.perf_counter() - begun)
 
 
+def _repeat(
+    live: Callable[[], None],
+    carried: Callable[[], list[Tensor]],
+    carry: Callable[[list[Tensor]], None],
+    times: int,
+) -> None:
+    """`live`, `times` times: the first as it is, the others as one CUDA graph that writes what a step hands
+    to the next where it found what it was handed."""
+    live()
+    kept = [x.clone() for x in carried()]
+    carry(kept)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        live()
+        for mine, new in zip(kept, carried(), strict=True):
+            mine.copy_(new)
+        carry(kept)
+    for _ in range(times - 1):
+        graph.replay()
+
+
 class _Film:
     """All that was seen, step by step, in memory laid out once."""
 
-    def __init__(self, steps: int) -> None:
-        self.steps, self.count = steps, 0
+    def __init__(self, steps: int, device: torch.device) -> None:
+        self.steps = steps
+        self._at = torch.zeros(1, dtype=torch.int64, device=device)
         self._all: dict[str, Tensor] = {}
 
-    def add(self, t: int, step: Step) -> None:
+    def add(self, step: Step) -> None:
         r, s = step.view.robot, step.view.task
         seen = {k: getattr(r, k) for k in ROBOT} | {k: getattr(s, k) for k in TASK}
         if not self._all:
             self._all = {k: v.new_empty((self.steps, *v.shape)) for k, v in seen.items()}
         for k, v in seen.items():
-            self._all[k][t] = v
-        self.count = t + 1
+            self._all[k].index_copy_(0, self._at, v[None])
+        self._at += 1
 
     def frames(self) -> dict[str, np.ndarray]:
-        return {k: v[: self.count].cpu().numpy() for k, v in self._all.items()}
+        count = int(self._at)
+        return {k: v[:count].cpu().numpy() for k, v in self._all.items()}
 
 
 def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
@@ -122,7 +163,7 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
         **env.parameters.tensors(),
     }
     drop = env.sampler.dropout
-    per["dropout"] = torch.zeros(n) if drop is None else drop
+    per["dropout"] = torch.zeros(n, device=env.device) if drop is None else drop
     columns = {k: v.cpu().numpy().copy() for k, v in per.items()} | {
         f"terrain_{k}": np.asarray(terrain[k]) for k in ("class", "level", "key")
     }
@@ -145,9 +186,15 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
 
 
 def _recoveries(played: Played, dt: float) -> dict[str, np.ndarray]:
-    """`recovery_s` of the slowest push and whether it (and so every one) was recovered from."""
-    found = [recovery(played.trace(i), dt) for i in range(len(played.fixed))]
-    return {"recovery_s": np.array([s for s, _ in found]), "recovered": np.array([ok for _, ok in found])}
+    """`recovery_s` of the slowest push, whether it (and so every one) was recovered from, and each push's own
+    in `recoveries_s`: seconds as text, in their order, nan for never."""
+    traces = [played.trace(i) for i in range(len(played.fixed))]
+    found = [recovery(t, dt) for t in traces]
+    return {
+        "recovery_s": np.array([s for s, _ in found]),
+        "recovered": np.array([ok for _, ok in found]),
+        "recoveries_s": np.array([" ".join(f"{s:.3g}" for s in recoveries(t, dt)) for t in traces]),
+    }
 
 
 def _labels(played: Played) -> dict[str, np.ndarray]:

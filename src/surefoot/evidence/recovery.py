@@ -12,30 +12,34 @@ WINDOW_S = 0.5
 
 
 def recovery(trace: Mapping[str, Any], dt: float) -> tuple[float, bool]:
-    """Seconds from a push until the mean velocity over the next 0.5 s is within the success limits again.
+    """(seconds, whether) of the slowest push: (NaN, False) where one was not recovered from, (NaN, True)
+    where there was none."""
+    each = recoveries(trace, dt)
+    if not each:
+        return float("nan"), True
+    return float(np.max(each)), not np.isnan(each).any()  # NaN if one is
 
-    Of several pushes the slowest counts; each has until the next one, or the end. (NaN, False) where a push
-    was not recovered from, (NaN, True) where there was none.
+
+def recoveries(trace: Mapping[str, Any], dt: float) -> list[float]:
+    """Seconds from each push until the mean velocity over the next 0.5 s is within the success limits again.
+
+    A push has until the next one, or the end; NaN where it was not recovered from.
     """
     pushes = [int(p) for p in np.asarray(trace["push_step"]) if p < len(trace["position"])]
     if not pushes:
-        return float("nan"), True
+        return []
     done = np.concatenate(
         [np.asarray(trace["linear_velocity"])[:, :2], np.asarray(trace["angular_velocity"])[:, 2:]], 1
     )
     error = np.asarray(done - np.asarray(trace["command"]), np.float64)
     width = max(1, round(WINDOW_S / dt))
-    slowest = 0.0
+    out = []
     for first, last in zip(pushes, [*pushes[1:], len(error)], strict=True):
         part = error[first:last]
-        if len(part) < width:
-            return float("nan"), False
         total = np.concatenate([np.zeros((1, 3)), np.cumsum(part, 0)])
-        mean = (total[width:] - total[:-width]) / width
+        mean = (total[width:] - total[:-width]) / width  # empty where less than 0.5 s was lived
         good = np.linalg.norm(mean[:, :2], axis=1) < float(trace["velocity_limit"])
         good &= np.abs(mean[:, 2]) < float(trace["yaw_limit"])
         at = np.flatnonzero(good)
-        if not len(at):
-            return float("nan"), False
-        slowest = max(slowest, float(at[0]) * dt)
-    return slowest, True
+        out.append(float(at[0]) * dt if len(at) else float("nan"))
+    return out

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import load_npz, read_json, read_table, table_meta
+from surefoot.artifacts import load_npz, read_json
 from surefoot.contract import NOMINAL, Column, SurefootError
 from surefoot.evidence.evaluate import PanelEvaluator
 from surefoot.evidence.play import STATES, states_digest
-from surefoot.evidence.run import PANEL_ROWS_VERSION, RunFolder
+from surefoot.evidence.run import RunFolder, read_rows
 from surefoot.evidence.summary import PanelSummary
 from surefoot.policy import Policy
 
@@ -84,15 +84,10 @@ def find_recorded(
     folder = panel_folder(run, where)
     summary = read_json(folder / "summary.json", PanelSummary)
     path = folder / "episodes.parquet"
-    rows = read_table(path, newest=PANEL_ROWS_VERSION)
+    rows = read_rows(folder, summary.construct_id, summary.checkpoint)
     if any(k not in rows for k in (*NEEDED, *EXACT)):
         raise SurefootError(
             f"'{path}' was written before episodes could be replayed; make it again with `surefoot evaluate`."
-        )
-    if table_meta(path).get("construct_id") != summary.construct_id:
-        raise SurefootError(
-            f"'{path}' and the summary beside it are of different evaluations; make them again with "
-            "`surefoot evaluate`."
         )
     if episode.isdecimal():
         at = (rows["scenario"] == int(episode)) & (rows["column"] == column)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from surefoot.contract.model import Frozen
+from surefoot.evidence.keep import severity
 
 NOT_MEASURED = "not measured"
 
@@ -46,9 +47,11 @@ def representative_failures(
     kinds, counts = np.unique(rows[by][failed].astype(str), return_counts=True)
     order = np.lexsort((kinds, -counts))
     chosen: list[tuple[int, str]] = []
+    bad = severity(rows)
     for k in order[:2]:
         mine = failed[rows[by][failed].astype(str) == kinds[k]]
-        middle = mine[np.argsort(rows["lived_s"][mine], kind="stable")[(len(mine) - 1) // 2]]
+        # By the same measure as traces are kept, so that the median has one.
+        middle = mine[np.argsort(bad[mine], kind="stable")[(len(mine) - 1) // 2]]
         chosen.append((int(middle), f"median of {counts[k]} failures with {by} '{kinds[k]}'"))
     if len(chosen) == 1 and failed.size > 1:
         rest = failed[failed != chosen[0][0]]

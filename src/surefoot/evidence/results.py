@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from surefoot.artifacts import read_json, read_table
+from surefoot.artifacts import read_json
 from surefoot.contract import Half, SurefootError
-from surefoot.evidence.run import PANEL_ROWS_VERSION, RunFolder, RunRecord
+from surefoot.evidence.run import RunFolder, RunRecord, read_rows
 from surefoot.evidence.summary import PanelSummary
 
 REFERENCE = "mujoco"
@@ -35,7 +35,7 @@ def load_result(run: RunFolder, half: Half = "confirmation", column: str = "nomi
     """The pass on `half` of the policy that the run's result is stated on."""
     folder = _folder(run, half)
     summary = read_json(folder / "summary.json", PanelSummary)
-    rows = read_table(folder / "episodes.parquet", newest=PANEL_ROWS_VERSION)
+    rows = read_rows(folder, summary.construct_id, summary.checkpoint)
     index, engine = _column(rows, column, summary.engine, folder)
     mine = {k: v[index] for k, v in rows.items()}
     return Result(run.record, folder, summary, mine, engine, index, rows)

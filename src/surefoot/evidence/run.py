@@ -22,7 +22,9 @@ from surefoot.artifacts import (
     clean_temporaries,
     new_folder,
     read_json,
+    read_table,
     save_npz,
+    table_meta,
     write_json,
     write_table,
 )
@@ -32,6 +34,7 @@ from surefoot.cores import cores
 from surefoot.evidence.evaluate import PanelResult
 from surefoot.evidence.summary import PanelSummary
 from surefoot.learners import checkpoint
+from surefoot.policy import PolicyBundle, PolicyCard
 
 EPISODES_VERSION = 1
 PANEL_ROWS_VERSION = 2
@@ -174,7 +177,11 @@ class RunFolder:
             (self.path / "failures").mkdir(exist_ok=True)
             save_npz(self.path / "failures" / f"{update:08d}-{k}.npz", schema_version=STATES_VERSION, **rows)
 
-    def save_panel(self, where: str, summary: PanelSummary, result: PanelResult) -> Path:
+    def save_panel(
+        self, where: str, summary: PanelSummary, result: PanelResult, policy: PolicyBundle | None = None
+    ) -> Path:
+        """`policy` is kept beside the rows (some 100 kB) where no checkpoint of the run will hold it: its
+        episodes can then be replayed as well."""
         folder = self.path / "panels" / summary.panel / where
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "traces").mkdir(exist_ok=True)
@@ -189,6 +196,8 @@ class RunFolder:
             PANEL_ROWS_VERSION,
             {"construct_id": summary.construct_id, "checkpoint": summary.checkpoint},
         )
+        if policy is not None:
+            save_policy(folder / "policy.safetensors", policy)
         write_json(folder / "summary.json", summary)
         return folder
 
@@ -213,7 +222,43 @@ class RunFolder:
                 f"{path} was trained under another contract ({str(theirs)[:12]}, this run's is "
                 f"{self.record.contract_digest[:12]}); use a checkpoint of {self.path}."
             )
+        stated = self.record.confirmation.checkpoint if self.record.confirmation else found.digest
+        if name == "confirmed" and found.digest != stated:
+            raise SurefootError(
+                f"{path} is not the checkpoint that {self.path} states its result on "
+                f"({found.digest[:12]}, not {stated[:12]}); put that one back, or use --checkpoint best."
+            )
         return found
+
+
+def read_rows(folder: Path, construct_id: str, checkpoint_digest: str) -> dict[str, np.ndarray]:
+    """The rows of a panel folder, refused where they say that they are of another pass than its summary."""
+    path = folder / "episodes.parquet"
+    rows, meta = read_table(path, newest=PANEL_ROWS_VERSION), table_meta(path)
+    of = {"construct_id": construct_id, "checkpoint": checkpoint_digest}
+    if any(meta.get(k, v) != v for k, v in of.items()):
+        raise SurefootError(
+            f"'{path}' and the summary beside it are of different evaluations; make them again with "
+            "`surefoot evaluate`."
+        )
+    return rows
+
+
+def save_policy(path: Path, bundle: PolicyBundle) -> None:
+    """The bundle alone: what a deployer, a panel or a replay needs, and nothing of the learner."""
+    meta = {"policy": bundle.meta(), "normaliser_digest": bundle.normaliser_digest}
+    checkpoint.save(path, bundle.tensors, meta)
+
+
+def read_policy(path: Path) -> PolicyBundle:
+    """A bundle of `save_policy`, its digests verified."""
+    found = checkpoint.load(path)
+    if "policy" not in found.meta:
+        raise SurefootError(f"'{path}' is not a policy bundle; give a policy.safetensors.")
+    bundle = PolicyBundle(PolicyCard.model_validate(found.meta["policy"]), found.tensors)
+    if bundle.normaliser_digest != found.meta.get("normaliser_digest"):
+        raise SurefootError(f"The normaliser in '{path}' is not the one that it was saved with.")
+    return bundle
 
 
 def run_name(task: str, training_id: str, seed: int) -> str:

@@ -32,3 +32,12 @@ def panel_strata(rows: Mapping[str, np.ndarray], contract: TaskContract) -> dict
     if len(classes) > 1:
         out |= {f"terrain {c}": rows["terrain"].astype(str) == c for c in classes}
     return {label: mask for label, mask in out.items() if mask.any()}
+
+
+def stratum_names(rows: Mapping[str, np.ndarray], contract: TaskContract) -> np.ndarray:
+    """The bins that each row is in, e.g. 'friction 0.4..0.667 | payload -1..-0.333 | command forward'."""
+    parts: list[list[str]] = [[] for _ in rows["friction"]]
+    for label, mask in panel_strata(rows, contract).items():
+        for i in np.flatnonzero(mask):
+            parts[i].append(label)
+    return np.array([" | ".join(p) for p in parts])

@@ -18,7 +18,7 @@ from surefoot.evidence.columns import (
     split_columns,
     transfer,
 )
-from surefoot.evidence.figures import Figure, headline
+from surefoot.evidence.figures import Figure, figure, headline
 from surefoot.evidence.statistics import mean_interval, rate
 
 
@@ -52,6 +52,8 @@ class PanelSummary(Frozen):
     safety_held: bool
     end_reasons: dict[str, int]
     success_by_terrain: dict[str, float]
+    terrain: dict[str, Figure] = {}
+    """Success by terrain class of the nominal column, with intervals."""
     seconds: float
     steps_per_second: float
     figures: dict[str, Figure] = {}
@@ -62,7 +64,8 @@ class PanelSummary(Frozen):
     causes: dict[str, int] = {}
     columns: tuple[ColumnSummary, ...] = ()
     transfer: tuple[str, ...] = ()
-    """Columns and terrain classes on which the policy is shown to hold: success interval from 80% up."""
+    """Columns and terrain classes on which the policy is shown to hold: success interval from 80% up. The
+    intervals stand in `columns` and in `terrain`."""
     agreement: tuple[Agreement, ...] = ()
     beats_baselines: bool | None = None
     total_seconds: float | None = None
@@ -107,9 +110,11 @@ def summarise(
         return mean_interval(rows[name][known], family[known]).value if known.any() else None
 
     unsafe = float(np.average(rows[contract.safety.name], weights=rows["steps"]))
-    terrain = {
-        str(c): float(rows["success"][rows["terrain"] == c].mean()) for c in np.unique(rows["terrain"])
-    }
+    terrain: dict[str, Figure] = {}
+    for c in np.unique(rows["terrain"]):
+        found = figure(rows["success"][rows["terrain"] == c], family[rows["terrain"] == c], "rate")
+        assert found is not None
+        terrain[str(c)] = found
     return PanelSummary(
         panel=panel,
         panel_digest=panel_digest,
@@ -133,7 +138,8 @@ def summarise(
         torque_saturation=float(np.average(rows["torque_saturation"], weights=rows["steps"])),
         safety_held=unsafe <= contract.safety.limit,
         end_reasons=dict(sorted(Counter(rows["reason"].tolist()).items())),
-        success_by_terrain=terrain,
+        success_by_terrain={c: f.value for c, f in terrain.items()},
+        terrain=terrain,
         seconds=seconds,
         steps_per_second=simulated_steps / seconds,
         figures=headline(rows),
@@ -141,7 +147,7 @@ def summarise(
         labels=_counts(rows, "label"),
         causes=_counts(rows, "cause"),
         columns=tuple(columns),
-        transfer=transfer(columns, rows) if columns else (),
+        transfer=transfer(columns, terrain) if columns else (),
         agreement=tuple(agreement(reference, r) for r in others) if reference else (),
         beats_baselines=beats_baselines(columns),
         total_seconds=total_seconds,

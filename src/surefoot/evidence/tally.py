@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from surefoot.env import Step, VecEnv
 
@@ -25,6 +28,13 @@ class Tally:
         self.terms = torch.zeros(n, len(env.reward_names), dtype=torch.float64, device=dev)
         self.peak_tilt = torch.zeros(n, device=dev)
         self.limit = env.const.torque_limit * env.parameters.strength[:, None]
+
+    def carried(self) -> list[Tensor]:
+        """Tensors that `add` replaces by new ones."""
+        return [self.alive, self.reason, self.peak_tilt]
+
+    def carry(self, tensors: Sequence[Tensor]) -> None:
+        self.alive, self.reason, self.peak_tilt = tensors
 
     def add(self, step: Step) -> None:
         v, dt = step.view, self.env.dt

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from surefoot.launch import Launch
+from surefoot.learners import kernels
 from surefoot.learners.symmetry import Reflection
 
 EPSILON = 1e-3
@@ -15,7 +17,7 @@ EPSILON = 1e-3
 
 class Normalizer:
     """y = (x - mean) / (std + EPSILON). With a reflection the statistics are those of the data and its mirror
-    image."""
+    image. Its tensors keep their memory for life."""
 
     def __init__(
         self,
@@ -28,28 +30,33 @@ class Normalizer:
         self.var = torch.ones(size, device=device)
         self.count = torch.full((), 1e-4, dtype=torch.float64, device=device)
         self.window, self.reflection = window, reflection
+        same = Reflection(torch.arange(size, device=device), torch.ones(size, device=device))
+        self._mirror = reflection or same
 
     def __call__(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / (self.var.sqrt() + EPSILON)
+        return (x - self.mean) * self.scale()
+
+    def scale(self) -> Tensor:
+        """[size] by which differences from the mean are multiplied, in acting and in learning alike: dividing
+        instead rounds otherwise."""
+        return 1 / (self.var.sqrt() + EPSILON)
 
     @torch.no_grad()
     def update(self, x: Tensor) -> None:
         """Takes a batch [B, size] into account; beyond `window` samples old ones fade exponentially."""
-        mean, var = x.mean(0), x.var(0, unbiased=False)
-        if self.reflection is not None:
-            mirrored = self.reflection(mean)
-            var = (var + var[self.reflection.index]) / 2 + ((mean - mirrored) / 2).square()
-            mean = (mean + mirrored) / 2
-        n = float(x.shape[0])
-        total = self.count + n
-        delta = mean - self.mean
-        share = (n / total).to(self.mean.dtype)
-        self.mean = self.mean + delta * share
-        self.var = self.var * (1 - share) + var * share + delta.square() * share * (1 - share)
-        self.count = total.clamp_max(self.window)
+        rows, size = x.shape
+        columns = size if x.device.type == "cpu" else 1
+        sums = x.new_empty(-(-rows // kernels.ROWS), 2 * size)
+        Launch(kernels.moments, len(sums) * (size // columns), [columns, x, sums], x.device)()
+        totals = torch.mv(sums.t(), sums.new_ones(len(sums)))
+        mirror, count = self._mirror, self.count.view(1)
+        inputs = [mirror.index, mirror.sign, x, totals, count, self.mean, self.var]
+        Launch(kernels.take_in, size, inputs, x.device)()
+        self.count.add_(rows).clamp_max_(self.window)
 
     def tensors(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "var": self.var, "count": self.count}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        self.mean, self.var, self.count = (tensors[k].clone() for k in ("mean", "var", "count"))
+        for name, mine in self.tensors().items():
+            mine.copy_(tensors[name])

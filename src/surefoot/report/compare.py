@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from surefoot.contract import construct_fields
 from surefoot.evidence import RunRecord
-from surefoot.evidence.statistics import mean_interval
+from surefoot.evidence.compare import METRICS
+from surefoot.evidence.statistics import Difference, paired
 from surefoot.report.charts import Line, at_widths, legend, line_chart, rate_axis
 from surefoot.report.figures import Figure, RunFigures
 from surefoot.report.html import NOT_MEASURED, Html, duration, el, join, known, number, percent
@@ -34,7 +34,8 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
     ]
     if dollars_per_hour is not None:
         rows.append(_row("Cost", runs, lambda r: _dollars(r, dollars_per_hour)))
-    if len(ids) == 1:
+    engines = {r.panel.nominal.engine for r in runs if r.panel}
+    if len(ids) == 1 and len(engines) < 2:
         note = el(
             "p",
             "These runs share one ",
@@ -43,16 +44,18 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
             _treatment(runs),
             class_="note good",
         )
-        rows.append(_difference_row(runs))
+        rows += [_difference_row(name, runs) for name in METRICS]
     else:
         fields = sorted({f for r in runs[1:] for f in different(runs[0].record, r.record)})
+        fields += ["engine"] if len(engines) > 1 else []
         what = ", ".join(fields) if fields else "the definition of a metric or the evaluation plant"
         note = el(
             "p",
             el("b", "Comparison refused. "),
-            "The ",
+            "They were not measured alike (",
             word("construct id"),
-            "s differ, so a difference between these figures would not be one between the policies. "
+            " and engine must be the same), so a difference between these figures would not be one "
+            "between the policies. "
             f"What differs: {what}.",
             class_="note bad",
             data_refused="true",
@@ -117,38 +120,65 @@ def _figure_row(name: str, runs: Sequence[RunFigures], key: str, text: Any, unit
     return el("tr", el("th", word(name), scope="row"), *[el("td", cell(r)) for r in runs])
 
 
-def _difference_row(runs: Sequence[RunFigures]) -> Html:
+def _difference_row(metric: str, runs: Sequence[RunFigures]) -> Html:
+    """Each run against the first, scenario by scenario."""
     cells = [el("td", "reference")]
     for r in runs[1:]:
-        d = paired_difference(runs[0], r)
-        text = (
-            NOT_MEASURED
-            if d.value is None
-            else f"{_points(d.value)} ({_points(d.low)} to {_points(d.high)}), {d.n} scenarios"
+        d = paired_difference(runs[0], r, metric)
+        shown_name = f"{r.record.id}.difference.{METRICS[metric][0]}"
+        text = NOT_MEASURED if d is None else _signed(d.value, metric)
+        value = el("b", shown(shown_name, _figure(d), text))
+        if d is None:
+            cells.append(el("td", value))
+            continue
+        note = el(
+            "p",
+            word("interval", "95%"),
+            f": {_signed(d.low, metric)} to {_signed(d.high, metric)}",
+            el("br"),
+            word("n"),
+            f" {d.n}, ",
+            word("n_eff"),
+            f" {number(d.n_eff)}, p {d.p:.4f}",
+            join(", ", word("few families")) if d.few else None,
+            class_="interval",
         )
-        cells.append(el("td", shown(f"{r.record.id}.difference", d, text)))
-    title = "Success against the first run, scenario by scenario"
-    return el("tr", el("th", title, scope="row"), *cells)
+        cells.append(el("td", value, note))
+    return el("tr", el("th", f"Difference in {metric}", el("small", " paired"), scope="row"), *cells)
 
 
-def paired_difference(a: RunFigures, b: RunFigures) -> Figure:
-    """Mean of per-scenario differences in success, families as clusters; only scenarios that both played."""
-    if a.panel is None or b.panel is None:
-        return Figure()
+def paired_difference(a: RunFigures, b: RunFigures, metric: str) -> Difference | None:
+    """B minus A over the scenarios where both have the metric; the same that `surefoot compare` states."""
+    name, binary = METRICS[metric]
+    if a.panel is None or b.panel is None or any(name not in r.panel.nominal_rows for r in (a, b) if r.panel):
+        return None
     ours, theirs = (
-        {(int(f), int(m)): bool(s) for f, m, s in zip(p["family"], p["member"], p["success"], strict=True)}
+        {
+            (int(f), int(m)): float(x)
+            for f, m, x in zip(p["family"], p["member"], p[name], strict=True)
+            if math.isfinite(x)
+        }
         for p in (a.panel.nominal_rows, b.panel.nominal_rows)
     )
     keys = sorted(ours.keys() & theirs.keys())
     if not keys:
+        return None
+    family = [k[0] for k in keys]
+    return paired([ours[k] for k in keys], [theirs[k] for k in keys], family, binary=binary)
+
+
+def _figure(d: Difference | None) -> Figure:
+    if d is None:
         return Figure()
-    difference = np.array([float(theirs[k]) - float(ours[k]) for k in keys])
-    m = mean_interval(difference, np.array([k[0] for k in keys]))
-    return Figure(m.value, m.low, m.high, m.n, m.n_eff)
+    low, high = (x if math.isfinite(x) else None for x in (d.low, d.high))
+    return Figure(d.value, low, high, d.n, d.n_eff, d.few)
 
 
-def _points(value: float | None) -> str:
-    return NOT_MEASURED if value is None else f"{100 * value:+.1f} points".replace("-", "−")
+def _signed(value: float, metric: str) -> str:
+    if not math.isfinite(value):
+        return "unbounded"
+    text = f"{100 * value:+.1f} points" if METRICS[metric][1] else f"{value:+.3f}"
+    return text.replace("-", "−")
 
 
 def _dollars(run: RunFigures, per_hour: float) -> str:

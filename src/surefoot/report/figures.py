@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import read_table
 from surefoot.contract import SurefootError
 from surefoot.evidence import RunFolder, RunRecord
+from surefoot.evidence.run import read_rows
 from surefoot.evidence.statistics import mean_interval, rate
 from surefoot.report.ledger import Ledger, read_ledger
 from surefoot.report.summary import Summary, read_summary
@@ -33,6 +33,8 @@ class Figure:
     high: float | None = None
     n: int | None = None
     n_eff: float | None = None
+    few: bool = False
+    """Too few families for the interval of a mean to be trusted if values are skewed."""
 
 
 ABSENT = Figure()
@@ -158,7 +160,7 @@ def _confirmation(run: RunFolder) -> PanelFigures | None:
 def read_panel(folder: Path) -> PanelFigures:
     summary = read_summary(folder / "summary.json")
     path = folder / "episodes.parquet"
-    rows = read_table(path, newest=1_000)
+    rows = read_rows(folder, summary.construct_id, summary.checkpoint)
     missing = [c for c in ("family", "success", "fall", "velocity_error_mps", "reason") if c not in rows]
     if missing:
         raise SurefootError(f"'{path}' has no column {', '.join(missing)}; it is not a table of episodes.")
@@ -196,7 +198,6 @@ def rate_of(values: np.ndarray, family: np.ndarray) -> Figure:
     if not len(values):
         return ABSENT
     r = rate(values.astype(bool), family)
-    # The number that summaries print beside a rate: n over the design effect, before caution is added.
     return Figure(r.value, r.low, r.high, r.n, r.n_eff)
 
 
@@ -210,7 +211,7 @@ def mean_of(rows: Mapping[str, np.ndarray], name: str) -> Figure:
         return ABSENT
     m = mean_interval(values[ok], rows["family"][ok])
     low, high = (m.low, m.high) if math.isfinite(m.low) else (None, None)
-    return Figure(m.value, low, high, m.n, m.n_eff)
+    return Figure(m.value, low, high, m.n, m.n_eff, m.few)
 
 
 def _is_nominal(column: Column) -> bool:

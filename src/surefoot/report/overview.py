@@ -166,7 +166,8 @@ def interval_text(figure: Figure, text: Any = percent) -> Html:
         else join("interval ", NOT_MEASURED)
     )
     count = join(word("n"), f" {figure.n}, ", word("n_eff"), f" {number(figure.n_eff)}") if figure.n else None
-    return el("p", word("interval", "95%"), ": ", span, el("br"), count, class_="interval")
+    few = join(", ", word("few families")) if figure.few else None
+    return el("p", word("interval", "95%"), ": ", span, el("br"), count, few, class_="interval")
 
 
 def bar(figure: Figure, good: str = "high") -> Html:

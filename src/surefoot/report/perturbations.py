@@ -8,7 +8,7 @@ import numpy as np
 
 from surefoot.contract import TaskContract
 from surefoot.report.charts import Line, line_chart, rate_axis
-from surefoot.report.figures import Column, PanelFigures, RunFigures
+from surefoot.report.figures import Column, Figure, PanelFigures, RunFigures, rate_of
 from surefoot.report.held_out import card
 from surefoot.report.html import NOT_MEASURED, Html, el, join, known, number, percent, short
 from surefoot.report.overview import bar, shown
@@ -30,8 +30,7 @@ def perturbations(run: RunFigures) -> Html:
     transfer = panel.summary.transfer
     tags = None
     if transfer is not None:
-        names = [t.replace("_", " ").replace(":", " ") for t in transfer]
-        chips = [el("span", n, class_="tag good") for n in names] or [Html("none")]
+        chips = [_tag(panel, t) for t in transfer] or [Html("none")]
         tags = el("p", "Shown to hold: ", *chips, class_="tags")
     return card(
         title,
@@ -45,6 +44,19 @@ def perturbations(run: RunFigures) -> Html:
     )
 
 
+def _tag(panel: PanelFigures, tag: str) -> Html:
+    """Where the policy is shown to hold, with the interval that shows it."""
+    rows, cls = panel.nominal_rows, tag.removeprefix("terrain:")
+    if cls != tag:
+        at = rows["terrain"] == cls
+        figure = rate_of(rows["success"][at], rows["family"][at])
+    else:
+        figure = next((c.success for c in panel.perturbed if c.name == tag and c.holds), Figure())
+    text = f"{percent(figure.low)} to {percent(figure.high)}"
+    name = tag.replace("_", " ").replace(":", " ")
+    return el("span", name, " ", el("small", shown(f"transfer.{tag}", figure, text)), class_="tag good")
+
+
 def _table(panel: PanelFigures) -> Html:
     rows = []
     plain = [c for c in panel.columns if not c.baseline and not c.perturbation]
@@ -53,7 +65,7 @@ def _table(panel: PanelFigures) -> Html:
         if c.perturbation and c.success.value is not None:
             reference = panel.reference(c).success.value
             change = c.success.value - reference if reference is not None else None
-        name = c.name.removeprefix("baseline:").replace("_", " ")
+        name, at = c.name.removeprefix("baseline:").replace("_", " "), f"{c.name}@{c.engine}"
         rows.append(
             el(
                 "tr",
@@ -63,15 +75,19 @@ def _table(panel: PanelFigures) -> Html:
                     "td",
                     el(
                         "div",
-                        el("b", shown(f"{c.name}@{c.engine}.success", c.success, percent(c.success.value))),
+                        el("b", shown(f"{at}.success", c.success, percent(c.success.value))),
                         bar(c.success),
                         el("small", f"{percent(c.success.low)} to {percent(c.success.high)}"),
                         class_="measured",
                     ),
                 ),
-                el("td", _points(change), class_="num"),
-                el("td", percent(c.fall.value), class_="num"),
-                el("td", _or_absent(c.velocity_error.value), class_="num"),
+                el("td", _change(at, change), class_="num"),
+                el("td", shown(f"{at}.fall", c.fall, percent(c.fall.value)), class_="num"),
+                el(
+                    "td",
+                    shown(f"{at}.velocity_error", c.velocity_error, number(c.velocity_error.value)),
+                    class_="num",
+                ),
                 el("td", number(c.success.n_eff) + f" of {c.success.n}", class_="num"),
                 el("td", _holds(c)),
                 class_="baseline" if c.baseline else None,
@@ -96,10 +112,11 @@ def _table(panel: PanelFigures) -> Html:
     )
 
 
-def _points(change: float | None) -> str:
+def _change(at: str, change: float | None) -> Html:
     if change is None:
-        return ""
-    return f"{100 * change:+.1f}".replace("-", "−") if change else "0"
+        return Html("")
+    text = f"{100 * change:+.1f}".replace("-", "−") if change else "0"
+    return shown(f"{at}.change", Figure(change), text)
 
 
 def _holds(c: Column) -> Html:
@@ -117,12 +134,16 @@ def _agreement(panel: PanelFigures) -> Html:
             "p", word("sim-to-sim", "Second simulator"), ": ", el("span", NOT_MEASURED, class_="absent")
         )
     says = [
-        f"{a.engine}: same outcome in {percent(a.success_agreement)} of {a.n} scenarios, rank correlation "
-        f"of errors "
-        f"{number(a.rank_correlation)}"
+        join(
+            f"{a.engine}: same outcome in ",
+            shown(f"agreement.{a.engine}.success", Figure(a.success_agreement), percent(a.success_agreement)),
+            f" of {a.n} scenarios, rank correlation of errors ",
+            shown(f"agreement.{a.engine}.rank", Figure(a.rank_correlation), number(a.rank_correlation)),
+        )
         for a in found
     ]
-    return el("p", word("sim-to-sim", "Second simulator (sim-to-sim, never real)"), ": ", "; ".join(says))
+    named = word("sim-to-sim", "Second simulator (sim-to-sim, never real)")
+    return el("p", named, ": ", *[join("; " if k else "", s) for k, s in enumerate(says)])
 
 
 def _curves(panel: PanelFigures, contract: TaskContract) -> list[Html]:
@@ -190,7 +211,3 @@ def training_range(kind: str, contract: TaskContract) -> tuple[float, float] | N
     """Where training drew this quantity from; None if it did not draw it."""
     factor = next((f for f in contract.factors if f.name == kind and not f.categories), None)
     return factor.train if factor is not None else None
-
-
-def _or_absent(value: float | None) -> Html:
-    return el("span", number(value), class_=None if known(value) else "absent")

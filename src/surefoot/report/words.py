@@ -21,6 +21,10 @@ WORDS = {
         "How many independent episodes the interval is worth: episodes of one seed family share draws, and "
         "where hardly any failed the data cannot rule out that whole families fail together."
     ),
+    "few families": (
+        "Fewer than 24 seed families: if whole families now and then share a large deviation, too few were "
+        "seen for this interval to be trusted."
+    ),
     "success": (
         "The episode did not end early, and its mean velocity and turning errors stayed below the "
         "contract's limits."

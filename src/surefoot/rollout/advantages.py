@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+import warp as wp
 from torch import Tensor
+
+from surefoot.launch import Launch
+from surefoot.rollout import kernels
 
 
 def gae(
@@ -13,17 +18,15 @@ def gae(
     truncated: Tensor,
     gamma: float,
     lam: float,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """Advantages [T, N].
+    """Advantages [T, N], in one kernel on torch's current stream.
 
     `next_value[t]` is the value of the observation that truly followed step t: where an episode was
     truncated, the final observation's, not that of the next episode's start. Termination cuts the bootstrap,
     truncation keeps it, and neither lets advantages of the next episode flow back.
     """
-    alive = (~terminated).to(value.dtype)
-    delta = reward + gamma * next_value * alive - value
-    carry = gamma * lam * (~(terminated | truncated)).to(value.dtype)
-    advantage = delta.clone()
-    for t in range(len(delta) - 2, -1, -1):
-        advantage[t] += carry[t] * advantage[t + 1]
+    advantage = torch.empty_like(value) if out is None else out
+    inputs = [reward, value, next_value, terminated, truncated, wp.float64(gamma), wp.float64(lam), advantage]
+    Launch(kernels.gae, reward.shape[1], inputs, value.device)()
     return advantage

@@ -9,12 +9,20 @@ import torch
 from torch import Tensor
 
 from surefoot.env import VecEnv
+from surefoot.fused import FusedEnv
 from surefoot.rollout.advantages import gae
 from surefoot.rollout.block import RolloutBlock
 
 
 class Collector(Protocol):
     """What collection needs of a learner."""
+
+    @property
+    def log_std(self) -> Tensor:
+        """[A] of the policy, always the same memory."""
+
+    def mean(self, obs: Tensor) -> Tensor:
+        """[N, A] mean actions for observations [N, O]."""
 
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Action, its mean and its log probability, for observations [N, O] and standard normals [N, A]."""
@@ -24,12 +32,39 @@ class Collector(Protocol):
 
 
 @torch.inference_mode()
-def collect(env: VecEnv, learner: Collector, block: RolloutBlock, gamma: float, lam: float) -> float:
+def collect(
+    env: VecEnv | FusedEnv, learner: Collector, block: RolloutBlock, gamma: float, lam: float
+) -> float:
     """Fills `block`; returns the seconds spent in inference (policy, values, advantages)."""
+    if isinstance(env, FusedEnv):
+        inference, finals = env.rollout(learner, block), env.finals
+    else:
+        inference, finals = _step_by_step(env, learner, block)
+    begun = time.perf_counter()
+    horizon, n = block.reward.shape
+    step, row, critic = finals
+    seen = torch.cat([block.critic.flatten(0, 1), env.critic, critic])
+    values = learner.value(seen)
+    block.value[:] = values[: horizon * n].view(horizon, n)
+    block.next_value[:-1] = block.value[1:]
+    block.next_value[-1] = values[horizon * n : (horizon + 1) * n]
+    # Where an episode ran out of time, what followed is its own last observation.
+    followed = block.next_value[step.clamp_min(0), row]
+    block.next_value[step.clamp_min(0), row] = torch.where(step >= 0, values[(horizon + 1) * n :], followed)
+    b = block
+    gae(b.reward, b.value, b.next_value, b.terminated, b.truncated, gamma, lam, out=b.advantage)
+    torch.add(b.advantage, b.value, out=b.returns)
+    return inference + time.perf_counter() - begun
+
+
+Finals = tuple[Tensor, Tensor, Tensor]
+"""Steps at which episodes ran out of time (-1: none), their environments, and what the critic saw then."""
+
+
+def _step_by_step(env: VecEnv, learner: Collector, block: RolloutBlock) -> tuple[float, Finals]:
     inference = 0.0
-    horizon = len(block.reward)
-    finals: list[tuple[int, Tensor, Tensor]] = []
-    for t in range(horizon):
+    finals: list[Finals] = []
+    for t in range(len(block.reward)):
         begun = time.perf_counter()
         block.obs[t], block.critic[t] = env.obs, env.critic
         action, block.mean[t], block.log_prob[t] = learner.act(env.obs, env.exploration)
@@ -43,22 +78,7 @@ def collect(env: VecEnv, learner: Collector, block: RolloutBlock, gamma: float, 
             step.reason,
         )
         block.stratum[t] = step.stratum
-        if bool(step.truncated.any()):
-            rows = step.truncated.nonzero()[:, 0]
-            finals.append((t, rows, step.final_critic[rows]))
-    begun = time.perf_counter()
-    critic = torch.cat([block.critic.flatten(0, 1), env.critic, *(f for _, _, f in finals)])
-    values = learner.value(critic)
-    n = block.reward.shape[1]
-    block.value[:] = values[: horizon * n].view(horizon, n)
-    block.next_value[:-1] = block.value[1:]
-    block.next_value[-1] = values[horizon * n : (horizon + 1) * n]
-    at = (horizon + 1) * n
-    for t, rows, _ in finals:
-        block.next_value[t, rows] = values[at : at + len(rows)]
-        at += len(rows)
-    block.advantage[:] = gae(
-        block.reward, block.value, block.next_value, block.terminated, block.truncated, gamma, lam
-    )
-    block.returns[:] = block.advantage + block.value
-    return inference + time.perf_counter() - begun
+        rows = step.truncated.nonzero()[:, 0]
+        finals.append((torch.full_like(rows, t), rows, step.final_critic[rows]))
+    steps, envs, critics = (torch.cat(part) for part in zip(*finals, strict=True))
+    return inference, (steps, envs, critics)

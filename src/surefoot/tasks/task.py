@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -92,6 +92,17 @@ Term = Callable[..., Tensor]
 """f(view, **params of the contract's term) -> Tensor"""
 
 
+CUDA_RECIPE: dict[str, Any] = {
+    "envs": 4096,
+    "horizon": 24,
+    "families": 128,
+    "precision": "tf32",
+    "evaluate_every": 10,
+    "checkpoint_every": 100,
+}
+"""What differs on a GPU, unless a task says otherwise."""
+
+
 @dataclass(frozen=True)
 class Task:
     """A contract bound to its functions, its robot and the defaults that it trains with."""
@@ -112,6 +123,8 @@ class Task:
     until: float = 0.98
     """`train` stops when two consecutive evaluations on the selection half reach this success, unless told
     otherwise."""
+    cuda: Mapping[str, Any] = field(default_factory=lambda: CUDA_RECIPE)
+    """What the recipe changes on a GPU."""
     minutes: float = 6.0
     """`train` stops after this many minutes of training at the latest, unless told otherwise."""
 
@@ -139,6 +152,12 @@ class Task:
         recipe = self.recipe.model_copy(update={"decimation": self.native.decimation})
         return replace(self, recipe=recipe, plant=self.native)
 
+    def recipe_on(self, device: str) -> Recipe:
+        """The recipe that the task trains with there: a GPU has room for thousands of environments."""
+        if torch.device(device).type != "cuda":
+            return self.recipe
+        return self.recipe.model_copy(update=dict(self.cuda))
+
     def constants(self, device: torch.device, dt: float) -> Constants:
         def tensor(x: tuple[float, ...]) -> Tensor:
             return torch.tensor(x, dtype=torch.float32, device=device)
@@ -158,7 +177,7 @@ class Task:
         )
 
 
-def source_digest(terms: Mapping[str, Term]) -> str:
+def source_digest(terms: Mapping[str, Callable[..., Any]]) -> str:
     """SHA-256 over the source of the functions, in the order of their names, and of what they use of their
     own package: functions and plain constants they refer to, and so on. Source reached in other ways
     (methods, files) is not covered.

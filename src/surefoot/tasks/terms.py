@@ -139,8 +139,8 @@ def action_rate(v: View) -> Tensor:
 def pose(v: View, hip: float, thigh: float, calf: float) -> Tensor:
     """Squared offset from the default pose, by joint of the leg."""
     offset = v.robot.joint_position - v.const.default_pose
-    leg = torch.tensor([hip, thigh, calf], device=offset.device)
-    return (offset.view(len(offset), -1, 3).square() * leg).sum((1, 2))
+    square = offset.view(len(offset), -1, 3).square()
+    return (hip * square[..., 0] + thigh * square[..., 1] + calf * square[..., 2]).sum(1)
 
 
 def stand_still(v: View) -> Tensor:

@@ -32,7 +32,7 @@ from surefoot.contract import (
 )
 from surefoot.robots import RobotSpec, robot
 from surefoot.tasks import terms as T
-from surefoot.tasks.task import Task, Term, source_digest
+from surefoot.tasks.task import CUDA_RECIPE, Task, Term, source_digest
 from surefoot.terrain import HELD_OUT, TRAINED, TileId
 
 LEVELS = 10
@@ -172,6 +172,7 @@ def velocity_task(
     terms: Mapping[str, Term] | None = None,
     until: float = 0.98,
     minutes: float = 6.0,
+    cuda: Mapping[str, object] = CUDA_RECIPE,
 ) -> Task:
     """Builds a velocity task; `terms` adds functions of your own (or replaces ours) for the rewards you
     name."""
@@ -229,7 +230,7 @@ def velocity_task(
         if rough
         else ()
     )
-    return Task(contract, robot, recipe, plant, bound, native, tiles, scan, until, minutes)
+    return Task(contract, robot, recipe, plant, bound, native, tiles, scan, until, cuda, minutes)
 
 
 def walk_flat() -> Task:
@@ -246,6 +247,7 @@ def trot_flat() -> Task:
         recipe=recipe,
         prior=TROT,
         minutes=4.0,
+        cuda=CUDA_RECIPE | {"epochs": 3},
     )
 
 

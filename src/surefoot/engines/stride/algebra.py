@@ -185,6 +185,10 @@ def _function(op: str, of: Callable[..., float]) -> Callable[..., Expr]:
 sqrt = _function("sqrt", math.sqrt)
 sin = _function("sin", math.sin)
 cos = _function("cos", math.cos)
+exp = _function("exp", math.exp)
+log = _function("log", math.log)
+arctan2 = _function("atan2", math.atan2)
+floor = _function("floor", math.floor)
 absolute = _function("abs", abs)
 minimum = _function("min", min)
 maximum = _function("max", max)
@@ -232,6 +236,10 @@ _NUMPY: dict[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
     "sin": np.sin,
     "cos": np.cos,
+    "exp": np.exp,
+    "log": np.log,
+    "atan2": np.arctan2,
+    "floor": np.floor,
     "abs": np.abs,
     "min": np.minimum,
     "max": np.maximum,

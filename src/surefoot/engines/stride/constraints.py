@@ -12,12 +12,14 @@ and the tangential part scaled by s = sqrt(impratio) to T, the cone mu = frictio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefoot.engines.stride.algebra import (
     SYMMETRIC,
     Expr,
     Mat3,
+    Spatial,
     Vec3,
     absolute,
     clamp,
@@ -29,6 +31,7 @@ from surefoot.engines.stride.algebra import (
     unpack,
     where,
 )
+from surefoot.engines.stride.arrow import pairs
 
 TINY = 1e-12
 """Below any tangential acceleration that matters; keeps divisions finite where their result is not used."""
@@ -212,15 +215,33 @@ class Contact:
 
 
 @dataclass(frozen=True)
-class Stiffness:
-    """A symmetric 6x6 in 3x3 blocks: what a contact's Hessian is to spatial motions at the trunk's origin."""
+class Touch:
+    """A contact and what moves it: the trunk, and the joints between them."""
 
-    linear: Mat3  # symmetric
-    mixed: Mat3  # linear by angular
-    angular: Mat3  # symmetric
+    contact: Contact
+    point: Vec3
+    aref: Vec3
+    columns: list[Vec3]
+    """The point's acceleration by those of the joints, from the trunk on."""
 
-    @classmethod
-    def of_contact(cls, C: Mat3, point: Vec3) -> Stiffness:
-        """J' C J with the point's acceleration J (l, a) = l + a x point."""
-        mixed = Mat3([point.cross(row) for row in C])
-        return cls(C, mixed, skew(point) @ mixed)
+    def moved(self, base: Spatial, joints: Sequence[Expr]) -> Vec3:
+        """The point's acceleration."""
+        out = base.at(self.point)
+        for column, a in zip(self.columns, joints, strict=False):
+            out = out + column * a
+        return out
+
+    def residual(self, base: Spatial, joints: Sequence[Expr]) -> Vec3:
+        return self.moved(base, joints) - self.aref
+
+    def wrench(self, force: Vec3) -> Spatial:
+        """At the trunk's origin."""
+        return Spatial(force, self.point.cross(force))
+
+    def on_trunk(self, C: Mat3) -> list[Expr]:
+        """Lower triangle (21) of J' C J with the point's acceleration J (l, a) = l + a x point."""
+        mixed = Mat3([self.point.cross(row) for row in C])  # linear by angular
+        angular = skew(self.point) @ mixed
+        return [
+            C[i][j] if i < 3 else mixed[j][i - 3] if j < 3 else angular[i - 3][j - 3] for i, j in pairs(6)
+        ]

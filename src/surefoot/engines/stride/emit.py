@@ -18,14 +18,28 @@ from typing import Any
 import numpy as np
 
 from surefoot.engines.stride.algebra import Expr, order
-from surefoot.engines.stride.program import Block, External, Group, If, Param, Program, Sum, Var, While
+from surefoot.engines.stride.program import (
+    COUNT,
+    Block,
+    Collect,
+    External,
+    If,
+    Param,
+    Program,
+    Sum,
+    Var,
+    While,
+)
 
 SHAPES = ("solo", "wide", "lanes")
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "and": "&", "or": "|"}
 _CALL = {"sqrt": "SQRT", "sin": "SIN", "cos": "COS", "abs": "ABS", "min": "MIN", "max": "MAX"}
+_CALL |= {"exp": "EXP", "log": "LOG", "atan2": "ATAN2", "floor": "FLOOR"}
 
 
 def number(x: float) -> str:
+    if np.isinf(x):  # has no literal
+        return "(1e38f * 1e38f)" if x > 0 else "(-1e38f * 1e38f)"
     text = f"{np.float32(x):.9g}"
     return f"{text}f" if "." in text or "e" in text else f"{text}.0f"
 
@@ -34,13 +48,19 @@ WEIGHT = "iw"
 """The slots' inverse weights: read from memory where they are needed, which is rarely."""
 
 
+RECORDS = {"slot": "slot[c][s]", "item": "item[c][k]"}
+"""Slots and items are records, so that one load brings several of their variables."""
+
+
 def leaf(variable: Var | Param) -> str:
     if variable == Var(WEIGHT, "slot"):
         return "SLOT_WEIGHT(s)"
     if isinstance(variable, Param):
         index = {"chain": "[C]", "slot": "[s][C]"}[variable.domain]
         return f"K(T_{variable.name}{index})"
-    return variable.name + {"env": "", "chain": "[c]", "slot": "[c][s]"}[variable.domain]
+    if variable.domain in RECORDS:
+        return f"{RECORDS[variable.domain]}.{variable.name}"
+    return variable.name + {"env": "", "chain": "[c]"}[variable.domain]
 
 
 class Printer:
@@ -93,6 +113,8 @@ def statements(body: list[Any]) -> list[str]:
     for s in body:
         if isinstance(s, Block):
             out += _block(s)
+        elif isinstance(s, Collect):
+            out += _collect(s)
         elif isinstance(s, Sum):
             out += [f"GIVE({i}, {source.name});" for i, source in enumerate(s.outputs.values())]
             out += [f"MEET({len(s.outputs)})"]
@@ -114,71 +136,115 @@ def statements(body: list[Any]) -> list[str]:
     return out
 
 
-def _loop(group: Group) -> str:
-    return f"FOR_CHAIN FOR_SLOT({group.start}, {group.stop})"
-
-
 def _block(b: Block) -> list[str]:
-    guard = [] if b.when is None else [b.when]
     p = Printer(b.outputs.values())
     lines = list(p.lines)
     values = [(target, p.of(value)) for target, value in b.outputs.items()]
-    if b.add:
-        lines += [f"{leaf(target)} += {text};" for target, text in values]
-    else:
-        # What is assigned may be read by another right-hand side: fetch all before the first assignment.
-        assigned = {leaf(t) for t, _ in values}
-        late = [i for i, (t, text) in enumerate(values) if any(name in text for name in assigned - {leaf(t)})]
-        for i in late:
-            lines.append(f"const real o{i} = {values[i][1]};")
-            values[i] = (values[i][0], f"o{i}")
-        lines += [f"{leaf(target)} = {text};" for target, text in values]
-    if guard:
-        g = Printer(guard)
-        lines = [*g.lines, f"if (ANY_HERE({g.of(guard[0])})) {{", *lines, "}"]
-    if b.domain == "env":
-        return ["{", *lines, "}"]
-    head = "FOR_CHAIN" if b.domain == "chain" else _loop(b.group)  # type: ignore[arg-type]
-    return [f"{head} {{", *lines, "}"]
+    # What is assigned may be read by another right-hand side: fetch all before the first assignment.
+    assigned = set() if b.add else {leaf(t) for t, _ in values if t.domain == b.domain}
+    for i, (target, text) in enumerate(values):
+        if any(name in text for name in assigned - {leaf(target)}):
+            lines.append(f"const real o{i} = {text};")
+            values[i] = (target, f"o{i}")
+    for target, text in values:
+        if target.domain != b.domain:
+            lines.append(f"{leaf(target)} += ITEM({text});")
+        else:
+            lines.append(f"{leaf(target)} {'+=' if b.add else '='} {text};")
+    return [{"env": "{", "chain": "FOR_CHAIN {", "item": "FOR_CHAIN FOR_ITEM {"}[b.domain], *lines, "}"]
+
+
+def _collect(s: Collect) -> list[str]:
+    test, p = Printer([s.when]), Printer(s.outputs.values())
+    return [
+        f"FOR_CHAIN FOR_SLOT({s.group.start}, {s.group.stop}) {{",
+        *test.lines,
+        f"const maskt here = {test.of(s.when)};",
+        "if (ANY_HERE(here)) {",
+        *p.lines,
+        *(f"const real o{i} = {p.of(value)};" for i, value in enumerate(s.outputs.values())),
+        f"for (int l = 0; l < W; ++l) if (AT(here, l)) {{ const int k = (int)AT({COUNT}[c], l);",
+        *(f"AT({leaf(var)}, l) = AT(o{i}, l);" for i, var in enumerate(s.outputs)),
+        f"AT({COUNT}[c], l) += 1.0f; }}",
+        "}",
+        "}",
+    ]
 
 
 def _external(x: External) -> list[str]:
-    """All points in one loop, so that the function stands in the code once."""
+    """First which points are worth asking about. Then the lanes of a team put theirs on a desk, each answers
+    one, whoever's it is, and takes the answers to its own from there: the function stands in the code once,
+    and runs not as often as the busiest lane needs it but as often as the team has points for all."""
     size, count = len(x.calls[0].inputs), sum(call.points for call in x.calls)
-    ask, give, most, slots = [], [], [], [[], []]  # type: ignore[var-annotated]
+    ask, give, slots = [], [], [[], []]  # type: ignore[var-annotated]
     for call in x.calls:
-        p = Printer(call.inputs)
-        place = f"{len(most)}" if call.group is None else f"s + {len(most) - call.first}"
+        p, first = Printer(call.inputs), len(slots[0])
+        place = f"{first}" if call.group is None else f"s + {first - call.first}"
         ask += [("" if call.group is None else f"FOR_SLOT({call.group.start}, {call.group.stop}) ") + "{"]
         ask += [*p.lines, *(f"asked[{place}][{i}] = {p.of(e)};" for i, e in enumerate(call.inputs)), "}"]
         for j in range(call.points):
             at = [call.first + shift + j for shift in call.shifts] + [-1]
-            most.append(len(call.shifts))
             slots[0].append(at[0] if call.group else -1)
             slots[1].append(at[1])
         if call.group is None:
             give += [f"{v.name}[c] = answered[{place}][{i}];" for i, v in enumerate(call.outputs[0])]
     arrays = (t for call in x.calls for t in call.outputs if t[0].domain == "slot")
     names, answers = [v.name for v in next(arrays, [])], len(x.calls[0].outputs[0])
-    write = [
-        f"if (SLOT{k}[q] >= 0) {{ "
-        + " ".join(f"AT({name}[c][SLOT{k}[q]], l) = found[{k}][{i}];" for i, name in enumerate(names))
-        + " }"
-        for k in range(2)
+    inputs = [f"AT(asked[q][{i}], l)" for i in range(size)]
+
+    def write(k: int) -> str:
+        at = answers * k
+        own = f"slot[c][SLOT{k}[q]]"
+        return " ".join(f"AT({own}.{name}, l) = found[{at + i}];" for i, name in enumerate(names))
+
+    deliver = [
+        f"if (SLOT0[q] >= 0) {{ {write(0)} }} else {{",
+        *(f"AT(answered[q][{i}], l) = found[{i}];" for i in range(answers)),
+        "}",
+        f"if (SLOT1[q] >= 0) {{ {write(1)} }}",
     ]
-    inputs = ", ".join(f"AT(asked[q][{i}], l)" for i in range(size))
     return [
-        f"FOR_CHAIN {{ real asked[{count}][{size}], answered[{count}][{answers}];",
+        f"FOR_CHAIN {{ real asked[{count}][{size}], answered[{count}][{answers}] = {{}};",
+        f'static_assert({count} <= 64, "too many points on a chain");',
         *ask,
         *(
-            f"static const int {name}[] = {{{', '.join(map(str, values))}}};"
-            for name, values in (("MOST", most), ("SLOT0", slots[0]), ("SLOT1", slots[1]))
+            f"static const int SLOT{k}[] = {{{', '.join(map(str, values))}}};"
+            for k, values in enumerate(slots)
         ),
-        f"FOR_POINT({count}) for (int l = 0; l < W; ++l) {{",
-        f"float found[2][4]; {x.name}({inputs}, e0 + l, MOST[q], found);",
-        *(f"AT(answered[q][{i}], l) = found[0][{i}];" for i in range(answers)),
-        *write,
+        f"for (int q = 0; q < {count}; ++q) answered[q][{answers - 1}] = K(1.0f);",
+        *(
+            f"for (int s = 0; s <= {max(map(max, slots))}; ++s) slot[c][s].{name} = K(1.0f);"
+            for name in names[-1:]
+        ),
+        "for (int l = 0; l < W; ++l) {",
+        "unsigned long long todo = 0;",
+        f"UNROLL_SOME for (int q = 0; q < {count}; ++q)",
+        f"if (OWN_CHAIN & {x.name}_near({', '.join(inputs)}, e0 + l)) todo |= 1ull << q;",
+        "if (TEAM == 1) { while (todo) { const int q = LOWEST(todo); todo &= todo - 1;",
+        f"float both[2][{answers}]; {x.name}({', '.join(inputs[:-1])}, e0 + l, both);",
+        "const float* found = both[0];",
+        *deliver,
+        "} } else {",
+        f"TEAM_ARRAY(float, desk, {max(size - 1, 2 * answers) | 1}) TEAM_ARRAY(int, whose, 1)",
+        "for (unsigned waiting; (waiting = BALLOT(todo != 0)) != 0;) {",
+        "unsigned long long sent = 0; unsigned own = 0; int taken = 0;",
+        "ROLLED for (; waiting && taken < TEAM; waiting = BALLOT(todo != 0)) {",
+        "const int at = taken + POPULATION(waiting & ((1u << ME) - 1u));",
+        "if (todo && at < TEAM) { const int q = LOWEST(todo); todo &= todo - 1;",
+        "sent |= 1ull << q; own |= 1u << at; whose[at][0] = e0 + l;",
+        *(f"desk[at][{i}] = {text};" for i, text in enumerate(inputs[:-1])),
+        "} taken += POPULATION(waiting); }",
+        "SYNC_LANES",
+        f"if (ME < taken) {{ float both[2][{answers}];",
+        f"{x.name}({', '.join(f'desk[ME][{i}]' for i in range(size - 1))}, whose[ME][0], both);",
+        f"for (int i = 0; i < {2 * answers}; ++i) desk[ME][i] = both[i / {answers}][i % {answers}]; }}",
+        "SYNC_LANES",
+        "ROLLED for (; own; own &= own - 1, sent &= sent - 1) {",
+        "const int q = LOWEST(sent); const float* found = desk[LOWEST(own)];",
+        *deliver,
         "}",
+        "SYNC_LANES",
+        "} } }",
         *give,
         "}",
     ]
@@ -196,10 +262,13 @@ def declarations(program: Program) -> list[str]:
         else:
             out.append(f"static const float T_{param.name}[{values.shape[1]}] = {rows};")
     for v in program.variables.values():
-        if v == Var(WEIGHT, "slot"):
-            continue
-        size = {"env": "", "chain": "[NC]", "slot": f"[NC][{max(program.slots, 1)}]"}[v.domain]
-        out.append(f"real {v.name}{size} = {{}};")
+        if v.domain not in RECORDS:
+            out.append(f"real {v.name}{'[NC]' if v.domain == 'chain' else ''} = {{}};")
+    for domain in RECORDS:
+        own = [v.name for v in program.variables.values() if v.domain == domain and v != Var(WEIGHT, "slot")]
+        if own:
+            size = f"[NC][{max(program.slots, 1)}]"
+            out.append(f"struct RECORD {{ real {', '.join(own)}; }} {domain}{size} AT_FIRST;")
     return out
 
 
@@ -258,15 +327,25 @@ _TOGETHER = """
 """
 """Sums need no meeting."""
 
+MAX_BLOCK = 128
+"""Threads in a CUDA block: there is memory for as many."""
+
 _SHUFFLES = {
     False: [
         "#define ANY(m) __any_sync(0xffffffffu, (m))",
+        "#define BALLOT(m) __ballot_sync(0xffffffffu, (m))",
+        "enum { TEAM = 32 }; const int ME = threadIdx.x % TEAM;",
+        f"#define TEAM_ARRAY(type, name, size) __shared__ type name##_[{MAX_BLOCK} / TEAM][TEAM][size];"
+        " auto& name = name##_[threadIdx.x / TEAM];",
         "auto GROUP_SUM = [&](real v) -> real {"
         " for (int k = 1; k < GROUP; k *= 2) v += __shfl_xor_sync(0xffffffffu, v, k); return v; };",
     ],
     True: [
         _LOCK_STEP,
         "#define ANY(m) (LOCK_STEP((m) ? 1.0f : 0.0f) > 0.0f)",
+        "#define BALLOT(m) (unsigned)LOCK_STEP((m) ? (float)(1u << lane) : 0.0f)",
+        "enum { TEAM = GROUP }; const int ME = lane;",
+        "#define TEAM_ARRAY(type, name, size) static type name[TEAM][size];",
         "auto GROUP_SUM = [&](real v) -> real { return LOCK_STEP(v); };",
     ],
 }
@@ -315,6 +394,8 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
     if not emulated:
         lines.append(_TOGETHER)
     lines.append(f"#define ROOT(x) {'sqrtf' if cuda else '__builtin_sqrtf'}(x)")
+    lines.append(f"#define LOWEST(bits) ({'__ffsll(bits) - 1' if cuda else '__builtin_ctzll(bits)'})")
+    lines.append(f"#define POPULATION(bits) {'__popc' if cuda else '__builtin_popcount'}(bits)")
     unroll = '_Pragma("unroll") ' if cuda else ""
     if shape == "lanes":
         lines += [
@@ -341,11 +422,21 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
             "auto SUM = [&](const real* x) -> real {"
             " real v = x[0]; for (int c = 1; c < NC; ++c) v += x[c]; return v; };",
         ]
+        lines += [
+            "enum { TEAM = 1, ME = 0 };",
+            "#define BALLOT(m) ((m) ? 1u : 0u)",
+            "#define TEAM_ARRAY(type, name, size) type name[1][size];",
+        ]
         if shape == "solo":
             lines.append("#define ANY(m) (m)")
+    lines.append(f"#define ITEM(v) ({f'{COUNT}[c] > (float)k ? (v) : K(0.0f)' if shape == 'wide' else 'v'})")
+    # Records that nobody wrote are read by no thread, but by lanes of a SIMD register whose neighbours did.
+    lines.append("#define RECORD" + (" __align__(16)" if cuda else ""))
+    lines.append("#define AT_FIRST" + ("" if cuda else " = {}"))
     # Slots touch rarely: rolled up, they keep out of the registers.
-    rolled = '_Pragma("unroll 1") ' if cuda else ""
-    lines.append(f"#define FOR_SLOT(first, last) {rolled}for (int s = first; s < last; ++s)")
-    lines.append(f"#define FOR_POINT(count) {rolled}for (int q = 0; q < count; ++q)")
+    lines.append("#define ROLLED" + (' _Pragma("unroll 1")' if cuda else ""))
+    lines.append("#define UNROLL_SOME" + (' _Pragma("unroll 4")' if cuda else ""))
+    lines.append("#define FOR_SLOT(first, last) ROLLED for (int s = first; s < last; ++s)")
+    lines.append(f"#define FOR_ITEM ROLLED for (int k = 0; ANY_HERE({COUNT}[c] > (float)k); ++k)")
     lines.append("#define ANY_HERE(m) " + ("ANY(m)" if shape == "wide" else "(m)"))
     return "\n".join(lines) + _TRIGONOMETRY

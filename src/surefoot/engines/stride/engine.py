@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import warp as wp
 from torch import Tensor
 
 from surefoot.contract import Plant, SurefootError
@@ -40,6 +39,7 @@ from surefoot.engines.stride.layout import Layout, lay_out
 from surefoot.engines.stride.reset import reset_source
 from surefoot.engines.stride.warp_kernels import make_control_step, make_reset
 from surefoot.engines.warp import start_warp
+from surefoot.launch import Launch
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 
@@ -47,7 +47,7 @@ WIDTH = 16
 """Environments in a SIMD register. Wider than the machine's registers is fine: the compiler splits them."""
 
 BLOCK = 64
-"""Threads in a CUDA block."""
+"""Threads in a CUDA block; at most `emit.MAX_BLOCK`."""
 
 REGISTERS: int | None = None
 """Most registers of a CUDA thread; None is all that the device has (255)."""
@@ -84,7 +84,7 @@ class StrideEngine:
         _check_shape(self.shape, self.device)
         scene = build_scene(robot, plant, atlas)
         description = describe(scene.model, scene.trunk, robot.feet)
-        self.layout = lay_out(description, atlas is not None)
+        self.layout = lay_out(description, atlas is not None, self._hot(atlas is not None))
         self.buffers = arrange(self.layout, len(robot.joints), len(robot.feet))
         self._atlas = atlas
         policy = _policy_order(self.layout, robot)
@@ -105,12 +105,16 @@ class StrideEngine:
 
     # ---- construction
 
+    def _hot(self, heightfield: bool) -> bool:
+        """A warp on a heightfield nearly always has some contact that is not a foot's first."""
+        return self.shape != "lanes" or not heightfield
+
     def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
         return control_step_source(self.layout, self.buffers, policy, shape=self.shape, **options)
 
     def _allocate(self, atlas: Atlas | None, multiple: int) -> None:
         b, d = self.buffers, self.device
-        n = self._padded = -(-self.num_envs // multiple) * multiple
+        n = self.padded = -(-self.num_envs // multiple) * multiple
         size = self.layout.depth * self.layout.chains
         self._x = torch.zeros(b.state.count, n, device=d)
         self._p = torch.zeros(b.parameters.count, n, device=d)
@@ -140,18 +144,19 @@ class StrideEngine:
             self._mask,
             self._tiles,
         ]
-        inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
-        kind = str(self.device) if self.device.type == "cuda" else "cpu"
-        if kind == "cuda":
-            kind = "cuda:0"
 
-        def record(kernel: Any, dim: int, inputs: list[Any]) -> Any:
-            return wp.launch(kernel, dim=dim, inputs=inputs, device=kind, block_dim=BLOCK, record_cmd=True)
+        def record(kernel: Any, dim: int, inputs: list[Any]) -> Launch:
+            return Launch(kernel, dim, inputs, self.device, BLOCK)
 
-        total = self._padded // width * lanes
-        edges = np.linspace(0, total, min(threads, total) + 1).astype(int)
-        self._step_launches = [
-            [record(self._step_kernel, int(b - a), [int(a), look, *inputs]) for a, b in pairwise(edges)]
+        groups = self.padded // width
+        edges = np.linspace(0, groups, min(threads, groups) + 1).astype(int).tolist()
+        self.shares = [(a * width, b * width) for a, b in pairwise(edges)]
+        """Environments of each CPU thread; on CUDA all of them."""
+        self.step_launches = [
+            [
+                record(self._step_kernel, (b - a) * lanes, [a * lanes, look, *arrays])
+                for a, b in pairwise(edges)
+            ]
             for look in (0, 1)
         ]
         arrays = [
@@ -164,14 +169,13 @@ class StrideEngine:
             self._staging,
             self._origins,
         ]
-        inputs = [wp.from_torch(a, requires_grad=False) for a in arrays]
-        self._reset_launch = [record(self._reset_kernel, self._padded, inputs)]
-        parallel = self.device.type == "cpu" and len(self._step_launches[0]) > 1
-        self._pool = ThreadPoolExecutor(len(self._step_launches[0]) - 1) if parallel else None
+        self.reset_launches = [record(self._reset_kernel, b - a, [a, *arrays]) for a, b in self.shares]
+        parallel = self.device.type == "cpu" and len(self.step_launches[0]) > 1
+        self._pool = ThreadPoolExecutor(len(self.step_launches[0]) - 1) if parallel else None
 
     def _nominal_start(self) -> None:
         """Padding too gets a sound state, so that every lane computes with numbers."""
-        n, sg = self._padded, self.buffers.staging
+        n, sg = self.padded, self.buffers.staging
         nominal = Parameters.nominal(n, self.device)
         for name, value in nominal.tensors().items():
             self._staging[:, sg[name]] = value.view(n, -1)
@@ -180,18 +184,13 @@ class StrideEngine:
         pose = torch.tensor(self.robot.default_pose, dtype=torch.float32, device=self.device)
         self._staging[:, sg["joint_position"]] = pose
         self._mask[:] = 1
-        self._launch(self._reset_launch)
-        self._launch(self._step_launches[1])
+        self._launch(self.reset_launches)
+        self._launch(self.step_launches[1])
         self._mask[:] = 0
 
-    def _launch(self, commands: list[Any]) -> None:
-        if self.device.type == "cuda":
-            stream = wp.stream_from_torch(torch.cuda.current_stream(self.device))
-            for command in commands:
-                command.launch(stream=stream)
-            return
-        others = [self._pool.submit(c.launch) for c in commands[1:]] if self._pool else []
-        commands[0].launch()
+    def _launch(self, commands: list[Launch]) -> None:
+        others = [self._pool.submit(c) for c in commands[1:]] if self._pool else []
+        commands[0]()
         for other in others:
             other.result()
 
@@ -205,14 +204,14 @@ class StrideEngine:
         columns += [x[:, None] for x in (p.strength, p.kp_scale, p.kd_scale, p.delay_s, start.tile.float())]
         torch.cat(columns, 1, out=self._staging[:n])
         self._mask[:n] = mask
-        self._launch(self._reset_launch)
-        self._launch(self._step_launches[1])
+        self._launch(self.reset_launches)
+        self._launch(self.step_launches[1])
         self.seconds += time.perf_counter() - begun
 
     def step(self, targets: Tensor) -> RobotState:
         begun = time.perf_counter()
         self._targets[: self.num_envs] = targets
-        self._launch(self._step_launches[0])
+        self._launch(self.step_launches[0])
         self.seconds += time.perf_counter() - begun
         return self.state()
 

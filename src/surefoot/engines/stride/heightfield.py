@@ -8,7 +8,13 @@ touched once with the normal that points to the centre, and in the corner of a s
 count. At most two contacts are kept, the deepest ones with different normals.
 
 A centre below the ground (a foot that has sunk in by more than its radius, and every corner of a box) has one
-contact, with the closest point of the surface within 0.1 m.
+contact, with the closest local minimum within 0.1 m, or else with the point straight above.
+
+The search takes the patch of two by two cells around the sample nearest to the centre, which holds all that a
+sphere of up to half a cell can touch; a larger one takes the four patches around it. In a patch a face counts
+if the centre's projection lies on it. An edge between two faces counts if the projection lies on it and the
+faces' far corners are not nearer than that point, measured along the line to it; the sample in the middle
+counts if none of its neighbours is nearer so. The rim of a patch is out of reach.
 
 Tiles are periodic: indices wrap, and the ground has no edge.
 """
@@ -17,149 +23,169 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.terrain import RESOLUTION_M, SAMPLES, SIZE_M, Atlas
+from surefoot.terrain import RESOLUTION_M, SAMPLES, Atlas
 
-MAX_RADIUS_M = 0.1
-"""Larger spheres would reach beyond the three by three cells that are looked at."""
+MAX_RADIUS_M = RESOLUTION_M
+"""Larger spheres would reach beyond the four patches that are looked at."""
 
 
 def tile_heights(atlas: Atlas) -> np.ndarray:
-    """[2, K, 80, 80]: the height of every sample of every tile (along x, then y), and the highest sample that
-    anything over the cell beginning there can touch, by which most points are dismissed."""
+    """[2, K, 80, 80]: the height of every sample of every tile (along x, then y), and the highest sample of
+    the patch around it, by which most points are dismissed."""
     half = SAMPLES // 2
     centres = np.rint((atlas.origins - (atlas.x0, atlas.y0)) / RESOLUTION_M).astype(int)
     heights = np.stack([atlas.heights[i - half : i + half, j - half : j + half] for i, j in centres])
-    near = [np.roll(heights, (-a, -b), (1, 2)) for a in (-1, 0, 1, 2) for b in (-1, 0, 1, 2)]
+    near = [np.roll(heights, (-a, -b), (1, 2)) for a in (-1, 0, 1) for b in (-1, 0, 1)]
     return np.stack([heights, np.max(near, axis=0)]).astype(np.float32)
 
 
 GROUND = f"""
-auto ground = [&](float px, float py, float pz, float radius, float exists, int e, int most,
-                  float found[2][4]) {{
-    found[0][0] = found[0][1] = found[1][0] = found[1][1] = 0.0f;
-    found[0][2] = found[1][2] = found[0][3] = found[1][3] = 1.0f;
-    const float cell = {RESOLUTION_M}f;
-    const int side = {SAMPLES}, tile = ints.data[2 * npad + e];
-    const float* field = tiles.data + (long long)tile * side * side;
-    const float* highest = tiles.data + tiles.shape[0] / 2 + (long long)tile * side * side;
-    const float u = (px + {SIZE_M / 2}f) / cell, v = (py + {SIZE_M / 2}f) / cell;
-    if (!(exists > 0.5f && u > -1e6f && u < 1e6f && v > -1e6f && v < 1e6f)) return;
-    const int i = (int)u - (u < 0.0f), j = (int)v - (v < 0.0f);
-    auto wrap = [&](int k) -> int {{ k %= side; return k < 0 ? k + side : k; }};
-    if (pz - radius > highest[wrap(i) * side + wrap(j)]) return;
-    // vertices relative to the centre
-    auto vertex = [&](int a, int b, float out[3]) {{
-        out[0] = (float)(a - side / 2) * cell - px;
-        out[1] = (float)(b - side / 2) * cell - py;
-        out[2] = field[wrap(a) * side + wrap(b)] - pz;
-    }};
-    auto dot = [](const float* a, const float* b) -> float {{
-        return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-    }};
-    auto cross = [](const float* a, const float* b, float* out) {{
-        out[0] = a[1] * b[2] - a[2] * b[1];
-        out[1] = a[2] * b[0] - a[0] * b[2];
-        out[2] = a[0] * b[1] - a[1] * b[0];
-    }};
-    // closest point of triangle abc to the point p (Ericson); returns whether it is inside the face
-    auto closest = [&](const float* a, const float* b, const float* c, const float* p, float* q) -> bool {{
-        float ab[3], ac[3], ap[3], bp[3], cp[3];
-        for (int k = 0; k < 3; ++k) {{
-            ab[k] = b[k] - a[k]; ac[k] = c[k] - a[k];
-            ap[k] = p[k] - a[k]; bp[k] = p[k] - b[k]; cp[k] = p[k] - c[k];
-        }}
-        const float d1 = dot(ab, ap), d2 = dot(ac, ap), d3 = dot(ab, bp), d4 = dot(ac, bp);
-        const float d5 = dot(ab, cp), d6 = dot(ac, cp);
-        const float vc = d1 * d4 - d3 * d2, vb = d5 * d2 - d1 * d6, va = d3 * d6 - d5 * d4;
-        if (d1 <= 0.0f && d2 <= 0.0f) {{ for (int k = 0; k < 3; ++k) q[k] = a[k]; return false; }}
-        if (d3 >= 0.0f && d4 <= d3) {{ for (int k = 0; k < 3; ++k) q[k] = b[k]; return false; }}
-        if (d6 >= 0.0f && d5 <= d6) {{ for (int k = 0; k < 3; ++k) q[k] = c[k]; return false; }}
-        if (vc <= 0.0f && d1 >= 0.0f && d3 <= 0.0f) {{
-            const float s = d1 / (d1 - d3);
-            for (int k = 0; k < 3; ++k) q[k] = a[k] + s * ab[k];
-            return false;
-        }}
-        if (vb <= 0.0f && d2 >= 0.0f && d6 <= 0.0f) {{
-            const float s = d2 / (d2 - d6);
-            for (int k = 0; k < 3; ++k) q[k] = a[k] + s * ac[k];
-            return false;
-        }}
-        if (va <= 0.0f && d4 - d3 >= 0.0f && d5 - d6 >= 0.0f) {{
-            const float s = (d4 - d3) / ((d4 - d3) + (d5 - d6));
-            for (int k = 0; k < 3; ++k) q[k] = b[k] + s * (c[k] - b[k]);
-            return false;
-        }}
-        float n[3];
-        cross(ab, ac, n);
-        const float s = dot(n, ap) / dot(n, n);
-        for (int k = 0; k < 3; ++k) q[k] = p[k] - s * n[k];
-        return true;
-    }};
-    // triangle t of cell (a, b): 0 holds the corner at +x, 1 the one at +y; counter-clockwise from above
-    auto triangle = [&](int a, int b, int t, float tri[3][3]) {{
-        vertex(a, b, tri[0]);
-        if (t == 0) {{ vertex(a + 1, b, tri[1]); vertex(a + 1, b + 1, tri[2]); }}
-        else {{ vertex(a + 1, b + 1, tri[1]); vertex(a, b + 1, tri[2]); }}
-    }};
-    float tri[3][3];
-    const float origin[3] = {{0.0f, 0.0f, 0.0f}};
-    triangle(i, j, u - (float)i >= v - (float)j ? 0 : 1, tri);
-    float n[3];
-    {{
-        float ab[3], ac[3];
-        for (int k = 0; k < 3; ++k) {{ ab[k] = tri[1][k] - tri[0][k]; ac[k] = tri[2][k] - tri[0][k]; }}
-        cross(ab, ac, n);
+#ifndef LARGE_SPHERES
+#define LARGE_SPHERES 1
+#endif
+enum {{ SIDE = {SAMPLES} }};
+const float CELL = {RESOLUTION_M}f, PER_M = {1 / RESOLUTION_M}f;
+auto wrap = [](int k) -> int {{ k %= SIDE; return k < 0 ? k + SIDE : k; }};
+// the sample nearest to x, and (`to`) whether the next nearest is before or after it
+auto nearest = [&](float x, int* to) -> int {{
+    const float u = x * PER_M + {SAMPLES / 2 + 0.5}f;
+    const int i = (int)u - (u < 0.0f);
+    *to = (float)(i - SIDE / 2) * CELL < x ? 1 : -1;
+    return i;
+}};
+auto ground_near = [&](float px, float py, float pz, float radius, float exists, int env) -> bool {{
+    const bool asked = (exists > 0.5f) & (px > -1e5f) & (px < 1e5f) & (py > -1e5f) & (py < 1e5f);
+    const int tile = ints.data[2 * npad + env];
+    const float* highest = tiles.data + tiles.shape[0] / 2 + (long long)tile * SIDE * SIDE;
+    int a, b;
+    const int i = nearest(asked ? px : 0.0f, &a), j = nearest(asked ? py : 0.0f, &b);
+    float top = highest[wrap(i) * SIDE + wrap(j)];
+    if (LARGE_SPHERES && radius > 0.5f * CELL) {{
+        top = MAX(top, highest[wrap(i + a) * SIDE + wrap(j)]);
+        top = MAX(top, highest[wrap(i) * SIDE + wrap(j + b)]);
+        top = MAX(top, highest[wrap(i + a) * SIDE + wrap(j + b)]);
     }}
-    const float depth = dot(n, tri[0]) / n[2];  // of the centre below the ground
+    return asked & (pz - radius <= top);
+}};
+auto ground = [&](float px, float py, float pz, float radius, int env, float found[2][4]) {{
+    for (int k = 0; k < 4; ++k) found[0][k] = found[1][k] = 1.0f;
+    const float* field = tiles.data + (long long)ints.data[2 * npad + env] * SIDE * SIDE;
+    const float slack = 4e-6f;  // for rounding: where features meet, one of them must count
+    // the patch: its middle (x, y), heights by place, and whether all are equal
+    float x, y, sw, s, se, w, o, e, nw, n, ne;
+    bool flat;
+    auto load = [&](int i, int j) {{
+        x = ((float)(i - SIDE / 2) * CELL - px) * PER_M;
+        y = ((float)(j - SIDE / 2) * CELL - py) * PER_M;
+        i = wrap(i), j = wrap(j);
+        const float* row = field + i * SIDE;
+        const float* before = field + (i > 0 ? i - 1 : SIDE - 1) * SIDE;
+        const float* after = field + (i < SIDE - 1 ? i + 1 : 0) * SIDE;
+        const int down = j > 0 ? j - 1 : SIDE - 1, up = j < SIDE - 1 ? j + 1 : 0;
+        sw = before[down], w = before[j], nw = before[up];
+        s = row[down], o = row[j], n = row[up];
+        se = after[down], e = after[j], ne = after[up];
+        flat = (sw == o) & (w == o) & (nw == o) & (s == o) & (n == o) & (se == o) & (e == o) & (ne == o);
+        sw = (sw - pz) * PER_M, w = (w - pz) * PER_M, nw = (nw - pz) * PER_M;
+        s = (s - pz) * PER_M, o = (o - pz) * PER_M, n = (n - pz) * PER_M;
+        se = (se - pz) * PER_M, e = (e - pz) * PER_M, ne = (ne - pz) * PER_M;
+    }};
+    int a, b;
+    const int i = nearest(px, &a), j = nearest(py, &b);
+    load(i, j);
+    // the face below or above the centre: its height and slopes
+    const float beside = a > 0 ? e : w, along = b > 0 ? n : s;
+    const float north = a > 0 ? ne : nw, south = a > 0 ? se : sw, corner = b > 0 ? north : south;
+    const bool first = (a != b) | (x * x >= y * y), second = (a != b) | (x * x < y * y);
+    const float gx = (float)a * ((first ? beside : corner) - (first ? o : along));
+    const float gy = (float)b * ((second ? along : corner) - (second ? o : beside));
+    const float depth = o - gx * x - gy * y;  // of the centre
+    const float r = radius * PER_M;
     const bool inside = depth > 0.0f;
-    if (depth < -1.0f) return;
-    float reach = inside ? depth * 1.0001f + 1e-4f : radius;
-    reach = reach < {MAX_RADIUS_M}f ? reach : {MAX_RADIUS_M}f;
-    const float lu = u - reach / cell, lv = v - reach / cell, hu = u + reach / cell, hv = v + reach / cell;
-    const int i0 = (int)lu - (lu < 0.0f), j0 = (int)lv - (lv < 0.0f);
-    const int i1 = (int)hu - (hu < 0.0f), j1 = (int)hv - (hv < 0.0f);
-    float q[18][3], d[18];
-    bool face[18];
-    int count = 0, best = -1;
-    for (int a = i0; a <= i1; ++a) for (int b = j0; b <= j1; ++b) for (int t = 0; t < 2; ++t) {{
-        triangle(a, b, t, tri);
-        face[count] = closest(tri[0], tri[1], tri[2], origin, q[count]);
-        d[count] = ROOT(dot(q[count], q[count]));
-        // rounding hides how much closer a face is than the edge beside it: faces win ties
-        if (best < 0 || d[count] < d[best] * (face[count] ? 1.000001f : 1.0f)) best = count;
-        ++count;
-        if (count == 18) {{ a = i1; b = j1; break; }}
-    }}
-    const float flat = 1.0f / ROOT(dot(n, n));
-    auto take = [&](int k, float* out) {{
-        // at the surface itself the direction is that of the face
-        const float sign = inside ? 1.0f : -1.0f;
-        for (int m = 0; m < 3; ++m) out[m] = d[k] > 1e-6f ? sign * q[k][m] / d[k] : n[m] * flat;
-        out[3] = -sign * d[k] - radius;
-    }};
-    if (inside || d[best] < radius) take(best, found[0]);
-    if (inside || most < 2 || !(d[best] < radius)) return;
-    int second = -1;
-    for (int k = 0; k < count; ++k) {{
-        if (k == best || d[k] >= radius || (second >= 0 && d[k] >= d[second])) continue;
-        if (dot(q[k], q[best]) > 0.9999f * d[k] * d[best]) continue;
-        bool lowest = true;
-        if (!face[k]) {{
-            int at = 0;
-            for (int a = i0; a <= i1 && lowest; ++a)
-            for (int b = j0; b <= j1 && lowest; ++b)
-            for (int t = 0; t < 2; ++t, ++at) {{
-                if (at == k || at >= count || d[at] >= d[k] - 1e-6f) continue;
-                float near[3], gap[3];
-                triangle(a, b, t, tri);
-                closest(tri[0], tri[1], tri[2], q[k], near);
-                for (int m = 0; m < 3; ++m) gap[m] = near[m] - q[k][m];
-                if (dot(gap, gap) < 1e-10f) lowest = false;
-            }}
+    if (!inside && r == 0.0f) return;
+    const float limit = inside ? depth * depth * 1.0001f + 1e-9f : r * r;  // of squared distance
+    // what counts: place and squared distance
+    float list[4 * 17][4];
+    int count = 0;
+    auto offer = [&](bool counts, float qx, float qy, float qz, float d) {{
+        if (counts && d < limit) {{
+            list[count][0] = qx, list[count][1] = qy, list[count][2] = qz, list[count][3] = d;
+            ++count;
         }}
-        if (lowest) second = k;
+    }};
+    // a face of the cell that begins at (cx, cy, cz), by its slopes; `right`: the half at +x
+    auto face = [&](float cx, float cy, float cz, float gx, float gy, bool right) {{
+        const float m = cz - gx * cx - gy * cy, k = m / (1.0f + gx * gx + gy * gy);
+        const float qx = -gx * k, qy = -gy * k, u = qx - cx, v = qy - cy;
+        const float small = right ? v : u, large = right ? u : v;
+        offer((small >= 0.0f) & (large >= small) & (large <= 1.0f), qx, qy, k, m * k);
+    }};
+    auto cell = [&](float cx, float cy, float z00, float z10, float z01, float z11) {{
+        face(cx, cy, z00, z10 - z00, z11 - z10, true);
+        face(cx, cy, z00, z11 - z01, z01 - z00, false);
+    }};
+    // an edge from (cx, cy, cz) by (ex, ey, ez); its faces have far corners (fx, fy, fz) and (gx, gy, gz)
+    auto edge = [&](float cx, float cy, float cz, float ex, float ey, float ez, float fx, float fy, float fz,
+                    float gx, float gy, float gz) {{
+        const float t = -(cx * ex + cy * ey + cz * ez) / (ex * ex + ey * ey + ez * ez);
+        const float qx = cx + t * ex, qy = cy + t * ey, qz = cz + t * ez, d = qx * qx + qy * qy + qz * qz;
+        const float f = qx * fx + qy * fy + qz * fz, g = qx * gx + qy * gy + qz * gz;
+        offer((t > 0.0f) & (t < 1.0f) & (MIN(f, g) >= d - slack), qx, qy, qz, d);
+    }};
+    const int patches = (!LARGE_SPHERES || r <= 0.5f) && depth <= 0.5f ? 1 : 4;
+    ROLLED for (int turn = 0; turn < patches; ++turn) {{
+        if (turn) load(i + (turn & 1 ? a : 0), j + (turn & 2 ? b : 0));
+        const float W = x - 1.0f, E = x + 1.0f, S = y - 1.0f, N = y + 1.0f;
+        if (flat) {{
+            offer(true, 0.0f, 0.0f, o, o * o);
+            continue;
+        }}
+        cell(W, S, sw, s, w, o);
+        cell(x, S, s, se, o, e);
+        cell(W, y, w, o, nw, n);
+        cell(x, y, o, e, n, ne);
+        // around the middle: east, north-east, north, west, south-west, south
+        edge(x, y, o, 1.0f, 0.0f, e - o, E, N, ne, x, S, s);
+        edge(x, y, o, 1.0f, 1.0f, ne - o, E, y, e, x, N, n);
+        edge(x, y, o, 0.0f, 1.0f, n - o, E, N, ne, W, y, w);
+        edge(x, y, o, -1.0f, 0.0f, w - o, x, N, n, W, S, sw);
+        edge(x, y, o, -1.0f, -1.0f, sw - o, W, y, w, x, S, s);
+        edge(x, y, o, 0.0f, -1.0f, s - o, W, S, sw, E, y, e);
+        edge(W, y, w, 1.0f, 1.0f, n - w, x, y, o, W, N, nw);
+        edge(x, S, s, 1.0f, 1.0f, e - s, x, y, o, E, S, se);
+        const float d = x * x + y * y + o * o, least = d - slack;
+        offer((x * E + y * y + o * e >= least) & (x * E + y * N + o * ne >= least)
+            & (x * x + y * N + o * n >= least) & (x * W + y * y + o * w >= least)
+            & (x * W + y * S + o * sw >= least) & (x * x + y * S + o * s >= least), x, y, o, d);
     }}
-    if (second >= 0) take(second, found[1]);
+    // rounding must not lose the ground: straight below or above it is never far
+    if (!count) offer(inside || depth > -r, 0.0f, 0.0f, depth, depth * depth);
+    if (!count) return;
+    const float sign = inside ? 1.0f : -1.0f;
+    auto give = [&](float qx, float qy, float qz, float d, float* out) {{
+        // at the surface itself the direction is that of the face
+        const bool at = d < 1e-10f;
+        const float nx = at ? -gx : sign * qx, ny = at ? -gy : sign * qy, nz = at ? 1.0f : sign * qz;
+        const float scale = 1.0f / ROOT(nx * nx + ny * ny + nz * nz);
+        out[0] = nx * scale, out[1] = ny * scale, out[2] = nz * scale;
+        out[3] = -sign * CELL * ROOT(d) - radius;
+    }};
+    // rounding hides how much closer a face is than the edge beside it: faces, which come first, win ties
+    int best = 0;
+    ROLLED for (int k = 1; k < count; ++k) if (list[k][3] < 0.999999f * list[best][3]) best = k;
+    const float ax = list[best][0], ay = list[best][1], az = list[best][2], ad = list[best][3];
+    give(ax, ay, az, ad, found[0]);
+    if (inside || ad < 1e-6f) return;
+    float bx = 0.0f, by = 0.0f, bz = 0.0f, bd = limit;
+    ROLLED for (int k = 0; k < count; ++k) {{
+        const float qx = list[k][0], qy = list[k][1], qz = list[k][2], d = list[k][3];
+        const float t = ax * qx + ay * qy + az * qz;
+        const bool parallel = (t > 0.0f) & (t * t > 0.9998f * ad * d);
+        if (!parallel & (d < bd)) bx = qx, by = qy, bz = qz, bd = d;
+    }}
+    if (bd < limit) give(bx, by, bz, bd, found[1]);
 }};
 """
-"""C++: `found[k]` is the normal (world) and the signed distance of contact k; 1 is no contact."""
+"""C++: `ground_near` says whether the ground may be within reach. `ground` then finds it: `found[k]` is the
+normal (world) and the signed distance of contact k; 1 is no contact. LARGE_SPHERES 0 promises that none is
+larger than half a cell. Inside, lengths are in cells and places relative to the centre."""

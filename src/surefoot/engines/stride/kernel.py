@@ -18,6 +18,7 @@ from surefoot.engines.stride.heightfield import GROUND
 from surefoot.engines.stride.layout import Layout
 from surefoot.engines.stride.program import vectors
 from surefoot.engines.stride.step import CHAIN_STATE, PARAMETERS, STATE, build_integration, build_step
+from surefoot.terrain import RESOLUTION_M
 
 MAX_SPEED = 100.0
 """m/s or rad/s: no legged robot moves a base or a joint this fast, an exploding simulation does."""
@@ -72,7 +73,8 @@ def control_step_source(
         f"#define SLOT_WEIGHT(s) LOAD(par, {pr.first('body_weight')} + BODY[s][C])",
     ]
     if layout.heightfield:
-        lines.append(GROUND)
+        widest = max((point.radius for point in layout.description.points), default=0.0)
+        lines += [f"#define LARGE_SPHERES {int(widest > 0.5 * RESOLUTION_M)}", GROUND]
     # ---- who takes part
     lines += [
         "real act = K(1.0f), dead = K(0.0f);",
@@ -206,7 +208,7 @@ def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
         "for (int l = 0; l < W; ++l) {",
         "const bool was = AT(dead, l) > 0.5f, fine = AT(keep, l) != 0, in = AT(act, l) > 0.5f;",
         f"if (in) flags.data[{FAILED} * npad + e0 + l] = was || !fine;",
-        f"if (fine) flags.data[{TRUNK_CONTACT} * npad + e0 + l] = AT(touches, l) > 0.0f;",
+        f"if (fine) flags.data[{TRUNK_CONTACT} * npad + e0 + l] = AT(touches_sum, l) > 0.0f;",
         "} }",
         "FOR_CHAIN if (OWN_CHAIN) {",
         "if (!look) {",

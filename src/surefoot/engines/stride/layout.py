@@ -56,9 +56,9 @@ MAX_HOT = 2
 class Spot:
     """Contact points that are worked out together: points[i][k] is the i-th of chain k, or None.
 
-    Feet touch all the time: each of their points is a spot without a group, whose figures are variables of
-    the chain and which takes part in every computation. All other points touch rarely. They have slots, in
-    loops that are skipped while nothing touches.
+    Feet touch all the time: each of their points is a hot spot, one without a group, whose figures are
+    variables of the chain and which takes part in every computation. All other points touch rarely. They have
+    slots, and those that touch become items of their chain's list.
     """
 
     level: int
@@ -68,13 +68,21 @@ class Spot:
     number: int
     """Distinguishes spots."""
     repeats: bool = False
-    """Its points are another spot's, touching the ground a second time."""
+    """Its points are a hot spot's, touching the ground a second time."""
     second: int = -1
-    """The slot for the second contact of the first point, if there may be one."""
+    """The slot for the second contact of the first point, if there may be one. In a group each of its points
+    then stands twice: the slots from here on are for touching a second time."""
 
     @property
     def hot(self) -> bool:
         return self.group is None
+
+    @property
+    def asked(self) -> Group | None:
+        """Slots of points that ask for the ground: those of first contacts."""
+        if self.group is None or self.second < 0:
+            return self.group
+        return Group(self.group.start, self.second)
 
     @property
     def bodies(self) -> list[list[int]]:
@@ -107,7 +115,8 @@ class Layout:
         return max((s.group.stop for s in self.spots if s.group), default=0)
 
 
-def lay_out(d: Description, heightfield: bool) -> Layout:
+def lay_out(d: Description, heightfield: bool, hot: bool = True) -> Layout:
+    """`hot`: whether feet are. Without, there is one code for all contacts: less to fetch, more to load."""
     count = len(d.chains)
     if any(foot.chain < 0 for foot in d.feet):
         raise SurefootError("Stride needs every foot on a chain and one is on the trunk; name another geom.")
@@ -124,10 +133,10 @@ def lay_out(d: Description, heightfield: bool) -> Layout:
             "use smaller spheres and capsules."
         )
     links = [[c[i] if i < len(c) else PADDING for c in d.chains] for i in range(d.depth)]
-    return Layout(d, heightfield, links, _spots(d, heightfield, feet), feet, levels)
+    return Layout(d, heightfield, links, _spots(d, heightfield, feet, hot), feet, levels)
 
 
-def _spots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Spot]:
+def _spots(d: Description, heightfield: bool, feet: list[list[int]], hot_feet: bool) -> list[Spot]:
     kinds: dict[tuple[int, int, bool], list[list[Point]]] = defaultdict(lambda: [[] for _ in d.chains])
     dealt = 0
     for p in d.points:
@@ -141,7 +150,7 @@ def _spots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Spo
     for (level, foot, round_), by_chain in sorted(kinds.items()):
         n = max(map(len, by_chain))
         points = [[c[i] if i < len(c) else None for c in by_chain] for i in range(n)]
-        hot, twice = foot >= 0 and n <= MAX_HOT, heightfield and round_
+        hot, twice = hot_feet and foot >= 0 and n <= MAX_HOT, heightfield and round_
         first = slots
         slots += (0 if hot else n) + (n if twice else 0)
         second = slots - n if twice else -1
@@ -150,12 +159,11 @@ def _spots(d: Description, heightfield: bool, feet: list[list[int]]) -> list[Spo
                 Spot(level, foot, [row], None, len(out) + i, second=second + i if twice else -1)
                 for i, row in enumerate(points)
             ]
+            if twice:
+                out.append(Spot(level, foot, points, Group(second, slots), len(out), repeats=True))
         else:
-            out.append(
-                Spot(level, foot, points, Group(level, foot, first, first + n), len(out), second=second)
-            )
-        if twice:
-            out.append(Spot(level, foot, points, Group(level, foot, second, slots), len(out), repeats=True))
+            rows = points + points if twice else points
+            out.append(Spot(level, foot, rows, Group(first, slots), len(out), second=second))
     return out
 
 

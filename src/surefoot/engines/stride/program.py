@@ -5,8 +5,12 @@ run when any environment wants them to, and what they assign is selected by mask
 same to numpy (all environments as arrays, `run`), to a SIMD register of environments, to a thread that has
 one environment, and to a warp whose lanes have one chain each (printed by `surefoot.engines.stride.emit`).
 
-A variable belongs to the environment, to each chain, or to each contact slot of each chain. Statements on
-chains are written once and hold for every chain; numbers that differ between chains are parameters.
+A variable belongs to the environment, to each chain, to each contact slot of each chain, or to each item of a
+chain's list. Statements on chains are written once and hold for every chain; numbers that differ between
+chains are parameters.
+
+What seldom happens goes through the list: `Collect` appends the slots where something is the case, and blocks
+over items then work through as many as there are, not through all slots.
 """
 
 from __future__ import annotations
@@ -21,7 +25,10 @@ import numpy as np
 
 from surefoot.engines.stride.algebra import Expr, evaluate, lift, order, symbol
 
-Domain = Literal["env", "chain", "slot"]
+Domain = Literal["env", "chain", "slot", "item"]
+
+COUNT = "items"
+"""The chain variable that says how many items its list has; assigning 0 to it empties the list."""
 
 
 @dataclass(frozen=True)
@@ -40,24 +47,33 @@ class Param:
 
 @dataclass(frozen=True)
 class Group:
-    """Slots start .. stop - 1: contact points on the same link, of the same foot."""
+    """Slots start .. stop - 1."""
 
-    level: int
-    foot: int  # position among the chain's feet, or -1
     start: int
     stop: int
 
 
 @dataclass
 class Block:
-    """All right-hand sides are evaluated first, then assigned, or added where `add`."""
+    """All right-hand sides are evaluated first, then assigned, or added where `add`. A block over items takes
+    them one after the other: it assigns to their variables and adds to those of the chain."""
 
     domain: Domain
     outputs: dict[Var, Expr]
-    group: Group | None = None
-    when: Expr | None = None
-    """The block may be skipped where this is false for all; what it assigns must not depend on that."""
     add: bool = False
+
+    @cached_property
+    def nodes(self) -> list[Expr]:
+        return order(self.outputs.values())
+
+
+@dataclass
+class Collect:
+    """Appends an item for every slot of the group where `when` holds. A list has room for all slots."""
+
+    group: Group
+    when: Expr
+    outputs: dict[Var, Expr]
 
     @cached_property
     def nodes(self) -> list[Expr]:
@@ -105,7 +121,8 @@ class Call:
 
 @dataclass
 class External:
-    """A function per point and environment, written by hand."""
+    """A function per point and environment, written by hand. Another, `name_near`, is cheap and says which
+    points are worth the first (it alone gets the last input); the last answer about others is 1."""
 
     name: str
     calls: list[Call]
@@ -172,22 +189,22 @@ class Program:
                 into[name], stored[value] = value, self.variable(name, domain)
         self.let(domain, into)
 
-    def let(
-        self,
-        domain: Domain,
-        outputs: Mapping[str, Any],
-        *,
-        group: Group | None = None,
-        when: Expr | None = None,
-        add: bool = False,
-    ) -> None:
+    def let(self, domain: Domain, outputs: Mapping[str, Any], *, add: bool = False) -> None:
         """One block. Names end in their component: `vectors("r", v)` makes r0, r1, r2."""
-        into: dict[Var, Expr] = {}
-        for name, value in outputs.items():
-            target: Domain = "chain" if add and domain == "slot" else domain
-            self.variable(name, target)
-            into[self.variables[name]] = lift(value)
-        self._open[-1].append(Block(domain, into, group, when, add))
+        self._open[-1].append(Block(domain, self._targets(domain, outputs), add))
+
+    def for_items(self, sums: Mapping[str, Any], keeps: Mapping[str, Any] | None = None) -> None:
+        """A block over items: what they add to chain variables, and what is kept of each."""
+        into = self._targets("chain", sums) | self._targets("item", keeps or {})
+        self._open[-1].append(Block("item", into))
+
+    def collect(self, group: Group, when: Expr, outputs: Mapping[str, Any]) -> None:
+        self.variable(COUNT, "chain")
+        self._open[-1].append(Collect(group, when, self._targets("item", outputs)))
+
+    def _targets(self, domain: Domain, outputs: Mapping[str, Any]) -> dict[Var, Expr]:
+        found = self.variables_named(list(outputs), domain)
+        return {var: lift(value) for var, value in zip(found, outputs.values(), strict=True)}
 
     def sum(self, names: Sequence[str]) -> None:
         """`x_sum` becomes the sum of the chain variable `x`."""
@@ -248,12 +265,13 @@ def run(
 ) -> dict[str, Any]:
     """Runs the program in float64 for all environments, chains and slots at once.
 
-    Arrays are [N] for variables of environments, [K, N] of chains and [S, K, N] of slots. Returns the
-    variables as they are at the end.
+    Arrays are [N] for variables of environments, [K, N] of chains and [S, K, N] of slots and items. Returns
+    the variables as they are at the end.
     """
     state: dict[Var, Any] = {program.variables[k]: np.asarray(v, np.float64) for k, v in values.items()}
     n = max(v.shape[-1] for v in state.values())
-    shapes = {"env": (n,), "chain": (program.chains, n), "slot": (program.slots, program.chains, n)}
+    of_slots = (program.slots, program.chains, n)
+    shapes = {"env": (n,), "chain": (program.chains, n), "slot": of_slots, "item": of_slots}
     for var in program.variables.values():
         start = state.get(var, 0.0)
         state[var] = np.broadcast_to(start, shapes[var.domain]).copy()
@@ -268,30 +286,43 @@ def run(
 
 
 def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Mapping[str, Function]) -> None:
-    def reader(group: Group | None) -> Callable[[Any], Any]:
+    def reader(group: Group | None = None, item: int = -1) -> Callable[[Any], Any]:
         def read(leaf: Var | Param) -> Any:
             value = program.tables[leaf][..., None] if isinstance(leaf, Param) else state[leaf]
-            sliced = group is not None and leaf.domain == "slot"
-            return value[group.start : group.stop] if sliced and group else value
+            if leaf.domain == "item":
+                return value[item]
+            return value[group.start : group.stop] if leaf.domain == "slot" and group else value
 
         return read
 
     for s in body:
-        if isinstance(s, Block):
-            read = reader(s.group)
-            if s.when is not None and not np.any(evaluate([s.when], read)[0]):
-                continue
-            found = evaluate(list(s.outputs.values()), read, s.nodes)
+        if isinstance(s, Block) and s.domain == "item":
+            count = state[program.variables[COUNT]]
+            for k in range(int(count.max())):
+                found = evaluate(list(s.outputs.values()), reader(item=k), s.nodes)
+                for var, value in zip(s.outputs, found, strict=True):
+                    if var.domain == "item":
+                        state[var][k] = value
+                    else:
+                        state[var] += np.where(count > k, value, 0.0)
+        elif isinstance(s, Block):
+            found = evaluate(list(s.outputs.values()), reader(), s.nodes)
             for var, value in zip(s.outputs, found, strict=True):
-                if s.add and s.domain == "slot" and s.group is not None:
-                    size = (s.group.stop - s.group.start, *state[var].shape)
-                    state[var] += np.broadcast_to(value, size).sum(0)
-                elif s.add:
+                if s.add:
                     state[var] += value
-                elif s.domain == "slot" and s.group is not None:
-                    state[var][s.group.start : s.group.stop] = value
                 else:
                     state[var][...] = value
+        elif isinstance(s, Collect):
+            count = state[program.variables[COUNT]]
+            size = (s.group.stop - s.group.start, *count.shape)
+            when = np.broadcast_to(evaluate([s.when], reader(s.group))[0], size)
+            found = evaluate(list(s.outputs.values()), reader(s.group), s.nodes)
+            for i, here in enumerate(when):
+                chain, env = np.nonzero(here)
+                at = count[chain, env].astype(int)
+                for var, value in zip(s.outputs, found, strict=True):
+                    state[var][at, chain, env] = np.broadcast_to(value, size)[i, chain, env]
+                count += here
         elif isinstance(s, Sum):
             for out, var in s.outputs.items():
                 state[out][...] = state[var].sum(0)
@@ -308,10 +339,10 @@ def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Ma
                         else:
                             state[var][at : at + call.points] = value[k]
         elif isinstance(s, If):
-            if np.any(evaluate([s.condition], reader(None))[0]):
+            if np.any(evaluate([s.condition], reader())[0]):
                 _run(s.body, program, state, functions)
         else:
             for _ in range(s.limit):
-                if not np.any(evaluate([s.condition], reader(None))[0]):
+                if not np.any(evaluate([s.condition], reader())[0]):
                     break
                 _run(s.body, program, state, functions)

@@ -11,9 +11,7 @@ and its forces then act in `implicitfast`: (M + dt B) a = all forces, with B the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from surefoot.engines.stride import newton
 from surefoot.engines.stride.algebra import (
@@ -33,6 +31,7 @@ from surefoot.engines.stride.constraints import (
     Contact,
     DryFriction,
     Limit,
+    Touch,
     dry_friction,
     impedance,
     limit,
@@ -53,7 +52,7 @@ from surefoot.engines.stride.dynamics import (
     rotation_of,
 )
 from surefoot.engines.stride.layout import Layout, Spot, link_figures, spring_figures
-from surefoot.engines.stride.program import Call, Domain, Program, vectors
+from surefoot.engines.stride.program import COUNT, Call, Domain, Program, vectors
 
 STATE = {"pos": 3, "quat": 4, "vel": 3, "ang": 3, "acc": 6}
 """Environment variables that go from step to step, with their sizes; `acc` is the solver's warm start."""
@@ -158,36 +157,32 @@ class StepProgram(Program):
         domain: Domain = "chain" if spot.hot else "slot"
         return self.vector(f"{name}_{spot.number}_" if spot.hot else name, domain)
 
-    def put(self, spot: Spot, outputs: Mapping[str, Any], when: Expr | None = None) -> None:
-        """Figures of a spot: of its slots, or of the chain with the spot's number in their names."""
-        if not spot.hot:
-            self.let("slot", outputs, group=spot.group, when=when)
-            return
-        named = {}
-        for name, value in outputs.items():
-            letters = name.rstrip("0123456789")
-            digits = name.removeprefix(letters)
-            named[f"{letters}_{spot.number}" + (f"_{digits}" if digits else "")] = value
-        self.let("chain", named)
+    def touch(self, spot: Spot) -> Touch:
+        """A foot's contact."""
+        point, aref = self.vector_of(spot, "r"), self.vector_of(spot, "aref")
+        columns = [frame.axis.at(point) for frame in self.frames()[: spot.level]]
+        contact = self._contact(self.of_spot(spot, "D"), f"n_{spot.number}_", "chain")
+        return Touch(contact, point, aref, columns)
 
-    def contact(self, spot: Spot) -> Contact:
-        normal = self.vector_of(spot, "n") if self.layout.heightfield else Vec3(*self.env("R", 9)[6:])
+    def item_touch(self) -> Touch:
+        """The contact that an item of the list is; no joint beyond its link moves it."""
+        point, level = self.vector("r", "item"), self.variable("level", "item")
+        levels = {s.level for s in self.rare}
+        columns = [
+            frame.axis.at(point) * (1.0 if i < min(levels) else where(level > i + 0.5, 1.0, 0.0))
+            for i, frame in enumerate(self.frames()[: max(levels)])
+        ]
+        contact = self._contact(self.variable("D", "item"), "n", "item")
+        return Touch(contact, point, self.vector("aref", "item"), columns)
+
+    def _contact(self, D: Expr, name: str, domain: Domain) -> Contact:
+        normal = self.vector(name, domain) if self.layout.heightfield else Vec3(*self.env("R", 9)[6:])
         root = math.sqrt(self.d.impratio)
-        return Contact(self.of_spot(spot, "D"), normal, self.variable("mu") * (1 / root), root)
+        return Contact(D, normal, self.variable("mu") * (1 / root), root)
 
-    def contact_point(self, spot: Spot) -> Vec3:
-        return self.vector_of(spot, "r")
-
-    def level_motion(self, name: str, level: int) -> Spatial:
-        """A motion of the link that a slot is on; level 0 is the trunk."""
-        if level == 0:
-            base = {
-                "la": self.env("acc", 6),
-                "ld": self.env("d", 6),
-                "v": self.env("vb", 3) + self.env("ang", 3),
-            }
-            return spatial(base[name])
-        return self.six(f"{name}{level}_")
+    def velocity(self, level: int) -> Spatial:
+        """Of the link at `level`; 0 is the trunk."""
+        return self.six(f"v{level}_") if level else spatial(self.env("vb", 3) + self.env("ang", 3))
 
 
 def build_step(layout: Layout) -> StepProgram:
@@ -196,6 +191,7 @@ def build_step(layout: Layout) -> StepProgram:
     _chains(p)
     if layout.heightfield and layout.spots:
         p.external("ground", [_asked(p, spot) for spot in layout.spots if not spot.repeats])
+    p.let("chain", {COUNT: 0.0})
     for spot in layout.spots:
         _touch(p, spot)
     _feet(p)
@@ -325,7 +321,7 @@ def _asked(p: StepProgram, spot: Spot) -> Call:
     if spot.second >= 0:
         outputs.append(p.variables_named(names, "slot"))
         shifts.append(spot.second - (spot.group.start if spot.group else 0))
-    return Call([*at, points.radius, points.exists], outputs, shifts, spot.group)
+    return Call([*at, points.radius, points.exists], outputs, shifts, spot.asked)
 
 
 def _touch(p: StepProgram, spot: Spot) -> None:
@@ -347,22 +343,15 @@ def _touch(p: StepProgram, spot: Spot) -> None:
     # Half way between the sphere's lowest point and the ground, as MuJoCo.
     point = centre - normal * (radius + 0.5 * dist)
     d = impedance(dist, springs)
-    velocity = p.level_motion("v", spot.level).at(point)
+    velocity = p.velocity(spot.level).at(point)
     aref = -(velocity * springs.b) - normal * (springs.k * d * dist)
-    D = where(touching, stiffness(d, p.of_spot(spot, "iw")), 0.0)
-    out: dict[str, Expr] = {"D": D} | vectors("r", point) | vectors("aref", aref)
-    if heightfield:
-        out |= vectors("n", normal)
-    if spot.hot:
-        p.put(spot, out)
-        return
-    near = f"near{spot.number}"
-    p.let("chain", {near: 0.0})
-    p.let("slot", {near: where(touching, 1.0, 0.0)}, group=spot.group, add=True)
-    p.sum([near])
-    with p.when_any(p.variable(f"{near}_sum") > 0.5):
-        p.put(spot, {"D": 0.0})
-        p.put(spot, out, when=touching)
+    figures = vectors("r", point) | vectors("aref", aref) | (vectors("n", normal) if heightfield else {})
+    D = stiffness(d, p.of_spot(spot, "iw"))
+    if spot.group is None:
+        named = {f"{name[:-1]}_{spot.number}_{name[-1]}": value for name, value in figures.items()}
+        p.let("chain", {f"D_{spot.number}": where(touching, D, 0.0)} | named)
+    else:
+        p.collect(spot.group, touching, {"D": D, "level": spot.level, "foot": spot.foot} | figures)
 
 
 def _feet(p: StepProgram) -> None:
@@ -377,7 +366,7 @@ def _feet(p: StepProgram) -> None:
         )
         turn, origin = p.variables_of(f"R{level}_", 9, "chain"), p.vector(f"p{level}_")
         centre = origin + Vec3(*(Vec3(*turn[3 * k : 3 * k + 3]).dot(local) for k in range(3)))
-        velocity = p.level_motion("v", level).at(centre)
+        velocity = p.velocity(level).at(centre)
         out |= vectors(f"fpos{f}_", [pos[k] + rows[k].dot(centre) for k in range(3)])
         out |= vectors(f"fvel{f}_", [r.dot(velocity) for r in rows])
     if out:

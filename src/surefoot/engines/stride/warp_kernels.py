@@ -68,6 +68,7 @@ def make_reset(source: str) -> Any:
 
     @wp.kernel(enable_backward=False, module="unique")
     def reset(
+        first: int,
         X: wp.array2d(dtype=wp.float32),
         P: wp.array2d(dtype=wp.float32),
         H: wp.array2d(dtype=wp.float32),
@@ -77,6 +78,6 @@ def make_reset(source: str) -> Any:
         staging: wp.array2d(dtype=wp.float32),
         origins: wp.array2d(dtype=wp.float32),
     ):
-        body(wp.tid(), X, P, H, flags, ints, mask, staging, origins)
+        body(first + wp.tid(), X, P, H, flags, ints, mask, staging, origins)
 
     return reset

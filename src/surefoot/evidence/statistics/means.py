@@ -1,4 +1,5 @@
-"""Means and interquartile means: t on family means below 32 families, cluster bootstrap from there on."""
+"""Means and interquartile means: t on family means, widened for skewness, below 32 families; cluster
+bootstrap from there on."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ from surefoot.evidence.statistics.rates import check_confidence, t_quantile
 
 BOOTSTRAP_FAMILIES = 32
 """Families (in worth: n^2 / sum(n_i^2)) from which on intervals come from the cluster bootstrap."""
+SKEW_FAMILIES = 24
+"""Families (in worth) below which an event that whole families share, and one family in ten has, is unseen
+too often (0.9^24 = 8%) for any interval of a mean to hold 93%: the interval is then labelled (`few`)."""
 REPLICATES = 1000
 _SEED = 20_260_101
 _TRIM = 0.25
@@ -28,6 +32,8 @@ class Mean:
     high: float
     n: int
     n_eff: float
+    few: bool = False
+    """Too few families to trust the interval where whole families share rare, large deviations."""
 
 
 def mean_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95) -> Mean:
@@ -37,24 +43,31 @@ def mean_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95
     families: t interval, variance sum(w_i^2 * r_i^2 / (1 - w_i)), r_i the family mean's distance from the
     mean, K' - 1 degrees of freedom with K' = n^2 / sum(n_i^2). For equal sizes both are the textbook ones
     (K' = K); for unequal ones K - 1 degrees covered as little as 51% in simulation where K' - 1 stayed above
-    93%. From K' = 32 on: studentised cluster bootstrap, see `_bootstrap`.
+    93%. Either side reaches further where the family means may be skewed, see `_skew_reach`. From K' = 32 on:
+    studentised cluster bootstrap, see `_bootstrap`.
 
     A single family says nothing about others: the interval is then infinite. Constant values give an interval
     of width 0, since nothing bounds what was not seen; for true-or-false values use `rate`.
     """
     check_confidence(confidence)
     families = split(values, family)
-    n_eff = effective_n_of(families)
+    n_eff, few = effective_n_of(families), families.worth < SKEW_FAMILIES - 1e-9
     if families.count < 2:
-        return Mean(families.mean, -math.inf, math.inf, families.n, n_eff)
+        return Mean(families.mean, -math.inf, math.inf, families.n, n_eff, few)
     weights = families.sizes / families.n
-    variance = float(np.sum((weights * (families.means - families.mean)) ** 2 / (1 - weights)))
-    half = t_quantile(families.worth - 1, confidence) * math.sqrt(variance) if variance > 0 else 0.0
-    low, high = families.mean - half, families.mean + half
-    if families.worth >= BOOTSTRAP_FAMILIES - 1e-9 and variance > 0:
+    away = families.means - families.mean
+    error = math.sqrt(float(np.sum((weights * away) ** 2 / (1 - weights))))
+    if error == 0:
+        return Mean(families.mean, families.mean, families.mean, families.n, n_eff, few)
+    t = t_quantile(families.worth - 1, confidence)
+    if families.worth < BOOTSTRAP_FAMILIES - 1e-9:
+        below, above = _skew_reach(families, t)
+        low, high = families.mean - (t + below) * error, families.mean + (t + above) * error
+    else:
         bounds = _bootstrap(families, confidence)
-        low, high = min(low, bounds[0]), max(high, bounds[1])
-    return Mean(families.mean, low, high, families.n, n_eff)
+        low = min(families.mean - t * error, bounds[0])
+        high = max(families.mean + t * error, bounds[1])
+    return Mean(families.mean, low, high, families.n, n_eff, few)
 
 
 def iqm(values: ArrayLike) -> float:
@@ -78,7 +91,25 @@ def iqm_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95)
     winsorised = np.clip(x, ordered[cut], ordered[x.size - cut - 1]) - ordered[cut]
     pseudo = middle + (winsorised - winsorised.mean()) * (x.size / (x.size - 2 * cut))
     found = mean_interval(pseudo, family, confidence)
-    return Mean(middle, min(found.low, middle), max(found.high, middle), found.n, found.n_eff)
+    return Mean(middle, min(found.low, middle), max(found.high, middle), found.n, found.n_eff, found.few)
+
+
+def _skew_reach(families: Families, t: float) -> tuple[float, float]:
+    """How many standard errors further than t an interval reaches below and above the mean for skewness.
+
+    The quantiles of a studentised mean of K values with skewness g lie g (2 t^2 + 1) / (6 sqrt(K)) from those
+    of t (first Edgeworth term: Johnson 1978; Hall 1992). A few family means show their skewness poorly, so
+    each side takes the sample's g moved by one standard error towards that side, and never less than t. With
+    t alone coverage went down to 91% for lognormal family means; with g unmoved it stayed below 93%.
+    """
+    k, weights = families.worth, families.sizes / families.n
+    away = families.means - families.mean
+    away /= np.abs(away).max()  # so that no cube of a tiny deviation is 0
+    g = float(weights @ away**3) / float(weights @ away**2) ** 1.5
+    m = max(k, 3.0)  # the standard error of g exists from three values on
+    unsure = math.sqrt(6 * m * (m - 1) / ((m - 2) * (m + 1) * (m + 3)))
+    unit = (2 * t * t + 1) / (6 * math.sqrt(k))
+    return unit * max(unsure - g, 0.0), unit * max(unsure + g, 0.0)
 
 
 def _bootstrap(families: Families, confidence: float) -> tuple[float, float]:

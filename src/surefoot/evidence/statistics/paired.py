@@ -41,6 +41,8 @@ class Difference:
     n: int
     n_eff: float
     families: int
+    few: bool = False
+    """Too few families to trust the interval where whole families share rare, large differences."""
 
 
 def paired(
@@ -58,12 +60,15 @@ def paired(
             "A paired rate needs true or false (or 0 and 1) per episode; compare means instead."
         )
     gap = second - first
-    families = split(gap, labels)
+    families, few = split(gap, labels), False
     if binary and np.unique(labels[gap != 0]).size < SPARSE_FAMILIES:
         low, high, n_eff = _rate_difference(gap, labels, confidence)
     else:
         found = mean_interval(gap, labels, confidence)
         low, high, n_eff = found.low, found.high, effective_n_of(families)
+        few = found.few and not binary  # rates were simulated down to 8 families and hold
+        if binary and families.count > 1:  # no difference of rates is beyond 1
+            low, high = max(low, -1.0), min(high, 1.0)
     detectable = math.inf
     if families.count > 1:
         degrees = families.worth - 1
@@ -80,6 +85,7 @@ def paired(
         n=families.n,
         n_eff=n_eff,
         families=families.count,
+        few=few,
     )
 
 

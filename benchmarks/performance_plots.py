@@ -1,0 +1,68 @@
+"""What gpu_training.py and time_to_walk.py measured, drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def plot_training(found: dict[str, Any], path: Path) -> bool:
+    """Where an update's time goes, and rate and memory over N; False where matplotlib is not installed."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        return False
+    matplotlib.use("svg")
+    from matplotlib import pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+    names = [r["case"] for r in found["table"]]
+    before = [0.0] * len(names)
+    for part in ("rollout", "advantages", "update", "logging"):
+        took = [max(0.0, r["ms"][part]) for r in found["table"]]
+        left.barh(names, took, left=before, label=part)
+        before = [a + b for a, b in zip(before, took, strict=True)]
+    left.set(xlabel="milliseconds per update")
+    left.tick_params(axis="y", labelsize="x-small")
+    left.legend(fontsize="x-small")
+    small = [r for r in found["scaling"] if r.get("hidden") == found["scaling"][0].get("hidden")]
+    small = [r for r in small if "steps_per_second" in r]
+    n = [r["envs"] for r in small]
+    right.plot(n, [r["steps_per_second"] for r in small], marker="o", label="training steps/s")
+    right.plot(n, [r["physics_steps_per_second"] for r in small], marker="o", label="physics alone, steps/s")
+    if small:
+        right.set(xscale="log", yscale="log", xlabel="environments")
+    if small and small[0]["memory"]:
+        other = right.twinx()
+        used = [r["memory"]["peak_reserved_gib"] for r in small]
+        other.plot(n, used, color="gray", linestyle="--", label="peak memory, GiB")
+        other.set(yscale="log", ylabel="GiB")
+        other.legend(loc="lower right", fontsize="x-small")
+    right.legend(loc="upper left", fontsize="x-small")
+    right.grid(alpha=0.3)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    return True
+
+
+def plot_walking(tasks: dict[str, Any], path: Path) -> bool:
+    """Success over training seconds, a line per seed; False where matplotlib is not installed."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        return False
+    matplotlib.use("svg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, len(tasks), figsize=(5.5 * len(tasks), 4), layout="constrained")
+    for ax, (task, found) in zip([axes] if len(tasks) == 1 else axes, tasks.items(), strict=True):
+        for run in found["runs"]:
+            points = [(c["train_seconds"], c["success"]) for c in run["curve"]]
+            ax.plot(*zip(*points, strict=True), marker=".", label=f"seed {run['seed']}")
+        ax.axhline(found["mark"], color="gray", linestyle="--")
+        ax.set(xlabel="training seconds", ylabel="success on the selection half", title=task, ylim=(0, 1.02))
+        ax.grid(alpha=0.3)
+        ax.legend(fontsize="x-small")
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    return True

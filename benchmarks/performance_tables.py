@@ -1,0 +1,179 @@
+"""Puts what gpu_training.json and time_to_walk.json say into docs/performance.md.
+
+    python benchmarks/performance_tables.py            fills the tables and draws both plots anew
+    python benchmarks/performance_tables.py --check    only says whether the document is up to date
+
+Only figures of a GPU and of whole runs are shown; what is missing says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpu_training import Sizes
+from performance_plots import plot_training, plot_walking
+from roofline import Peaks, learning
+
+HERE = Path(__file__).parent
+DOCUMENT = HERE.parent / "docs" / "performance.md"
+MISSING = "not measured"
+TABLE = Sizes().table
+ROWS = [(str(case), f">= {case.goal / 1e6:g}M") for case in TABLE if case.goal]
+
+
+def on_gpu(path: Path) -> tuple[str, dict[str, Any]]:
+    """The device and what it gave; empty where nothing has been measured yet."""
+    machines = json.loads(path.read_text())["machines"] if path.exists() else {}
+    found = [(k, v) for k, v in machines.items() if v.get("cuda") and not v.get("quick")]
+    return max(found, key=lambda kv: str(kv[1]["date"])) if found else (MISSING, {})
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(r) + " |" for r in (head, ["---"] * len(head), *rows)]
+    return "\n".join(lines)
+
+
+def millions(rate: float | None) -> str:
+    return MISSING if rate is None else f"{rate / 1e6:.2f}M"
+
+
+def number(x: float | None, form: str) -> str:
+    return MISSING if x is None else form.format(x)
+
+
+def rates(found: dict[str, Any]) -> str:
+    by_case = {r["case"]: r for r in found.get("table", [])}
+    peers = found.get("peers", {})
+
+    def peer(name: str, k: int) -> str:
+        return millions(peers.get(name, {}).get("steps_per_second")) if k == 0 else "-"
+
+    rows = []
+    for k, (case, goal) in enumerate(ROWS):
+        r = by_case.get(case, {})
+        ours = [millions(r.get("steps_per_second")), millions(r.get("trainer_steps_per_second"))]
+        rows.append([case, peer("mjlab", k), peer("rsl_rl", k), *ours, goal])
+    head = ("training steps/s", "mjlab + RSL-RL", "RSL-RL on these environments", "loop", "trainer", "goal")
+    return table(head, rows)
+
+
+def parts(found: dict[str, Any]) -> str:
+    by_case = {r["case"]: r for r in found.get("table", [])}
+    rows = []
+    for case, _ in ROWS:
+        r = by_case.get(case, {})
+        ms, line = r.get("ms", {}), r.get("roofline", {}).get("update", {})
+        took = [number(ms.get(k), "{:.2f}") for k in ("rollout", "advantages", "update", "logging")]
+        physics = number(r["samples"] / r["physics_steps_per_second"] * 1e3 if r else None, "{:.2f}")
+        launches = number((r.get("launches") or {}).get("per_update"), "{:,}")
+        shares = [number(line.get(f"share_of_{k}"), "{:.0%}") for k in ("arithmetic", "bandwidth")]
+        rows.append([case, *took, physics, launches, number(line.get("floor_ms"), "{:.2f}"), *shares])
+    head = ("ms per update", "rollout", "advantages", "update", "logging", "physics alone", "launches")
+    return table((*head, "floor of the update", "of peak flops", "of bandwidth"), rows)
+
+
+def floors() -> str:
+    """Of the update on an H200, from the shapes alone."""
+    rows = []
+    for case in TABLE:
+        plan = case.plan("cpu")
+        recipe = plan.recipe.model_copy(update={"precision": case.precision})
+        f = learning(plan.task.contract, recipe).report(1.0, case.precision, Peaks())
+        work = [f"{f['gflop']:.0f}", f"{f['gbyte']:.1f}", f"{f['compulsory_gbyte']:.2f}"]
+        times = [f"{f[k]:.2f}" for k in ("arithmetic_ms", "traffic_ms", "floor_ms")]
+        rows.append([str(case), *work, *times])
+    head = ("of an update", "GFLOP", "GB, as organised", "GB, compulsory", "flops / peak, ms")
+    return table((*head, "bytes / bandwidth, ms", "floor, ms"), rows)
+
+
+def scaling(found: dict[str, Any]) -> str:
+    rows = []
+    for r in found.get("scaling", []):
+        memory = r.get("memory") or {}
+        figures = [millions(r.get(k)) for k in ("steps_per_second", "physics_steps_per_second")]
+        gib = number(memory.get("peak_reserved_gib"), "{:.1f}")
+        rows.append([r["case"], *figures, r.get("not_measured", gib)])
+    head = ("configuration", "training steps/s", "physics alone", "peak device memory, GiB")
+    return table(head, rows or [["N = 1,024 to 262,144", *[MISSING] * 3]])
+
+
+def walking(found: dict[str, Any]) -> str:
+    rows = []
+    for task, goal in (("trot-flat", "<= 0.9 s median, <= 1.6 s worst"), ("walk-flat", "<= 3 s median")):
+        entry = found.get("tasks", {}).get(task)
+        s = entry["summary"] if entry else {}
+        seconds = [number(s.get(f"train_seconds_{k}"), "{:.2f} s") for k in ("median", "worst")]
+        if s:
+            seconds = ["not reached" if x == MISSING else x for x in seconds]
+        success = [number(s.get(f"confirmation_success_{k}"), "{:.1%}") for k in ("median", "worst")]
+        seeds = f"{s['reached']} of {len(s['seeds'])}" if s else MISSING
+        rows.append([f"`{task}`", seeds, *seconds, " / ".join(dict.fromkeys(success)), goal])
+    head = (
+        "to 95% held-out",
+        "seeds that reached it",
+        "median",
+        "worst",
+        "native MuJoCo, median / worst",
+        "goal",
+    )
+    return table(head, rows)
+
+
+def processes(found: dict[str, Any]) -> str:
+    by = {(p["task"], p["cold"]): p for p in found.get("process", [])}
+    rows = []
+    for cold, goal in ((False, "<= 6 s"), (True, "-")):
+        p = by.get(("trot-flat", cold), {})
+        took = [number(p.get(k), "{:.1f} s") for k in ("policy_seconds", "confirmed_seconds", "exit_seconds")]
+        rows.append(["cold" if cold else "warm", *took, goal])
+    head = (
+        "`surefoot train trot-flat`, kernels",
+        "policy on disk",
+        "confirmed on native MuJoCo",
+        "exit",
+        "goal",
+    )
+    return table(head, rows)
+
+
+def filled(text: str, training: tuple[str, dict[str, Any]], walk: tuple[str, dict[str, Any]]) -> str:
+    made = {
+        "rates": rates(training[1]),
+        "floors": floors(),
+        "parts": parts(training[1]),
+        "scaling": scaling(training[1]),
+        "walking": walking(walk[1]),
+        "processes": processes(walk[1]),
+        "where": f"Device: {training[0]} (training steps/s), {walk[0]} (time to walk).",
+    }
+    for name, content in made.items():
+        pattern = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text, count = pattern.subn(lambda m, content=content: f"{m[1]}{content}\n{m[2]}", text)
+        assert count == 1, name
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    training, walk = on_gpu(HERE / "gpu_training.json"), on_gpu(HERE / "time_to_walk.json")
+    before = DOCUMENT.read_text()
+    after = filled(before, training, walk)
+    if args.check:
+        sys.exit(0 if after == before else "docs/performance.md is not what the JSON says; fill it anew.")
+    DOCUMENT.write_text(after)
+    if training[1]:
+        plot_training(training[1], HERE / "gpu_training.svg")
+    if walk[1].get("tasks"):
+        plot_walking(walk[1]["tasks"], HERE / "time_to_walk.svg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""What both training benchmarks share: the trainer's cycle by itself, stopwatches, the machine's name."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from surefoot.cycle import Cycle
+from surefoot.fused import FusedEnv
+from surefoot.learners import Ppo, symmetry
+from surefoot.plan import Plan
+from surefoot.policy import PolicyBundle, policy_card
+from surefoot.rollout import RolloutBlock, collect
+from surefoot.scenarios import TrainSampler
+from surefoot.train import training_env
+
+Run = Callable[[], Any]
+
+
+class Loop:
+    """Environments, learner, block and cycle of a plan, as the trainer has them; `run` is one update with its
+    figures. On CUDA it is only put in the queue."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.device = plan, torch.device(plan.device)
+        task, r, c = plan.task, plan.recipe, plan.task.contract
+        sampler = TrainSampler(c, task.robot, plan.seeds, r.control_hz, None, self.device)
+        env = training_env(plan, sampler, None)
+        assert isinstance(env, FusedEnv), f"{plan.task_name} runs uncompiled"
+        self.env = env
+        self.learner = Ppo(c, r, symmetry(c, task.robot, task.scan, self.device), plan.seeds, self.device)
+        widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
+        self.block = RolloutBlock.empty(r.horizon, r.envs, *widths, self.device)
+        strata, clip = c.strata.shape, c.action.clip
+        self._cycle = Cycle(env, self.learner, self.block, r, strata=strata, action_clip=clip)
+        self._done = 0
+
+    def collect(self) -> None:
+        """Rollout, values and advantages, launch by launch."""
+        collect(self.env, self.learner, self.block, self.plan.recipe.gamma, self.plan.recipe.lam)
+
+    @torch.inference_mode()
+    def rollout(self) -> None:
+        """The part of `collect` before values and advantages."""
+        self.env.rollout(self.learner, self.block)
+
+    def update(self) -> None:
+        self.learner.update(self.block)
+
+    @torch.no_grad()
+    def update_by_launches(self) -> None:
+        """What `update` does, without its graph."""
+        self.learner.bind(self.block).enqueue()
+
+    def run(self) -> None:
+        self._done += 1
+        self._cycle.run(self._done)
+
+    def warm_up(self, updates: int = 2) -> None:
+        """Compiles, chooses kernels and captures graphs; then everything stands where it stood before."""
+        env, learner = self.env.snapshot(), self.learner.tensors()
+        for _ in range(updates):
+            self.run()
+        self.env.restore(env)
+        self.learner.load(learner)
+        settle(self.device)
+
+    def policy(self) -> PolicyBundle:
+        p, r = self.plan, self.plan.recipe
+        card = policy_card(p.task.contract, p.task.robot, r.control_hz, r.hidden, r.normalise)
+        return PolicyBundle(card, self.learner.policy_tensors())
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def captured(run: Run, device: torch.device) -> Run:
+    """`run` as a CUDA graph, after it has run once to load and choose kernels; on a CPU `run` itself."""
+    if device.type != "cuda":
+        return run
+    run()
+    torch.cuda.synchronize(device)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
+
+
+def settle(device: torch.device) -> None:
+    """Waits until the device has done everything."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def seconds(run: Run, count: int, device: torch.device) -> float:
+    """Wall-clock of `count` runs, from an idle device to an idle device."""
+    settle(device)
+    begun = time.perf_counter()
+    for _ in range(count):
+        run()
+    settle(device)
+    return time.perf_counter() - begun
+
+
+def milliseconds(run: Run, count: int, rounds: int, device: torch.device) -> float:
+    """Of one run: the median over rounds of `count` of them, on CUDA between two events in the stream."""
+    found = []
+    for _ in range(rounds):
+        if device.type != "cuda":
+            found.append(seconds(run, count, device) * 1e3 / count)
+            continue
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(count):
+            run()
+        end.record()
+        end.synchronize()
+        found.append(begin.elapsed_time(end) / count)
+    return statistics.median(found)
+
+
+def device_name(device: torch.device) -> str:
+    """What results are filed under."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (x.split(":")[1].strip() for x in lines if x.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def about(device: torch.device, quick: bool) -> dict[str, Any]:
+    """When and with what it was measured."""
+    return {
+        "cuda": device.type == "cuda",
+        "quick": quick,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "versions": {p: version(p) for p in ("torch", "warp-lang", "mujoco", "numpy")},
+    }

@@ -1,0 +1,126 @@
+"""Promotion: a candidate replaces a baseline run only when it is better under disturbances and on a second
+simulator, both at once. Better on one of them alone is how a policy is tuned to its own simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from surefoot.contract import NOMINAL, SurefootError
+from surefoot.evidence.compare import Field, construct_difference
+from surefoot.evidence.results import REFERENCE, Result
+from surefoot.evidence.statistics import Difference, paired
+
+METRICS = {"success": 1.0, "velocity_error_mps": -1.0}
+"""What is compared, and which way is better."""
+CHANCES = 1 - 0.05 / len(METRICS)
+"""Confidence at which one metric alone shows that a candidate is better: each is one more chance to."""
+Key = tuple[str, str, int]
+Outcome = Literal["better", "worse", "no difference shown"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two things that must improve."""
+
+    name: str
+    columns: tuple[str, ...]
+    metrics: dict[str, Difference]
+    """Candidate less baseline; success and error averaged over the columns of a scenario, at 95%."""
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Promotion:
+    candidate: str
+    baseline: str
+    differs: tuple[Field, ...]
+    """Construct fields in which the two differ; then nothing was compared."""
+    disturbances: Side | None = None
+    transfer: Side | None = None
+
+    @property
+    def promoted(self) -> bool:
+        return all(s is not None and s.outcome == "better" for s in (self.disturbances, self.transfer))
+
+    def as_json(self) -> dict[str, Any]:
+        return {"promoted": self.promoted, **asdict(self)}
+
+
+def promote(candidate: Result, baseline: Result) -> Promotion:
+    """The decision, on the scenarios that both ran."""
+    names = candidate.run.id, baseline.run.id
+    differs = construct_difference(baseline, candidate)
+    if differs:
+        return Promotion(*names, differs)
+    both = set(_values(candidate, "success")) & set(_values(baseline, "success"))
+    perturbed = {k for k in both if k[0] != NOMINAL}
+    if not perturbed:
+        raise SurefootError(
+            "No perturbed column was measured on both runs; evaluate them with `surefoot evaluate RUN`."
+        )
+    known = {k[1] for k in both if k[0] == NOMINAL} - {candidate.run.engine, baseline.run.engine}
+    if not known:
+        raise SurefootError(
+            "The nominal column was not measured on a simulator that neither run was trained on; evaluate "
+            "both with `surefoot evaluate RUN`."
+        )
+    second = REFERENCE if REFERENCE in known else min(known)
+    nominal = {k for k in both if k[:2] == (NOMINAL, second)}
+    return Promotion(
+        *names,
+        (),
+        _side("held-out disturbances", candidate, baseline, perturbed),
+        _side(f"second simulator ({second}, sim-to-sim)", candidate, baseline, nominal),
+    )
+
+
+def _side(name: str, candidate: Result, baseline: Result, keys: set[Key]) -> Side:
+    metrics: dict[str, Difference] = {}
+    better = worse = False
+    for metric, sign in METRICS.items():
+        a, b, family = _pairs(candidate, baseline, metric, keys)
+        if not len(family):
+            continue
+        binary = metric == "success" and bool(np.isin([a, b], (0, 1)).all())
+        found = paired(b, a, family, binary=binary)
+        strict = paired(b, a, family, confidence=CHANCES, binary=binary)
+        metrics[metric] = found
+        better |= strict.low > 0 if sign > 0 else strict.high < 0
+        worse |= found.high < 0 if sign > 0 else found.low > 0
+    outcome: Outcome = "worse" if worse else "better" if better else "no difference shown"
+    return Side(name, tuple(sorted({k[0] for k in keys})), metrics, outcome)
+
+
+def _pairs(
+    candidate: Result, baseline: Result, metric: str, keys: set[Key]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(candidate's, baseline's, family) by scenario: means over the columns where both have the metric."""
+    a, b = _values(candidate, metric), _values(baseline, metric)
+    by: dict[int, list[tuple[float, float]]] = {}
+    for key in sorted(keys & a.keys() & b.keys()):
+        by.setdefault(key[2], []).append((a[key], b[key]))
+    means = np.array([np.mean(v, axis=0) for v in by.values()]).reshape(-1, 2)
+    families = dict(
+        zip(candidate.table["scenario"].tolist(), candidate.table["family"].tolist(), strict=True)
+    )
+    return means[:, 0], means[:, 1], np.array([families[s] for s in by])
+
+
+def _values(result: Result, metric: str) -> dict[Key, float]:
+    """(column, engine, scenario) -> value, of the trained policy's built-in columns."""
+    return {key: x for key, x in _rows(result, metric) if np.isfinite(x)}
+
+
+def _rows(result: Result, metric: str) -> Iterator[tuple[Key, float]]:
+    t = result.table
+    if "column" not in t:
+        raise SurefootError(f"{result.folder} was written before there were columns; evaluate the run again.")
+    own = {c.column for c in result.summary.columns if not c.source}
+    names = ("column", "engine", "scenario", "policy", metric)
+    for column, engine, scenario, policy, x in zip(*(t[n].tolist() for n in names), strict=True):
+        if policy == "trained" and column in own:
+            yield (column, engine, scenario), float(x)

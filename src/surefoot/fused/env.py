@@ -1,0 +1,254 @@
+"""Environments whose rollouts never leave the device: `VecEnv` compiled around the stride engine.
+
+A control step is the policy's matrix products and six kernels (act, physics, task, reset, look, observe). On
+CUDA the T steps of a rollout are one graph and nothing in it waits for the host; on the CPU each thread takes
+its share of the environments through all six and the threads meet once per step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+import warp as wp
+from torch import Tensor
+
+from surefoot.engines import Parameters
+from surefoot.engines.stride import StrideEngine
+from surefoot.engines.stride.engine import WIDTH
+from surefoot.env import Harvest, VecEnv
+from surefoot.fused.kernels import RECORD, Sources, generate
+from surefoot.fused.memory import Memory
+from surefoot.fused.warp_kernels import make_act, make_observe, make_task
+from surefoot.launch import Launch
+from surefoot.scenarios import Script
+from surefoot.tasks import TaskState
+
+if TYPE_CHECKING:
+    from surefoot.rollout import RolloutBlock
+
+KEPT_FAILURES = 256
+"""States that engines failed from are kept for replay, at most this many per rollout; all are counted."""
+BLOCK = 64
+
+
+class Actor(Protocol):
+    """What a rollout needs of a learner."""
+
+    @property
+    def log_std(self) -> Tensor:
+        """[A], always the same memory."""
+
+    def mean(self, obs: Tensor) -> Tensor:
+        """[N, A] the policy's mean actions for observations [N, O]."""
+
+
+@lru_cache(maxsize=32)
+def _kernels(sources: Sources) -> tuple[Any, Any, Any]:
+    return make_act(sources.act), make_task(sources.task), make_observe(sources.observe)
+
+
+class FusedEnv:
+    """Takes over the engine and the memory of `plain`, and looks like it to a trainer."""
+
+    def __init__(self, plain: VecEnv) -> None:
+        assert isinstance(plain.engine, StrideEngine)
+        self.plain, self.engine = plain, plain.engine
+        self.num_envs, self.device, self.sampler = plain.num_envs, plain.device, plain.sampler
+        self.reward_names, self.reasons, self.contract = plain.reward_names, plain.reasons, plain.contract
+        self.seconds = 0.0
+        cuda = self.device.type == "cuda"
+        self.memory = Memory(plain, self.engine.padded)
+        self._width = 1 if cuda else WIDTH
+        shape = "solo" if cuda else "wide"
+        self._made = _kernels(generate(plain, self.memory, shape, self._width, cuda))
+        self.obs, self.critic = plain.obs.clone(), plain.critic.clone()
+        self._counts = torch.zeros(2, dtype=torch.int32, device=self.device)
+        width = 3 + self.engine.buffers.state.count + self.engine.buffers.joints
+        self._failed = torch.zeros(KEPT_FAILURES, width, device=self.device)
+        self._final_critic = torch.zeros_like(self.critic)
+        self._final_step = torch.full((self.num_envs,), -1, dtype=torch.int32, device=self.device)
+        self._everyone = torch.arange(self.num_envs, device=self.device)
+        self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
+        self._chains: list[list[list[Launch]]] = []
+        self._bound: tuple[Any, ...] = ()
+        self._pool = ThreadPoolExecutor(len(self.engine.shares) - 1) if len(self.engine.shares) > 1 else None
+        body = plain.parameters
+        self._bodies = {k: getattr(body, k).cpu().numpy() for k in ("friction", "payload_kg")}  # for life
+
+    # ---- rollout
+
+    def rollout(self, actor: Actor, block: RolloutBlock) -> float:
+        """Fills what a block has of experience; returns the seconds spent in inference. On CUDA all of it is
+        only put in the queue."""
+        begun, inference = time.perf_counter(), 0.0
+        self._bind(actor, block)
+        self._counts.zero_()
+        self._final_step.fill_(-1)
+        block.obs[0], block.critic[0] = self.obs, self.critic
+        for t, chains in enumerate(self._chains):
+            started = time.perf_counter()
+            block.mean[t] = actor.mean(block.obs[t])
+            inference += time.perf_counter() - started
+            self._run(chains)
+        self.seconds += time.perf_counter() - begun - inference
+        return inference
+
+    @property
+    def finals(self) -> tuple[Tensor, Tensor, Tensor]:
+        """[N] the step of the rollout at which an episode ran out of time, or -1; [N] whose; [N, C] what the
+        critic saw then."""
+        return self._final_step.long(), self._everyone, self._final_critic
+
+    def _run(self, chains: list[list[Launch]]) -> None:
+        """One list of launches per thread."""
+        others = [self._pool.submit(_in_turn, chain) for chain in chains[1:]] if self._pool else []
+        _in_turn(chains[0])
+        for other in others:
+            other.result()
+
+    def _bind(self, actor: Actor, block: RolloutBlock) -> None:
+        """Records every launch of a rollout into this block; repeating them costs a few microseconds."""
+        tensors = (block.obs, block.mean, actor.log_std)
+        if self._bound and all(a is b for a, b in zip(self._bound, tensors, strict=True)):
+            return
+        self._bound = tensors
+        horizon, n, e = len(block.reward), self.num_envs, self.engine
+        if horizon >= self.sampler.episode_steps:
+            raise ValueError("a rollout must be shorter than an episode")
+        self._records = torch.zeros(horizon * n, self._records.shape[1], device=self.device)
+        root = wp.uint32(self.sampler.seeds.root)
+        act, task, observe = self._made
+
+        def record(kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Launch:
+            first, last = share[0] // self._width, share[1] // self._width
+            plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+            return Launch(kernel, last - first, [first, n, root, *plain], self.device, BLOCK)
+
+        m = self.memory
+        finals = [self._final_critic, self._final_step, self._counts, self._records, self._failed]
+        rewards = ("reward", "terms", "terminated", "truncated", "reason", "stratum")
+        self._chains = []
+        for t in range(horizon):
+            last = t == horizon - 1
+            obs, critic = (self.obs, self.critic) if last else (block.obs[t + 1], block.critic[t + 1])
+            policy = [block.mean[t], actor.log_std, block.action[t], block.log_prob[t]]
+            outcome = [_bytes(getattr(block, k)[t]) for k in rewards]
+            acting = [m.real, m.whole, e._x, e._targets, *policy]
+            judging = [t, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging, e._mask]
+            judging += [*outcome, *finals]
+            seeing = [m.real, m.whole, e._y, e._flags, obs, critic]
+            self._chains.append(
+                [
+                    [
+                        record(act, share, acting),
+                        e.step_launches[0][k],
+                        record(task, share, judging),
+                        e.reset_launches[k],
+                        e.step_launches[1][k],
+                        record(observe, share, seeing),
+                    ]
+                    for k, share in enumerate(e.shares)
+                ]
+            )
+
+    # ---- what a trainer asks for
+
+    @property
+    def script(self) -> Script:
+        self.memory.give(self.plain)
+        return self.plain.script
+
+    @property
+    def state(self) -> TaskState:
+        self.memory.give(self.plain)
+        return self.plain.state
+
+    @property
+    def parameters(self) -> Parameters:
+        self.memory.give(self.plain)
+        return self.plain.parameters
+
+    def age(self) -> Tensor:
+        """[N] control steps that each episode has lived."""
+        return self.memory.integers("age").long()
+
+    def news(self) -> dict[str, Tensor]:
+        """Tensors that `harvest` needs, as they stand after a rollout and until the next."""
+        return {"counts": self._counts, "records": self._records, "failed": self._failed}
+
+    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+        """Of a rollout, from `news` on the host: episodes in the order of steps and environments."""
+        count, failed = news["counts"].tolist()
+        rows = news["records"][:count].numpy()
+        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+        named = {name: rows[:, k] for k, name in enumerate(RECORD)}
+        began = np.bincount(named["next_stratum"].astype(np.int64), minlength=self.sampler.strata)
+        kept = news["failed"][: min(failed, KEPT_FAILURES)].numpy()
+        return Harvest(
+            [self._ended(named, rows[:, len(RECORD) :])] if count else [],
+            [self._failures(kept)] if failed else [],
+            began + self.plain.take_reset_counts(),
+        )
+
+    def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
+        env, seeds = named["env"].astype(np.int64), self.sampler.seeds
+        out = {
+            "family": seeds.family_of(env),
+            "member": seeds.member_of(env),
+            "episode": named["episode"].astype(np.int64),
+            "stratum": named["stratum"].astype(np.int64),
+            "level": np.zeros_like(env),
+            "steps": named["steps"].astype(np.int64),
+            "reason": named["reason"].astype(np.uint8),
+            **{k: v[env] for k, v in self._bodies.items()},
+            "delay_s": named["delay_s"].copy(),
+            "return": returns.sum(1),
+        }
+        return out | {f"return.{n}": returns[:, i].copy() for i, n in enumerate(self.reward_names)}
+
+    def _failures(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
+        env, state = rows[:, 0].astype(np.int64), self.engine.buffers.state.count
+        seeds = self.sampler.seeds
+        return {
+            "state": rows[:, 3 : 3 + state],
+            "control": rows[:, 3 + state :],
+            "family": seeds.family_of(env),
+            "member": seeds.member_of(env),
+            "episode": rows[:, 1].astype(np.int64),
+            "age": rows[:, 2].astype(np.int64),
+        }
+
+    # ---- exact resume
+
+    def snapshot(self) -> dict[str, Tensor]:
+        self.memory.give(self.plain)
+        self.plain.obs, self.plain.critic = self.obs, self.critic
+        return self.plain.snapshot()
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        self.plain.restore(snapshot)
+        self.memory.take(self.plain)
+        self.obs.copy_(self.plain.obs)
+        self.critic.copy_(self.plain.critic)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+        self.plain.close()
+
+
+def _in_turn(launches: list[Launch]) -> None:
+    for launch in launches:
+        launch()
+
+
+def _bytes(x: Tensor) -> Tensor:
+    return x.view(torch.uint8) if x.dtype == torch.bool else x

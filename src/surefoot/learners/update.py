@@ -1,0 +1,334 @@
+"""One PPO update on one rollout block, enqueued whole: nothing in it waits for the device.
+
+A minibatch is a gather, the matrix products of gradient.py around a loss kernel, and a step. All of them read
+which minibatch it is from a clock on the device, so they are recorded once, and on CUDA the whole update is
+one graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from surefoot.contract import Recipe
+from surefoot.cores import cores
+from surefoot.launch import Launch
+from surefoot.learners import kernels
+from surefoot.learners.gradient import Tape, Weights
+from surefoot.learners.networks import ActorCritic, Layout, tf32
+from surefoot.learners.normalizer import Normalizer
+from surefoot.learners.symmetry import Reflection, Symmetry
+from surefoot.rollout import RolloutBlock
+
+CHUNK = 1024
+"""Parameters that a CPU works on at a time."""
+
+ALIGN = 8
+"""Networks' inputs are padded to a multiple of this on CUDA: 16 bytes of the smallest type."""
+
+PARTS = 256
+"""Warps that add up the squares of the gradient on CUDA."""
+
+LANES = 32
+"""CUDA threads, a warp, that work on a sample or on a group of them together."""
+
+
+@dataclass
+class LearnerState:
+    """All that an update changes, in the same memory for life."""
+
+    networks: ActorCritic
+    layout: Layout
+    parameters: Tensor  # [P] of which the networks' are views, in the order of the layout
+    exp_avg: Tensor  # [P] Adam's
+    exp_avg_sq: Tensor  # [P] Adam's
+    scalars: Tensor  # float64 [2]: learning rate, Adam's steps
+    clock: Tensor  # int32 [2]: updates done, minibatches done of the one under way
+    record: Tensor  # float64 [steps + 1, columns]: a row per minibatch; the last one is of the whole update
+    obs_normalizer: Normalizer
+    critic_normalizer: Normalizer
+
+    def tensors(self) -> list[Tensor]:
+        own = [self.parameters, self.exp_avg, self.exp_avg_sq, self.scalars, self.clock, self.record]
+        return [*own, *self.obs_normalizer.tensors().values(), *self.critic_normalizer.tensors().values()]
+
+
+def side_stream(device: torch.device) -> torch.cuda.Stream | None:
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+
+
+class Shard:
+    """A thread's share of every minibatch: samples `first` to `last`, and where the gradient of the weights
+    and the sums of their groups go."""
+
+    def __init__(self, parent: PpoUpdate, first: int, last: int, gradient: Tensor, sums: Tensor) -> None:
+        layout, layers = parent.state.layout, parent.layers
+
+        def tape(net: str, weights: Weights, x: Tensor) -> Tape:
+            parts = [layout.view(gradient, f"{net}.{k}.weight") for k in layers]
+            columns = [kernels.FOUND + layout.at(f"{net}.{k}.bias") for k in layers[:-1]]
+            return Tape(weights, x[first:last], parts, sums, columns)
+
+        self.actor = tape("actor", parent.actor, parent.obs)
+        self.critic = tape("critic", parent.critic, parent.critic_obs)
+        self.draw = parent.draw_launch(first, last - first)
+        self._gather = parent.gather_launch(first, last - first)
+        self._loss = parent.loss_launch(first, self.actor, self.critic, sums)
+        self._side = side_stream(parent.device)
+
+    def run(self) -> None:
+        self._gather()
+        self._side_by_side(self.actor.forward, self.critic.forward)
+        self._loss()
+        self._side_by_side(self.actor.backward, self.critic.backward)
+
+    def _side_by_side(self, one: Callable[[], None], other: Callable[[], None]) -> None:
+        """Both; on CUDA the other one on a stream of its own, since neither fills the device alone."""
+        if self._side is None:
+            one()
+            other()
+            return
+        here = torch.cuda.current_stream(self._side.device)
+        self._side.wait_stream(here)
+        with torch.cuda.stream(self._side):
+            other()
+        one()
+        here.wait_stream(self._side)
+
+
+class PpoUpdate:
+    """Buffers and recorded launches for one block, whose tensors are read anew by every `run`."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        symmetry: Symmetry | None,
+        root: int,
+        state: LearnerState,
+        block: RolloutBlock,
+        shards: int | None = None,
+    ) -> None:
+        self.recipe, self.symmetry, self.state, self.block = recipe, symmetry, state, block
+        device = self.device = block.obs.device
+        total = block.reward.numel()
+        if total % recipe.minibatches:
+            raise ValueError(f"{total} samples cannot be split into {recipe.minibatches} equal minibatches")
+        size = self.size = total // recipe.minibatches
+        self._bits = max(2, (total - 1).bit_length())
+        layout = state.layout
+        obs, critic, act = block.obs.shape[-1], block.critic.shape[-1], block.action.shape[-1]
+        dtype = torch.bfloat16 if recipe.precision == "bf16" else torch.float32
+        self._flat = state.parameters.to(dtype)  # the very same, if it is of that type already
+        self.layers = [k for k, m in enumerate(state.networks.actor) if isinstance(m, torch.nn.Linear)]
+        self.actor, self.critic = (Weights(k, self.layers, layout, self._flat) for k in ("actor", "critic"))
+
+        def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(*shape, dtype=dtype, device=device)
+
+        self._keys = empty(recipe.epochs, 8, dtype=torch.int32)
+        # [minibatches of all epochs, size]: twice the sample's row, plus 1 if it is mirrored
+        self.picks = empty(recipe.epochs * recipe.minibatches, size, dtype=torch.int32)
+        self.obs = empty(size, self.actor.inputs, dtype=dtype)
+        self.critic_obs = empty(size, self.critic.inputs, dtype=dtype)
+        self._reflect = [
+            _table(s, width, device)
+            for s, width in zip(
+                (symmetry.observation, symmetry.critic, symmetry.action) if symmetry else (None,) * 3,
+                (obs, critic, act),
+                strict=True,
+            )
+        ]
+        self._scaling = [torch.stack([empty(w), empty(w) + 1]) for w in (obs, critic)]
+        self._spread, self._first_error = empty(2), empty(1)[0]
+        self._log_std = state.parameters[:act]
+        self._old_log_std, self._old_std, self._inverse_std = empty(act), empty(act), empty(act)
+        self._control = empty(4)
+        # The figures and after them the gradient, whose first part is added up together with the figures.
+        sums = empty(kernels.FOUND + layout.size)
+        self._totals, self.gradient = sums[: kernels.FOUND + layout.matrices], sums[kernels.FOUND :]
+        self._weight_gradient = self.gradient[layout.matrices :]
+        count = min(shards or (cores() if device.type == "cpu" else 1), size)
+        own = count == 1 and dtype == torch.float32
+        self._parts = self.gradient[None] if own else empty(count, layout.size, dtype=dtype)
+        edges = [round(k * size / count) for k in range(count + 1)]
+        groups = [-(-(b - a) // kernels.GROUP) for a, b in pairwise(edges)]
+        self._groups = empty(sum(groups), len(self._totals))
+        self._ones = empty(sum(groups)) + 1
+        rows = torch.split(self._groups, groups)
+        self._shards = [
+            Shard(self, a, b, g, r) for (a, b), g, r in zip(pairwise(edges), self._parts, rows, strict=True)
+        ]
+        self._workers = (
+            ThreadPoolExecutor(count, initializer=torch.set_flush_denormal, initargs=(True,))
+            if count > 1
+            else None
+        )
+        self._draw_keys = Launch(kernels.draw_keys, recipe.epochs, [root, state.clock, self._keys], device)
+        self._step = self._step_launches()
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    # ---- launches
+
+    def draw_launch(self, first: int, rows: int) -> Launch:
+        numbers = [first, self.size, rows, self._bits, int(self.symmetry is not None)]
+        return Launch(kernels.draw, len(self.picks) * rows, [*numbers, self._keys, self.picks], self.device)
+
+    def gather_launch(self, first: int, rows: int) -> Launch:
+        lanes = LANES if self.device.type == "cuda" else 1
+        b, (o, c, _) = self.block, self._reflect
+        sources = [self.state.clock, self.picks, b.flat("obs"), b.flat("critic")]
+        tables = [*o, self._scaling[0], *c, self._scaling[1]]
+        out = [self.obs, self.critic_obs]
+        return Launch(kernels.gather, rows * lanes, [first, lanes, *sources, *tables, *out], self.device)
+
+    def loss_launch(self, first: int, actor: Tape, critic: Tape, sums: Tensor) -> Launch:
+        r, b = self.recipe, self.block
+        value_clip = -1.0 if r.value_clip is None else r.value_clip
+        lanes = LANES if self.device.type == "cuda" else 1
+        outputs = [kernels.FOUND + self.state.layout.at(k) for k in self.state.layout.outputs]
+        numbers = [lanes, *outputs, first, float(self.size), r.clip]
+        numbers += [value_clip, r.value_coefficient, r.entropy]
+        names = ("action", "mean", "log_prob", "value", "returns", "advantage")
+        inputs = [self.state.clock, self.picks, actor.result, critic.result]
+        inputs += [*(b.flat(k) for k in names), self._spread]
+        policy = [self._log_std, self._inverse_std, self._old_log_std, self._old_std]
+        out = [actor.by_result, critic.by_result, sums]
+        return Launch(
+            kernels.loss,
+            len(sums) * lanes,
+            [*numbers, *inputs, *self._reflect[2], *policy, *out],
+            self.device,
+        )
+
+    def _step_launches(self) -> tuple[Launch, Launch, Launch]:
+        r, s, cuda = self.recipe, self.state, self.device.type == "cuda"
+        lanes = LANES if cuda else 1
+        self._squares = torch.zeros(PARTS if cuda else 1, device=self.device)
+        norm = Launch(
+            kernels.sum_squares,
+            len(self._squares) * lanes,
+            [lanes, self.gradient, self._squares],
+            self.device,
+        )
+        target = -1.0 if r.target_kl is None else r.target_kl
+        limits = [r.epochs * r.minibatches, target, r.min_learning_rate, r.max_learning_rate, r.max_grad_norm]
+        read = [self._totals, self._squares, self._inverse_std]
+        written = [s.clock, s.scalars, self._control, s.record]
+        decide = Launch(kernels.decide, lanes, [lanes, *limits, *read, *written], self.device)
+        bounds = [r.adam_eps, math.log(r.min_std), math.log(r.max_std)]
+        moved = [self.gradient, s.exp_avg, s.exp_avg_sq, s.parameters, self._inverse_std]
+        count = 1 if cuda else CHUNK
+        threads = -(-len(s.parameters) // count)
+        adam = Launch(kernels.adam, threads, [count, *bounds, self._control, *moved], self.device)
+        return norm, decide, adam
+
+    # ---- running
+
+    def run(self) -> None:
+        self.prepare()
+        if self._graph is None:
+            self.enqueue()
+        else:
+            self._graph.replay()
+
+    def prepare(self) -> None:
+        """On CUDA, captures the update; `run` does so otherwise."""
+        if self.device.type == "cuda" and self._graph is None:
+            self._graph = self._capture()
+
+    def _capture(self) -> torch.cuda.CUDAGraph:
+        """The update as a graph, after one on a side stream that loads and chooses kernels and is undone."""
+        before = [t.clone() for t in self.state.tensors()]
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            self.enqueue()
+            for mine, old in zip(self.state.tensors(), before, strict=True):
+                mine.copy_(old)
+        torch.cuda.current_stream(self.device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.enqueue()
+        return graph
+
+    @torch.no_grad()
+    def enqueue(self) -> None:
+        """All epochs and minibatches; then the normalisers take the block's observations in."""
+        with tf32(self.recipe.precision == "tf32", self.device):  # as in acting, or ratios do not begin at 1
+            self.begin()
+            for step in range(self.recipe.epochs * self.recipe.minibatches):
+                self.differentiate()
+                if step == 0:
+                    torch.amax(self._groups[:, kernels.RATIO_ERROR], 0, out=self._first_error)
+                self.step()
+            self._finish()
+
+    def begin(self) -> None:
+        """What stays as it is for the whole update."""
+        self._draw_keys()
+        self._each(lambda shard: shard.draw())
+        normalizers = (self.state.obs_normalizer, self.state.critic_normalizer)
+        for scaling, n in zip(self._scaling, normalizers, strict=True):
+            if self.recipe.normalise:
+                scaling[0].copy_(n.mean)
+                scaling[1].copy_(n.scale())
+        torch.stack(torch.std_mean(self.block.advantage), out=self._spread)
+        self._old_log_std.copy_(self._log_std)
+        torch.exp(self._log_std, out=self._old_std)
+        torch.exp(-self._log_std, out=self._inverse_std)
+
+    def differentiate(self) -> None:
+        """The gradient of the clock's minibatch, and what was found on the way.
+
+        On a CPU by a thread per core, each with its own rows: they meet once per minibatch. OpenMP inside the
+        operations meets some sixty times, and each time waits for whichever core the machine has just taken
+        away: ten times slower updates on a busy machine, a quarter faster ones on an idle one (measured).
+        """
+        if self._flat.dtype != torch.float32:
+            self._flat.copy_(self.state.parameters)
+        self.actor.refresh()
+        self.critic.refresh()
+        self._each(Shard.run)
+        at = self.state.layout.matrices
+        if len(self._parts) > 1:  # in the order of the shards, whichever thread was first
+            torch.sum(self._parts[:, at:], 0, dtype=torch.float32, out=self._weight_gradient)
+        elif self._parts.dtype != torch.float32:
+            self._weight_gradient.copy_(self._parts[0, at:])
+        torch.mv(self._groups.t(), self._ones, out=self._totals)
+
+    def _each(self, do: Callable[[Shard], None]) -> None:
+        if self._workers is None:
+            for shard in self._shards:
+                do(shard)
+        else:
+            list(self._workers.map(do, self._shards))
+
+    def step(self) -> None:
+        """Adapts the learning rate, clips the gradient and follows it, unless it is not finite."""
+        for launch in self._step:
+            launch()
+
+    def _finish(self) -> None:
+        s, b = self.state, self.block
+        if self.recipe.normalise:
+            s.obs_normalizer.update(b.flat("obs"))
+            s.critic_normalizer.update(b.flat("critic"))
+        unexplained = (b.returns - b.value).var() / b.returns.var().clamp_min(1e-12)
+        std = self._log_std.exp().mean()
+        last = torch.stack([unexplained, self._log_std.sum(), self._first_error, std])
+        s.record[-1, : len(last)] = last
+
+
+def _table(reflection: Reflection | None, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Indices and signs [2, width] of a plain sample and of its mirror image."""
+    index = torch.arange(width, dtype=torch.int32, device=device)
+    sign = torch.ones(width, device=device)
+    if reflection is None:
+        return torch.stack([index, index]), torch.stack([sign, sign])
+    return torch.stack([index, reflection.index.to(torch.int32)]), torch.stack([sign, reflection.sign])

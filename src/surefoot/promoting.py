@@ -1,0 +1,54 @@
+"""What `surefoot promote` prints: the decision, and the differences that it rests on."""
+
+from __future__ import annotations
+
+import json
+
+from rich.console import Console
+from rich.markup import escape
+
+from surefoot.artifacts.documents import plain
+from surefoot.comparing import REFUSED, interval, print_fields
+from surefoot.evidence.promote import METRICS, Promotion, Side, promote
+from surefoot.evidence.results import load_result
+from surefoot.evidence.run import RunFolder
+from surefoot.evidence_tables import plain_table
+
+NOT_PROMOTED = 1
+
+
+def promote_run(console: Console, candidate: str, baseline: str, as_json: bool) -> int:
+    """Exit code 0: promoted; 1: not; 3: the two may not be compared."""
+    found = promote(*(load_result(RunFolder.open(f)) for f in (candidate, baseline)))
+    if as_json:
+        print(json.dumps(plain(found.as_json()), indent=2))
+    else:
+        _print(console, found)
+    if found.differs:
+        return REFUSED
+    return 0 if found.promoted else NOT_PROMOTED
+
+
+def _print(console: Console, p: Promotion) -> None:
+    if p.differs:
+        console.print(
+            f"{escape(p.candidate)} and {escape(p.baseline)} were not measured alike; nothing was compared.",
+            highlight=False,
+        )
+        print_fields(console, "What differs", p.differs)
+        return
+    sides = [s for s in (p.disturbances, p.transfer) if s is not None]
+    table = plain_table(f"{escape(p.candidate)} less {escape(p.baseline)}", "", *METRICS, "outcome")
+    for s in sides:
+        table.add_row(
+            s.name, *(interval(s.metrics[m]) if m in s.metrics else "-" for m in METRICS), s.outcome
+        )
+    console.print(table, highlight=False)
+    console.print(sentence(p, sides), highlight=False, soft_wrap=True)
+
+
+def sentence(p: Promotion, sides: list[Side]) -> str:
+    if p.promoted:
+        return f"[green]Promoted:[/green] {escape(p.candidate)} is better on both."
+    why = "; ".join(f"{s.name}: {s.outcome}" for s in sides if s.outcome != "better")
+    return f"[red]Not promoted:[/red] both must be better. {why}."
