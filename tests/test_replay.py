@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from surefoot.contract import SurefootError
 from surefoot.evidence import RunFolder
 from surefoot.evidence.cases import JITTER, CaseSampler, load_case
 from surefoot.evidence.play import states_digest
+from surefoot.evidence.replay import verify
 from surefoot.evidence.rerun import rerun_case
 from surefoot.evidence.run import PANEL_ROWS_VERSION
 from surefoot.evidence.video import write_video
@@ -276,3 +278,20 @@ def test_a_video_is_written_where_gl_is_and_refused_in_a_sentence_where_not(
 def test_a_video_of_an_unknown_kind_is_refused(trace: Path, tmp_path: Path) -> None:
     with pytest.raises(SurefootError, match=r"\.mp4, \.gif, \.webp, \.png, not 'film.avi'"):
         write_video(load_npz(trace), tiny.walk().robot, tmp_path / "film.avi")
+
+
+def test_an_episode_of_a_gpu_is_held_to_a_tolerance() -> None:
+    """Another rounding is fine for a second, another outcome or label is not."""
+    steps = np.zeros((80, 3), np.float32)
+    states = {"position": steps, "quaternion": np.zeros((80, 4)), "joint_position": np.zeros((80, 12))}
+    kept = states | {"control_hz": np.asarray(50.0)}
+    row = {"device": "cuda", "success": True, "fall": False, "reason": "timeout", "key": "a", "label": ""}
+    off = {k: v + 1e-3 for k, v in states.items()}
+    late = {k: np.concatenate([v[:50], v[50:] + 1.0]) for k, v in states.items()}
+    recorded = SimpleNamespace(row=row, trace=lambda: kept)
+    for trace, near in ((off, True), (late, True), ({k: v + 1.0 for k, v in states.items()}, False)):
+        verdict = verify(recorded, dict(row), trace)  # type: ignore[arg-type]
+        assert verdict.holds == near
+    fell = verify(recorded, row | {"success": False, "label": "slipped"}, off)  # type: ignore[arg-type]
+    assert not fell.holds
+    assert fell.differing == ("success",)

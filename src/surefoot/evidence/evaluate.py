@@ -154,6 +154,7 @@ class PanelEvaluator:
             "perturbation": np.array([column.perturbation] * n),
             "strength": np.full(n, column.strength),
             "engine": np.array([self.engine] * n),
+            "device": np.array([self.device.type] * n),
             "policy": np.array([policy] * n),
             "scenario": self.numbers,
             "key": np.array([f"{int(k):016x}" for k in keys]),
