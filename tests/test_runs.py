@@ -92,7 +92,9 @@ def assert_readable(folder: Path) -> None:
         if path.suffix == ".parquet":
             assert read_table(path)
         elif path.suffix == ".safetensors":
-            assert checkpoint.load(path).meta["contract_digest"] == run.record.contract_digest
+            meta = checkpoint.load(path).meta  # of a checkpoint, or of a policy kept beside its rows
+            digest = meta.get("contract_digest") or meta["policy"]["contract_digest"]
+            assert digest == run.record.contract_digest
         elif path.suffix == ".npz":
             assert load_npz(path)
         elif path.name == "summary.json":

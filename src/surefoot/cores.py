@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch
 
@@ -16,3 +17,13 @@ def prepare_torch() -> None:
     """One thread per operation: physics and the learner spread whole pieces of work over the cores."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # denormal activations slow a CPU update several times
+
+
+def process_seconds() -> float | None:
+    """Since this process was started, imports and all; None where the system does not say (not Linux)."""
+    try:
+        begun = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        up = float(Path("/proc/uptime").read_text().split()[0])
+    except OSError:
+        return None
+    return up - begun / os.sysconf("SC_CLK_TCK")

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from surefoot.contract import SurefootError
+from surefoot.cores import process_seconds
 from surefoot.cycle import Cycle, Turn
 from surefoot.display import Display
 from surefoot.env import VecEnv
@@ -112,6 +113,8 @@ class Trainer:
             plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
         )
         self.stopped: signal.Signals | None = None
+        self.startup_seconds: float | None = None
+        """From the start of this process to its first update; what a resumed run had before is not kept."""
         self.chosen = "latest"
         """The checkpoint that the run's result is stated on."""
         if resume:
@@ -140,6 +143,8 @@ class Trainer:
                 if look or save or not self.cycle.overlaps:
                     turn.wait()
                 p.train_seconds += time.perf_counter() - begun
+                if self.startup_seconds is None:
+                    self.startup_seconds = process_seconds()
                 if look or save or not self.cycle.overlaps:
                     waiting, row = None, self._row(turn)
                     best = self._evaluate(row) if look else False
@@ -265,6 +270,7 @@ class Trainer:
             "best_selection_success": p.best if p.best >= 0 else None,
             "best_update": p.best_update,
             "chosen_update": p.best_update if self.chosen == "best" else p.update,
+            "startup_seconds": self.startup_seconds,
         }
 
     # ---- checkpoints
