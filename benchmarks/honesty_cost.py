@@ -25,7 +25,7 @@ import tyro
 from surefoot.artifacts import atomic_write
 from surefoot.cores import prepare_torch
 from surefoot.env import VecEnv
-from surefoot.evidence import HONESTY_EVERY, batch_honesty
+from surefoot.evidence import HONESTY_EVERY, honesty_figures
 from surefoot.learners import Ppo, symmetry
 from surefoot.plan import make_plan
 from surefoot.rollout import RolloutBlock, collect
@@ -74,14 +74,14 @@ def measure(envs: int, device: str, updates: int) -> dict[str, float | int]:
         timed("update", update)
         timed(
             "look",
-            lambda start=start: batch_honesty(  # type: ignore[misc]
+            lambda start=start: honesty_figures(  # type: ignore[misc]
                 block,
                 start,
                 env.script,
                 env.parameters,
                 families=recipe.families,
                 strata=contract.strata.shape,
-            ),
+            ).tolist(),
         )
     env.close()
     update_s, look_s = (float(np.median(spent[k][2:])) for k in ("update", "look"))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from surefoot.artifacts import JsonLines
 from surefoot.contract import SeedPlan
-from surefoot.evidence import HONESTY_EVERY, batch_honesty
+from surefoot.evidence import HONESTY_EVERY, honesty_figures, honesty_row
 from surefoot.evidence.honesty import ages, duplicates, family_worth, sync_index, two_way_coverage
 from surefoot.evidence.statistics import effective_n, icc
 from surefoot.plan import make_plan
@@ -90,7 +90,10 @@ def drawn(seeds: SeedPlan) -> Scenarios:
 
 def look(scenarios: Scenarios, start: Tensor, made: RolloutBlock | None = None) -> dict[str, float]:
     made = made or block(lived(start)[1])
-    return batch_honesty(made, start, scenarios.script, scenarios.parameters, families=32, strata=(3, 2, 2))
+    now = (scenarios.script, scenarios.parameters)
+    return honesty_row(
+        honesty_figures(made, start, *now, families=32, strata=(3, 2, 2)), made.returns.numel()
+    )
 
 
 def test_resets_that_come_at_once_have_a_large_fano_factor(scenarios: Scenarios) -> None:

@@ -4,7 +4,7 @@ from surefoot.evidence.columns import Agreement, ColumnSummary
 from surefoot.evidence.evaluate import PanelEvaluator, PanelResult
 from surefoot.evidence.figures import Figure, figure, headline
 from surefoot.evidence.honesty import EVERY as HONESTY_EVERY
-from surefoot.evidence.honesty import batch_honesty, honesty_figures, honesty_row
+from surefoot.evidence.honesty import honesty_figures, honesty_row
 from surefoot.evidence.labels import CAUSES, LABELS, label
 from surefoot.evidence.ledger import block_figures, ledger_row, without_timing
 from surefoot.evidence.passes import evaluate_panel
@@ -23,7 +23,6 @@ __all__ = [
     "PanelSummary",
     "RunFolder",
     "RunRecord",
-    "batch_honesty",
     "block_figures",
     "evaluate_panel",
     "figure",

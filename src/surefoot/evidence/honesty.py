@@ -23,20 +23,6 @@ EVERY = 10
 """Updates between two looks at the batch."""
 
 
-def batch_honesty(
-    block: RolloutBlock,
-    start_age: Tensor,
-    script: Script,
-    parameters: Parameters,
-    *,
-    families: int,
-    strata: Sequence[int],
-) -> dict[str, Any]:
-    """The `honesty.*` and `stratum_return.*` entries of a ledger row; see `honesty_figures`."""
-    found = honesty_figures(block, start_age, script, parameters, families=families, strata=strata)
-    return honesty_row(found, block.returns.numel())
-
-
 def honesty_figures(
     block: RolloutBlock,
     start_age: Tensor,
@@ -87,6 +73,7 @@ NAMES = (
 
 
 def honesty_row(figures: Tensor, samples: int) -> dict[str, Any]:
+    """The `honesty.*` and `stratum_return.*` entries of a ledger row."""
     host: list[float] = figures.tolist()
     found = [x if math.isfinite(x) else None for x in host]
     row: dict[str, Any] = {f"honesty.{k}": v for k, v in zip(NAMES, found, strict=False)}
