@@ -29,7 +29,7 @@ class Turn:
     number: int
     host: dict[str, Tensor]
     """Copies of figures; complete once `wait` has returned."""
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float | None] = field(default_factory=dict)
     events: tuple[torch.cuda.Event, ...] = ()
 
     def wait(self) -> None:
@@ -38,7 +38,7 @@ class Turn:
             start, rolled, learned, _ = self.events
             self.seconds = {
                 "environment": start.elapsed_time(rolled) / 1e3,
-                "inference": 0.0,  # part of the rollout's graph
+                "inference": None,  # part of the rollout's graph, not measured apart
                 "learning": rolled.elapsed_time(learned) / 1e3,
             }
             self.events = ()
@@ -90,7 +90,7 @@ class Cycle:
         self.learner.update(self.block)
         ended = time.perf_counter()
         spent = self.env.seconds + self.env.engine.seconds - environment
-        seconds = {
+        seconds: dict[str, float | None] = {
             "environment": spent,
             "inference": max(rolled - begun - spent, inference),
             "learning": ended - rolled,

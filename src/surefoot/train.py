@@ -137,7 +137,7 @@ class Trainer:
                 turn = self.cycle.run(number, honest=number % HONESTY_EVERY == 0)
                 p.update = number
                 if waiting is not None:
-                    self._note(waiting, self._row(waiting), display, tracker)
+                    self._note(self._row(waiting), display, tracker)
                 look, save = number % recipe.evaluate_every == 0, number % recipe.checkpoint_every == 0
                 waiting = turn
                 if look or save or not self.cycle.overlaps:
@@ -148,17 +148,17 @@ class Trainer:
                 if look or save or not self.cycle.overlaps:
                     waiting, row = None, self._row(turn)
                     best = self._evaluate(row) if look else False
-                    self._note(turn, row, display, tracker)
+                    self._note(row, display, tracker)
                     if best or save:
                         self._checkpoint(best)
             if waiting is not None:
-                self._note(waiting, self._row(waiting), display, tracker)
+                self._note(self._row(waiting), display, tracker)
         self._checkpoint(best=False)
         if not self.stopped:
             self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
-    def _note(self, turn: Turn, row: dict[str, Any], display: Display, tracker: Tracker) -> None:
+    def _note(self, row: dict[str, Any], display: Display, tracker: Tracker) -> None:
         self.run.ledger.append(row)
         tracker.log(row)
         display.show(row, self.progress.successes)
@@ -342,7 +342,7 @@ def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecE
     try:
         return FusedEnv(env)
     except Untraceable as reason:
-        print(f"Environments run uncompiled, at half the speed. {reason}", file=sys.stderr)
+        print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
         return env
 
 

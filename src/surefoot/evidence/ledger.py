@@ -62,7 +62,7 @@ def ledger_row(
     reasons: Sequence[str],
     families: int,
     strata: int,
-    seconds: Mapping[str, float],
+    seconds: Mapping[str, float | None],
     train_seconds: float,
     wall_seconds: float,
     control_hz: float,
@@ -89,7 +89,8 @@ def ledger_row(
         **{f"seconds.{k}": v for k, v in seconds.items()},
         "train_seconds": train_seconds,
         "wall_seconds": wall_seconds,
-        "steps_per_second": samples / (sum(seconds.values()) - seconds["evaluation"]),
+        "steps_per_second": samples
+        / sum(v for k, v in seconds.items() if v is not None and k != "evaluation"),
         "reward_per_step": f["reward"],
         "episode.count": len(lengths),
         "episode.return": float(returns.mean()) if len(returns) else None,

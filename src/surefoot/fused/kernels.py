@@ -38,8 +38,13 @@ RECORD = ("step", "env", "episode", "stratum", "steps", "reason", "delay_s", "ne
 """Columns of a finished episode's record; the returns by term follow."""
 
 
+EPISODE, AGE, BORN = (INTEGERS.index(name) for name in ("episode", "age", "born"))
+
+
 @dataclass(frozen=True)
 class Sources:
+    """The kernels' texts."""
+
     act: str
     task: str
     observe: str
@@ -56,6 +61,8 @@ def generate(env: VecEnv, memory: Memory, shape: str, width: int, cuda: bool) ->
 
 
 class _Kernel:
+    """One kernel in the making: an environment whose memory is symbolic, and the text it is printed to."""
+
     def __init__(self, env: VecEnv, engine: StrideEngine, memory: Memory, source: Source) -> None:
         self.memory, self.engine, self.s = memory, engine, source
         s, rows = source, memory.rows
@@ -149,7 +156,7 @@ class _Kernel:
         safe = {k: _choose(void, rest[k], v) for k, v in robot.tensors().items() if not symbols(v).mask}
         robot = _state(**safe, trunk_contact=robot.trunk_contact & ~void, failed=void)
         applied = _choose(robot.failed, 0.0, self._field("applied"))
-        stratum = VecEnv.stratum.fget(env)  # type: ignore[attr-defined]
+        stratum = env.stratum
         found = env._judge(robot, applied)
         after = found.view.task
         returns = self._field("returns") + found.terms
@@ -232,7 +239,7 @@ class _Kernel:
         """Draws the next scenario of environments that are done, and hands its start to the engine."""
         s, env = self.s, self.env
         made = env.sampler.composition
-        s.add("{ const intt episode = INTS(I.data, 3) + 1;")  # hides the one that ended
+        s.add(f"{{ const intt episode = INTS(I.data, {EPISODE}) + 1;")  # hides the one that ended
         uniforms: list[Any] = []
         for name, (channel, count) in made.draws.items():
             blocks = -(-count // 4)
@@ -249,7 +256,12 @@ class _Kernel:
             for k, value in enumerate(number(getattr(new, name, body.get(name))).flat())
         }
         self._where("done", "staging.data", f"(e0 + l) * {staging.count}", to_engine)
-        self._where("done", "records.data", "AT(slot, l) * records.shape[1]", {7: new.stratum.flat()[0]})
+        self._where(
+            "done",
+            "records.data",
+            "AT(slot, l) * records.shape[1]",
+            {RECORD.index("next_stratum"): new.stratum.flat()[0]},
+        )
         script = {f"script.{f}": getattr(new, f) for f in _fields(Script, "script")}
         rows = {
             self.rows.first(name) + k: value
@@ -258,7 +270,7 @@ class _Kernel:
         }
         for row, text in zip(rows, s.compute(list(rows.values())), strict=True):
             s.add(f"STORE(S.data, {row}, (done ? {text} : LOAD(S.data, {row})));")
-        s.add("PUT_INTS(I.data, 3, (done ? episode : episode - 1));", "}")
+        s.add(f"PUT_INTS(I.data, {EPISODE}, (done ? episode : episode - 1));", "}")
 
     def _where(self, mask: str, array: str, start: str, values: dict[int, Expr]) -> None:
         """Numbers into a row of `array` for each environment in the mask."""
@@ -288,7 +300,10 @@ class _Kernel:
                 value = number(getattr(after, f.name))
                 new[f"task.{f.name}"] = _choose(Symbols([over], True), begin.get(f.name, 0.0), value)
         self._store(new)
-        s.add("PUT_INTS(I.data, 4, (done ? KI(0) : age + 1));", "PUT_INTS(I.data, 5, (done ? KI(0) : born));")
+        s.add(
+            f"PUT_INTS(I.data, {AGE}, (done ? KI(0) : age + 1));",
+            f"PUT_INTS(I.data, {BORN}, (done ? KI(0) : born));",
+        )
 
     def observe(self) -> str:
         s, env = self.s, self.env
@@ -355,6 +370,3 @@ def _choose(mask: Any, a: Any, b: Any) -> Symbols:
     m = mask.a.reshape(1, *(1,) * (b.ndim - 1))
     other = np.broadcast_to(symbols(a).a, b.shape)
     return Symbols(np.frompyfunc(where, 3, 1)(m, other, number(b).a))
-
-
-__all__ = ["RECORD", "Sources", "generate"]

@@ -7,6 +7,7 @@ One text serves a thread per environment (`solo`) and a SIMD register of environ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -114,9 +115,4 @@ class Source:
 def _renamed(text: str, names: Mapping[str, str]) -> str:
     if not names:
         return text
-    import re
-
     return re.sub(r"\bt\d+\b", lambda m: names.get(m.group(), m.group()), text)
-
-
-__all__ = ["Source"]

@@ -83,15 +83,22 @@ class Symbols:
         cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         name = getattr(func, "__name__", str(func))
-        found = _FUNCTIONS.get(name.strip("_")) or _FUNCTIONS.get(name)
-        if found is None:
-            raise _unknown(name)
-        return found(*args, **(kwargs or {}))
+        return _call(name.strip("_"), *args, **(kwargs or {}))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in _FUNCTIONS:
-            raise _unknown(name) if not name.startswith("_") else AttributeError(name)
-        return lambda *args, **kwargs: _FUNCTIONS[name](self, *args, **kwargs)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in _FUNCTIONS:
+            raise _unknown(name)
+        return lambda *args, **kwargs: _call(name, self, *args, **kwargs)
+
+    def __float__(self) -> float:
+        raise Untraceable("A term takes a number out of a tensor; keep to tensors.")
+
+    __int__ = __float__
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        raise Untraceable("A term assigns to a part of a tensor; use torch.where or torch.cat.")
 
     # ---- operators
 
@@ -172,6 +179,16 @@ class Symbols:
         return Symbols(self.a[fixed], self.mask)
 
 
+def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """The traced operation; what it does not take (alpha, rounding_mode, ...) is refused, never ignored."""
+    if name not in _FUNCTIONS:
+        raise _unknown(name)
+    try:
+        return _FUNCTIONS[name](*args, **kwargs)
+    except TypeError as error:
+        raise _unknown(f"{name} with these arguments") from error
+
+
 def _apply(name: str, *args: Any) -> Symbols:
     out: Symbols = _FUNCTIONS[name](*args)
     return out
@@ -208,7 +225,7 @@ def truth(x: Any) -> Symbols:
 
 
 def _elementwise(of: Callable[..., Expr], mask: bool = False) -> Callable[..., Symbols]:
-    def make(*args: Any, **_: Any) -> Symbols:
+    def make(*args: Any) -> Symbols:
         arrays = [number(a).a for a in args]
         return Symbols(np.frompyfunc(of, len(arrays), 1)(*arrays), mask)
 
@@ -281,7 +298,7 @@ def _axes(x: Symbols, dim: Any) -> tuple[int, ...]:
 def _reduction(of: Callable[[list[Expr]], Expr], mask: bool | None = False) -> Callable[..., Symbols]:
     """`mask`: the result's; booleans are counted as 0 and 1 unless the result is one."""
 
-    def make(x: Any, dim: Any = None, keepdim: bool = False, **_: Any) -> Symbols:
+    def make(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Symbols:
         s = truth(x) if mask else number(x)
         axes = _axes(s, dim)
         kept = [k for k in range(s.ndim) if k not in axes]
@@ -324,7 +341,7 @@ def _fold(of: Callable[[Expr, Expr], Expr]) -> Callable[[list[Expr]], Expr]:
 
 
 def _join(stack: bool) -> Callable[..., Symbols]:
-    def make(parts: Sequence[Any], dim: int = 0, **_: Any) -> Symbols:
+    def make(parts: Sequence[Any], dim: int = 0) -> Symbols:
         found = [symbols(p) for p in parts]
         mask = all(p.mask for p in found)
         arrays = [p.a if mask else number(p).a for p in found]
@@ -355,13 +372,13 @@ def _filled(value: float) -> Callable[..., Symbols]:
     return make
 
 
-def _norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, **_: Any) -> Symbols:
+def _norm(x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Symbols:
     if p not in (2, "fro", None):
         raise _unknown(f"norm of order {p}")
     return _apply("sqrt", _apply("sum", number(x) * number(x), dim, keepdim))
 
 
-def _gather(x: Any, dim: int, index: Any, **_: Any) -> Symbols:
+def _gather(x: Any, dim: int, index: Any) -> Symbols:
     """A choice among the places along an axis, by a number."""
     s, at = symbols(x), number(index)
     axis = dim % s.ndim
@@ -377,14 +394,14 @@ def _gather(x: Any, dim: int, index: Any, **_: Any) -> Symbols:
     return Symbols(out, s.mask)
 
 
-def _argmax(x: Any, dim: int, **_: Any) -> Symbols:
+def _argmax(x: Any, dim: int, keepdim: bool = False) -> Symbols:
     def first(terms: list[Expr]) -> Expr:
         best, at = terms[0], lift(0.0)
         for k, t in enumerate(terms[1:], 1):
             at, best = where(t > best, float(k), at), maximum(best, t)
         return at
 
-    return _reduction(first)(x, dim)
+    return _reduction(first)(x, dim, keepdim)
 
 
 def _unbind(x: Any, dim: int = 0) -> tuple[Symbols, ...]:
@@ -464,7 +481,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "unbind": _unbind,
     "gather": _gather,
     "argmax": _argmax,
-    "clone": lambda x, **_: x,
+    "clone": lambda x: x,
     "contiguous": lambda x: x,
     "detach": lambda x: x,
     "to": _cast,
