@@ -477,3 +477,9 @@ def test_run_json_refuses_a_field_it_does_not_know(tiny_run: Path, tmp_path: Pat
 def test_the_contract_room_does_not_import_torch() -> None:
     code = "import sys, surefoot.contract; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("hidden", [(), (0,), (128, -3)])
+def test_networks_without_width_are_refused(hidden: tuple[int, ...]) -> None:
+    with pytest.raises(SurefootError, match="--hidden"):
+        Recipe(hidden=hidden)

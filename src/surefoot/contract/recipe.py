@@ -69,6 +69,9 @@ class Recipe(Frozen):
         ):
             if getattr(self, name) < 1:
                 raise SurefootError(f"--{name.replace('_', '-')} is {getattr(self, name)}; use 1 or more.")
+        if not self.hidden or min(self.hidden) < 1:
+            widths = " ".join(map(str, self.hidden)) or "empty"
+            raise SurefootError(f"--hidden is {widths}; give widths of 1 or more, e.g. --hidden 128 128.")
         if not self.control_hz > 0:
             raise SurefootError(f"--control-hz is {self.control_hz:g}; use a positive rate, e.g. 50.")
         if self.envs % self.families:
