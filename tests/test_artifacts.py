@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -38,6 +39,7 @@ from surefoot.artifacts import (
     write_table,
 )
 from surefoot.contract.errors import SurefootError
+from surefoot.writer import Writer
 
 SOURCE = str(Path(__file__).resolve().parents[1] / "src")
 
@@ -662,3 +664,47 @@ def check_everything_is_whole(folder: Path) -> None:
         else:
             assert path.name == "t.npz"  # so no temporary survived the cleaning
             assert len(set(load_npz(path)["i"].tolist())) == 1
+
+
+# ---- written by another thread
+
+
+def test_a_writer_keeps_the_order_and_finishes_what_was_asked() -> None:
+    done: list[int] = []
+    with Writer() as writer:
+        for k in range(300):
+            writer.do(partial(done.append, k))
+        writer.wait()
+        assert done == list(range(300))
+        writer.do(partial(done.append, 300))
+    assert done[-1] == 300
+
+
+def test_a_writers_error_reaches_who_asked_and_nothing_is_written_after_it() -> None:
+    done: list[int] = []
+
+    def full() -> None:
+        raise OSError("disk full")
+
+    def ask(writer: Writer) -> None:
+        with writer:
+            writer.do(full)
+            writer.do(partial(done.append, 1))
+            writer.wait()
+
+    with pytest.raises(OSError, match="disk full"):
+        ask(Writer())
+    assert done == []
+
+
+def test_what_was_asked_for_is_written_even_if_the_caller_fails() -> None:
+    done: list[int] = []
+
+    def ask(writer: Writer) -> None:
+        with writer:
+            writer.do(partial(done.append, 1))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask(Writer())
+    assert done == [1]

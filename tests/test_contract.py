@@ -483,3 +483,10 @@ def test_the_contract_room_does_not_import_torch() -> None:
 def test_networks_without_width_are_refused(hidden: tuple[int, ...]) -> None:
     with pytest.raises(SurefootError, match="--hidden"):
         Recipe(hidden=hidden)
+
+
+def test_a_copy_has_a_digest_of_its_own() -> None:
+    known = C.digest
+    assert C.model_copy(update={"robot_digest": "0" * 64}).digest != known
+    assert C.model_copy().digest == known
+    assert C.digest is known

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -18,7 +19,8 @@ from surefoot.contract import SurefootError
 from surefoot.cores import process_seconds
 from surefoot.cycle import Cycle, Turn
 from surefoot.display import Display
-from surefoot.env import VecEnv
+from surefoot.engines.warp import compiled
+from surefoot.env import Harvest, VecEnv
 from surefoot.evidence import (
     HONESTY_EVERY,
     PanelEvaluator,
@@ -41,6 +43,7 @@ from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
 from surefoot.terrain import Atlas
 from surefoot.trackers import Tracker
+from surefoot.writer import Writer
 
 
 @dataclass(frozen=True)
@@ -113,55 +116,69 @@ class Trainer:
             plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
         )
         self.stopped: signal.Signals | None = None
-        self.startup_seconds: float | None = None
-        """From the start of this process to its first update; what a resumed run had before is not kept."""
+        self.startup: dict[str, float | int | None] = {}
+        """Seconds from the start of this process to the end of its first update, and the kernel modules that
+        it compiled for that; none of those: a warm start."""
+        self._begun_at = 0
         self.chosen = "latest"
         """The checkpoint that the run's result is stated on."""
         if resume:
             self._resume()
         else:
-            self._checkpoint(best=True)
+            run.save_checkpoint(*self._checkpoint(), best=True)
 
     def train(self, limits: Limits, display: Display, tracker: Tracker) -> None:
         """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal.
 
-        Where the device works on its own, an update is written down while the next one is under way.
+        Where the device works on its own, an update is written down while the next one is under way; files
+        are another thread's work everywhere.
         """
-        recipe, p = self.plan.recipe, self.progress
-        self.cycle.prepare()
-        waiting: Turn | None = None
-        with self._signals():
-            while not self._finished(limits):
-                begun = time.perf_counter()
-                number = p.update + 1
-                turn = self.cycle.run(number, honest=number % HONESTY_EVERY == 0)
-                p.update = number
-                if waiting is not None:
-                    self._note(self._row(waiting), display, tracker)
-                look, save = number % recipe.evaluate_every == 0, number % recipe.checkpoint_every == 0
-                waiting = turn
-                if look or save or not self.cycle.overlaps:
-                    turn.wait()
-                p.train_seconds += time.perf_counter() - begun
-                if self.startup_seconds is None:
-                    self.startup_seconds = process_seconds()
-                if look or save or not self.cycle.overlaps:
-                    waiting, row = None, self._row(turn)
-                    best = self._evaluate(row) if look else False
-                    self._note(row, display, tracker)
-                    if best or save:
-                        self._checkpoint(best)
-            if waiting is not None:
-                self._note(self._row(waiting), display, tracker)
-        self._checkpoint(best=False)
+        with self._signals(), Writer() as writer:
+            self._loop(limits, display, tracker, writer)
         if not self.stopped:
             self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
-    def _note(self, row: dict[str, Any], display: Display, tracker: Tracker) -> None:
+    def _loop(self, limits: Limits, display: Display, tracker: Tracker, writer: Writer) -> None:
+        recipe, p = self.plan.recipe, self.progress
+
+        def note(row: dict[str, Any], harvest: Harvest) -> None:
+            writer.do(partial(self._write, row, harvest, tracker))
+            display.show(row, p.successes)
+
+        self.cycle.prepare()
+        waiting: Turn | None = None
+        while not self._finished(limits):
+            begun = time.perf_counter()
+            number = p.update + 1
+            turn = self.cycle.run(number, honest=number % HONESTY_EVERY == 0)
+            p.update = number
+            if waiting is not None:
+                note(*self._row(waiting))
+            look, save = number % recipe.evaluate_every == 0, number % recipe.checkpoint_every == 0
+            waiting = turn
+            if look or save or not self.cycle.overlaps:
+                turn.wait()
+            p.train_seconds += time.perf_counter() - begun
+            if not self.startup:
+                self.startup = {"seconds.startup": process_seconds(), "startup.compiled": compiled()}
+                self._begun_at = number
+            if look or save or not self.cycle.overlaps:
+                waiting, (row, harvest) = None, self._row(turn)
+                best = self._evaluate(row, writer) if look else False
+                note(row, harvest)
+                if best or save:
+                    writer.do(partial(self.run.save_checkpoint, *self._checkpoint(), best=best))
+        if waiting is not None:
+            note(*self._row(waiting))
+        writer.do(partial(self.run.save_checkpoint, *self._checkpoint(), best=False))
+
+    def _write(self, row: dict[str, Any], harvest: Harvest, tracker: Tracker) -> None:
+        """One update, into the run folder and the tracker; its episodes go into the table."""
+        self.run.add_episodes(harvest.ended, row["update"])
+        self.run.save_failures(harvest.failures, row["update"])
         self.run.ledger.append(row)
         tracker.log(row)
-        display.show(row, self.progress.successes)
 
     def _finished(self, limits: Limits) -> bool:
         p = self.progress
@@ -171,13 +188,11 @@ class Trainer:
             return True
         return limits.until is not None and len(p.successes) > 1 and min(p.successes[-2:]) >= limits.until
 
-    def _row(self, turn: Turn) -> dict[str, Any]:
-        """The ledger's row of a turn, for which it waits; its episodes go into the table."""
+    def _row(self, turn: Turn) -> tuple[dict[str, Any], Harvest]:
+        """The ledger's row of a turn, for which it waits, and what its environments brought."""
         turn.wait()
         plan, p, env = self.plan, self.progress, self.env
         harvest = self.cycle.harvest(turn)
-        self.run.add_episodes(harvest.ended, turn.number)
-        self.run.save_failures(harvest.failures, turn.number)
         row = ledger_row(
             turn.host["figures"],
             self.cycle.metrics(turn),
@@ -198,7 +213,9 @@ class Trainer:
         )
         if "honesty" in turn.host:
             row |= honesty_row(turn.host["honesty"], plan.accounting.samples_per_update)
-        return row
+        if turn.number == self._begun_at:
+            row |= self.startup
+        return row, harvest
 
     # ---- evaluation
 
@@ -209,7 +226,7 @@ class Trainer:
         r = self.plan.recipe
         return policy_card(self.plan.task.contract, self.plan.task.robot, r.control_hz, r.hidden, r.normalise)
 
-    def _evaluate(self, row: dict[str, Any]) -> bool:
+    def _evaluate(self, row: dict[str, Any], writer: Writer) -> bool:
         """Scores the current policy on the selection half, into the ledger row; true when it is the best so
         far."""
         p = self.progress
@@ -218,7 +235,8 @@ class Trainer:
         summary = panel_summary(
             self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
         )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
+        where = f"selection-update-{p.update:06d}"
+        writer.do(partial(self.run.save_panel, where, summary, result, policy))
         p.evaluation_seconds += result.seconds
         p.successes.append(summary.success)
         keys = (
@@ -270,12 +288,14 @@ class Trainer:
             "best_selection_success": p.best if p.best >= 0 else None,
             "best_update": p.best_update,
             "chosen_update": p.best_update if self.chosen == "best" else p.update,
-            "startup_seconds": self.startup_seconds,
+            "startup_seconds": self.startup.get("seconds.startup"),
+            "startup_compiled": self.startup.get("startup.compiled"),
         }
 
     # ---- checkpoints
 
-    def _checkpoint(self, best: bool) -> None:
+    def _checkpoint(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+        """Tensors, copies on the host, and what is said about them."""
         p = self.progress
         policy = self.policy()
         tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}
@@ -287,11 +307,11 @@ class Trainer:
             "contract_digest": self.plan.task.contract.digest,
             "policy": policy.meta(),
             "normaliser_digest": policy.normaliser_digest,
-            "successes": p.successes,
+            "successes": list(p.successes),
             "best": p.best,
             "best_update": p.best_update,
         }
-        self.run.save_checkpoint(tensors, meta, best=best)
+        return {k: v.cpu() for k, v in tensors.items()}, meta
 
     def _resume(self) -> None:
         found = self.run.load_checkpoint("latest")

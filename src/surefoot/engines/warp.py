@@ -1,4 +1,4 @@
-"""Starting Warp quietly."""
+"""Starting Warp quietly, and what it had to compile."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from functools import cache
+from pathlib import Path
 
 import warp as wp
 
@@ -31,3 +32,20 @@ def start_warp() -> None:
         os.write(2, b"".join(other))
     finally:
         os.close(kept)
+    _found()
+
+
+def compiled() -> int:
+    """Kernel modules that had to be compiled since Warp was started here."""
+    return len(_binaries() - _found())
+
+
+@cache
+def _found() -> frozenset[Path]:
+    return _binaries()
+
+
+def _binaries() -> frozenset[Path]:
+    """In Warp's cache, for CPUs and GPUs."""
+    files = Path(wp.config.kernel_cache_dir or "").glob("*/*")
+    return frozenset(f for f in files if f.suffix in (".o", ".cubin", ".ptx"))

@@ -115,7 +115,7 @@ def ledger_row(
     return row | asdict(metrics)
 
 
-TIMING = ("seconds.", "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_")
+TIMING = ("seconds.", "startup.", "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_")
 """Fields that differ between two runs that are otherwise the same to the bit."""
 
 
