@@ -1,4 +1,4 @@
-"""Puts what gpu_training.json and time_to_walk.json say into docs/performance.md.
+"""Puts what gpu_training.json, time_to_walk.json and task_kernels.json say into docs/performance.md.
 
     python benchmarks/performance_tables.py            fills the tables and draws both plots anew
     python benchmarks/performance_tables.py --check    only says whether the document is up to date
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,13 +129,15 @@ def walking(found: dict[str, Any]) -> str:
 def processes(found: dict[str, Any]) -> str:
     by = {(p["task"], p["cold"]): p for p in found.get("process", [])}
     rows = []
-    for cold, goal in ((False, "<= 6 s"), (True, "-")):
+    for cold, goal in ((False, "<= 4 s, <= 6 s"), (True, "<= 20 s, -")):
         p = by.get(("trot-flat", cold), {})
+        began = number(p.get("figures", {}).get("startup_seconds"), "{:.1f} s")
         took = [number(p.get(k), "{:.1f} s") for k in ("policy_seconds", "confirmed_seconds", "exit_seconds")]
-        rows.append(["cold" if cold else "warm", *took, goal])
+        rows.append(["cold" if cold else "warm", began, *took, goal])
     head = (
         "`surefoot train trot-flat`, kernels",
-        "policy on disk",
+        "first update done",
+        "evaluated policy on disk",
         "confirmed on native MuJoCo",
         "exit",
         "goal",
@@ -142,7 +145,38 @@ def processes(found: dict[str, Any]) -> str:
     return table(head, rows)
 
 
-def filled(text: str, training: tuple[str, dict[str, Any]], walk: tuple[str, dict[str, Any]]) -> str:
+def precisions(found: dict[str, Any]) -> str:
+    """The last policies of bf16 runs against those of tf32 runs with the same seeds."""
+    rows = []
+    for task in ("trot-flat", "walk-flat"):
+        tasks = found.get("tasks", {})
+        a, b = tasks.get(task, {}), tasks.get(f"{task} bf16", {})
+        against = b.get("against", {}).get("tf32", {})
+        median = [number(x.get("summary", {}).get("train_seconds_median"), "{:.2f} s") for x in (a, b)]
+        ends = [[r["last"]["success"] for r in x.get("runs", []) if "last" in r] for x in (a, b)]
+        last = [number(statistics.fmean(e) if e else None, "{:.1%}") for e in ends]
+        gap = [number(against.get(k), "{:+.1%}") for k in ("difference", "low", "high")]
+        difference = MISSING if MISSING in gap else f"{gap[0]} ({gap[1]} to {gap[2]})"
+        rows.append([f"`{task}`", *median, *last, difference, number(against.get("seeds"), "{:d}")])
+    head = ("to 95% held-out", "tf32", "bf16", "last policy, tf32", "bf16", "difference", "seeds")
+    return table(head, rows)
+
+
+def ways(found: dict[str, Any]) -> str:
+    """The task's part of a control step; see task_kernels.py."""
+    rows = []
+    for row in found.get("rows", []):
+        for name in [k for k in row if k != "envs"]:
+            r = row[name]
+            first = r.get("not_measured") or number(r.get("first_seconds"), "{:.2f} s")
+            rows.append([f"{row['envs']:,}", name, number(r.get("microseconds"), "{:,.0f} us"), first])
+    return table(("environments", "way", "per control step", "first call"), rows or [[MISSING] * 4])
+
+
+Found = tuple[str, dict[str, Any]]
+
+
+def filled(text: str, training: Found, walk: Found, kernels: Found) -> str:
     made = {
         "rates": rates(training[1]),
         "floors": floors(),
@@ -150,6 +184,8 @@ def filled(text: str, training: tuple[str, dict[str, Any]], walk: tuple[str, dic
         "scaling": scaling(training[1]),
         "walking": walking(walk[1]),
         "processes": processes(walk[1]),
+        "precisions": precisions(walk[1]),
+        "ways": ways(kernels[1]),
         "where": f"Device: {training[0]} (training steps/s), {walk[0]} (time to walk).",
     }
     for name, content in made.items():
@@ -163,9 +199,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
-    training, walk = on_gpu(HERE / "gpu_training.json"), on_gpu(HERE / "time_to_walk.json")
+    files = ("gpu_training.json", "time_to_walk.json", "task_kernels.json")
+    training, walk, kernels = (on_gpu(HERE / f) for f in files)
     before = DOCUMENT.read_text()
-    after = filled(before, training, walk)
+    after = filled(before, training, walk, kernels)
     if args.check:
         sys.exit(0 if after == before else "docs/performance.md is not what the JSON says; fill it anew.")
     DOCUMENT.write_text(after)

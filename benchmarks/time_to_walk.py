@@ -3,6 +3,7 @@
     python benchmarks/time_to_walk.py                  trains and scores; writes JSON and SVG beside it
     python benchmarks/time_to_walk.py --stage train    trains only and keeps the policies, for a GPU
     python benchmarks/time_to_walk.py --stage score    scores kept policies, on any machine without a GPU
+    python benchmarks/time_to_walk.py --precisions tf32 bf16      ... and whether the faster one is as good
     python benchmarks/time_to_walk.py --quick          shows that all of it runs, figures mean nothing
 
 Training never waits for an evaluation: a run trains its updates and keeps a policy every few of them, with
@@ -11,6 +12,9 @@ Afterwards the policies are scored in order on the panel's selection half, witho
 two in a row reach the mark; training seconds are those at the first of the two, `stopped_seconds` those at
 the second, whose policy is then confirmed on native MuJoCo on the half that nothing was chosen on.
 
+With several precisions the last policy of every run is confirmed as well, and each precision is compared
+with the first, seed by seed.
+
 Process seconds are those of `python -m surefoot train`, from its start to an evaluated policy on disk.
 """
 
@@ -18,7 +22,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import statistics
@@ -32,7 +38,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from scipy import stats
 
 from performance_plots import plot_walking
 from surefoot.artifacts import write_json
@@ -56,6 +64,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "quick": {"trot-flat": TINY, "walk-flat": TINY},
 }
 """What is changed about the tasks' own recipes."""
+BYTECODE = Path(tempfile.gettempdir()) / "surefoot-bytecode"
 UPDATES = {
     "cuda": {"trot-flat": 120, "walk-flat": 200},
     "cpu": {"trot-flat": 300, "walk-flat": 500},
@@ -122,7 +131,8 @@ def score(path: Path, mark: float) -> dict[str, Any]:
         at = reached([c["success"] for c in curve], mark)
         if at is not None:
             break
-    confirmed = scorer(plan, "confirmation", "mujoco")(policy(curve[-1]["update"]))
+    confirm = scorer(plan, "confirmation", "mujoco")
+    confirmed, last = (confirm(policy(c["update"])) for c in (curve[-1], m["curve"][-1]))
     first = None if at is None else curve[at]
     return {
         "seed": m["seed"],
@@ -137,6 +147,7 @@ def score(path: Path, mark: float) -> dict[str, Any]:
             "success": confirmed.success,
             "fall_rate": float(confirmed.rows["fall"].mean()),
         },
+        "last": {"update": m["curve"][-1]["update"], "success": last.success},
         "curve": curve,
     }
 
@@ -159,6 +170,29 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "confirmation_success_median": statistics.median(success),
         "confirmation_success_worst": min(success),
     }
+
+
+def against(runs: list[dict[str, Any]], reference: list[dict[str, Any]]) -> dict[str, Any]:
+    """Success of the last policies minus that of the same seeds' in `reference`, with a t interval over
+    seeds. Not worse: the interval does not end below zero."""
+    theirs = {r["seed"]: r["last"]["success"] for r in reference}
+    found = [r["last"]["success"] - theirs[r["seed"]] for r in runs if r["seed"] in theirs]
+    if len(found) < 2:
+        return {"seeds": len(found), "not_measured": "too few seeds"}
+    low, high = mean_interval(np.array(found))
+    return {
+        "seeds": len(found),
+        "difference": statistics.fmean(found),
+        "low": low,
+        "high": high,
+        "not_worse": high >= 0,
+    }
+
+
+def mean_interval(x: np.ndarray) -> tuple[float, float]:
+    """95%, by Student's t."""
+    half = stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
+    return float(x.mean() - half), float(x.mean() + half)
 
 
 def _alone(free: Any) -> None:
@@ -195,7 +229,11 @@ def score_all(paths: list[Path], mark: float) -> list[dict[str, Any]]:
 def process_seconds(
     task: str, device: str, recipe: dict[str, Any], limits: list[str], cold: bool
 ) -> dict[str, Any]:
-    """`surefoot train` as a user types it; cold: with no compiled kernel to be found."""
+    """`surefoot train` as a user types it; cold: with no compiled kernel to be found.
+
+    Python's own bytecode is in a cache of this benchmark's, since a machine may keep its packages where none
+    can be written; a process that fills it goes before the first that is timed.
+    """
     known = {f.name for f in dataclasses.fields(RecipeOptions)}
     given = {k: v for k, v in recipe.items() if k in known}
     options = [x for k, v in given.items() for x in (f"--{k.replace('_', '-')}", str(v))]
@@ -205,6 +243,9 @@ def process_seconds(
         command += [*options, *limits, "--perturb", "none", "--tracker", "none", "--quiet"]
         here = os.pathsep.join(p for p in sys.path if p and Path(p) != Path(__file__).parent)
         env = os.environ | {"PYTHONPATH": here} | ({"WARP_CACHE_PATH": f"{folder}/cache"} if cold else {})
+        env |= {"PYTHONPYCACHEPREFIX": str(BYTECODE), "PYTHONDONTWRITEBYTECODE": ""}
+        subprocess.run([*command[:3], "train", "--help"], env=env, capture_output=True, check=True)
+        subprocess.run([sys.executable, "-c", "import surefoot.commands"], env=env, check=True)
         begun, clock = time.time(), time.perf_counter()
         done = subprocess.run(command, env=env, capture_output=True, text=True)
         exited = time.perf_counter() - clock
@@ -231,6 +272,9 @@ def main() -> None:
     parser.add_argument("--stage", nargs="+", choices=["train", "score", "process"], default=None)
     parser.add_argument("--tasks", nargs="+", default=list(GOALS), choices=list(GOALS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument(
+        "--precisions", nargs="+", default=["tf32"], choices=["fp32", "tf32", "bf16"], help="on CUDA"
+    )
     parser.add_argument("--every", type=int, default=5, help="updates between policies that are kept")
     parser.add_argument("--mark", type=float, default=0.95, help="success that two in a row must reach")
     parser.add_argument("--cold", action="store_true", help="also time a process without compiled kernels")
@@ -255,21 +299,24 @@ def main() -> None:
         entry: dict[str, Any] = kept[name]
         return entry
 
+    def kept_at(task: str, precision: str, seed: int) -> Path:
+        return args.policies / f"{task}-{precision}-seed{seed}.safetensors"
+
     if "train" in stages:
-        for task in tasks:
+        for task, precision in itertools.product(tasks, args.precisions):
             for seed in seeds:
                 if time.perf_counter() > end:
                     print(f"left out for lack of time: {task}, seed {seed}")
                     continue
                 overrides = RECIPES[sizes][task]
+                overrides = overrides | ({"precision": precision} if device.type == "cuda" else {})
                 plan = make_plan(task, overrides=overrides, seed=seed, engine="stride", device=device.type)
                 begun = time.perf_counter()
-                train(plan, UPDATES[sizes][task], every, args.policies / f"{task}-seed{seed}.safetensors")
-                print(f"{task}, seed {seed}: {time.perf_counter() - begun:.1f} s", flush=True)
+                train(plan, UPDATES[sizes][task], every, kept_at(task, precision, seed))
+                print(f"{task}, {precision}, seed {seed}: {time.perf_counter() - begun:.1f} s", flush=True)
     if "score" in stages:
-        for task in tasks:
-            files = [args.policies / f"{task}-seed{s}.safetensors" for s in seeds]
-            paths = [p for p in files if p.exists()]
+        for task, precision in itertools.product(tasks, args.precisions):
+            paths = [p for p in (kept_at(task, precision, s) for s in seeds) if p.exists()]
             if not paths:
                 sys.exit(f"No policies of {task} in {args.policies}; train first or give --policies.")
             runs = score_all(paths, args.mark)
@@ -277,12 +324,16 @@ def main() -> None:
             recipe = {k: meta["recipe"][k] for k in (*WIDE, "epochs", "hidden")}
             scored = {"scored_on": device_name(torch.device("cpu")), "summary": summary(runs), "runs": runs}
             entry = kept.get(meta["device"], {"tasks": {}})["tasks"]
-            new = {task: {"recipe": recipe, "mark": args.mark, "goal": GOALS[task], **scored}}
+            first = precision == args.precisions[0]
+            if not first:
+                scored["against"] = {args.precisions[0]: against(runs, entry[task]["runs"])}
+            name = task if first else f"{task} {precision}"
+            new = {name: {"recipe": recipe, "mark": args.mark, "goal": GOALS[task], **scored}}
             entry = save(meta["device"], meta["trained"] | {"quick": args.quick, "tasks": entry | new})
             plot_walking(entry["tasks"], args.out.with_suffix(".svg"))
-            print(json.dumps(entry["tasks"][task]["summary"]), flush=True)
+            print(json.dumps(entry["tasks"][name]["summary"]), scored.get("against", ""), flush=True)
     if "process" in stages:
-        limits = ["--updates", "2"] if args.quick else ["--until", str(args.mark), "--evaluate-every", "10"]
+        limits = ["--updates", "2"] if args.quick else ["--until", str(args.mark), "--evaluate-every", "20"]
         found = [
             process_seconds(task, device.type, RECIPES[sizes][task], limits, cold)
             for task in tasks

@@ -1,0 +1,143 @@
+"""The task's part of a control step, three ways from one source: torch, torch.compile, generated kernels.
+
+    python benchmarks/task_kernels.py            a minute on a GPU; writes JSON beside it
+    python benchmarks/task_kernels.py --quick    few environments; shows that all of it runs
+
+What is timed is everything of a control step that is neither physics nor the policy: targets, the task's
+memory, rewards, terminations, noisy and privileged observations, exploration noise. On CUDA each way is one
+graph. The generated kernels also draw and compose the scenarios of environments that end, record their
+episodes and count; the other two do not, since a mask of unknown size would ask the device. `first_seconds`
+is the first call: tracing and compiling, or loading what an earlier process compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from surefoot.artifacts import write_json
+from surefoot.cores import prepare_torch
+from surefoot.fused import FusedEnv
+from surefoot.plan import Plan, make_plan
+from surefoot.rollout import RolloutBlock
+from surefoot.scenarios import TrainSampler
+from surefoot.tasks.task import View
+from surefoot.train import training_env
+from training_loop import about, captured, device_name, milliseconds
+
+SCHEMA_VERSION = 1
+
+
+class Still:
+    """An actor that is asked for nothing but the size of its noise."""
+
+    def __init__(self, actions: int, device: torch.device) -> None:
+        self.log_std = torch.zeros(actions, device=device)
+
+    def mean(self, obs: Tensor) -> Tensor:
+        return obs[:, : len(self.log_std)]
+
+
+def plain_step(env: FusedEnv) -> Callable[[], tuple[Tensor, ...]]:
+    """VecEnv's own methods on a state that stays; nothing of it is written for this benchmark."""
+    vec, script = env.plain, env.script
+    robot = vec.engine.state()
+    action = torch.zeros(vec.num_envs, vec.contract.action.size, device=vec.device)
+
+    def step() -> tuple[Tensor, ...]:
+        targets = vec._targets(action)
+        found = vec._judge(robot, action)
+        vec._track(found.view)
+        ahead: View = dataclasses.replace(found.view, task=found.view.task)
+        seen = vec._observe(ahead, script)
+        return targets, found.terms, found.reward, found.terminated, found.truncated, found.reason, *seen
+
+    return step
+
+
+def without_draws(env: FusedEnv) -> Callable[[], tuple[Tensor, ...]]:
+    """Keyed draws are 64-bit integers, which not every backend of torch.compile can take."""
+    keyed = env.plain._keyed
+    keyed.uniforms_many = torch.compiler.disable(keyed.uniforms_many)  # type: ignore[method-assign]
+    return plain_step(env)
+
+
+def generated_step(env: FusedEnv, plan: Plan) -> Callable[[], None]:
+    c, device = plan.task.contract, env.device
+    widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
+    block = RolloutBlock.empty(2, env.num_envs, *widths, device)
+    env._bind(Still(c.action.size, device), block)
+    launches = [launch for share in env._chains[0] for k, launch in enumerate(share) if k in (0, 2, 5)]
+
+    def step() -> None:
+        for launch in launches:
+            launch()
+
+    return step
+
+
+def measured(make: Callable[[], Callable[[], Any]], device: torch.device, count: int) -> dict[str, Any]:
+    begun = time.perf_counter()
+    try:
+        step = torch.no_grad()(make())
+        step()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+    except Exception as error:  # a compiler that is missing is a finding, not the end
+        return {"not_measured": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}
+    first = time.perf_counter() - begun
+    step()
+    with torch.no_grad():
+        run = captured(step, device)
+        ms = milliseconds(run, count, 5, device)
+    return {"first_seconds": round(first, 3), "microseconds": round(ms * 1e3, 2)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="CUDA where there is one")
+    parser.add_argument("--task", default="walk-flat")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    args = parser.parse_args()
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.mkdtemp())  # compiled anew, every time
+    prepare_torch()
+    device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    sizes = [256] if args.quick else [4096, 65536]
+    rows = []
+    for envs in sizes:
+        change = {"envs": envs, "families": 16, "minibatches": 1}
+        plan = make_plan(args.task, overrides=change, engine="stride", device=device.type)
+        c, task = plan.task.contract, plan.task
+        sampler = TrainSampler(c, task.robot, plan.seeds, plan.recipe.control_hz, None, device)
+        env = training_env(plan, sampler, None)
+        assert isinstance(env, FusedEnv)
+        ways: dict[str, Callable[[], Callable[[], Any]]] = {
+            "torch": lambda env=env: plain_step(env),  # type: ignore[misc]
+            "torch.compile": lambda env=env: torch.compile(plain_step(env)),  # type: ignore[misc]
+            "torch.compile but for draws": lambda env=env: torch.compile(without_draws(env)),  # type: ignore[misc]
+            "generated": lambda env=env, plan=plan: generated_step(env, plan),  # type: ignore[misc]
+        }
+        row: dict[str, Any] = {"envs": envs}
+        for name, make in ways.items():
+            row[name] = measured(make, device, 3 if args.quick else 50)
+            print(f"{envs} environments, {name}: {row[name]}", flush=True)
+        rows.append(row)
+        env.close()
+    machines = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
+    machines[device_name(device)] = about(device, args.quick) | {"task": args.task, "rows": rows}
+    write_json(args.out, {"schema_version": SCHEMA_VERSION, "machines": machines})
+
+
+if __name__ == "__main__":
+    main()
