@@ -30,7 +30,8 @@ from surefoot.evidence import (
     summarise,
     without_timing,
 )
-from surefoot.evidence.tally import GRAVITY, Tally
+from surefoot.evidence.film import Film
+from surefoot.evidence.tally import GRAVITY, tally
 from surefoot.learners import PpoMetrics
 from surefoot.policy import HoldPose, PolicyBundle
 from surefoot.rollout import RolloutBlock
@@ -189,9 +190,7 @@ def test_an_empty_half_is_refused() -> None:
 # ---- what a row means, by hand
 
 
-def step(
-    env: Any, age: int, vx: list[float], ended: list[bool], reason: list[int], contact: bool = True
-) -> Any:
+def step(age: int, vx: list[float], reason: list[int], contact: bool = True) -> dict[str, torch.Tensor]:
     """Two robots told to go at 1 m/s that do `vx`, pull 2 N m at 3 rad/s on one joint, and slide one foot."""
     n = 2
     joints = torch.zeros(n, 12)
@@ -208,18 +207,18 @@ def step(
         foot_velocity=feet,
         trunk_contact=torch.tensor([False, True]),
     )
-    state = SimpleNamespace(
-        command=torch.tensor([[1.0, 0.0, 0.0]] * n),
-        age=torch.tensor([age] * n),
-        contact=torch.full((n, 4), contact),
-    )
-    done = torch.tensor(ended)
-    timeout = torch.tensor(reason) == 1
-    return SimpleNamespace(
-        view=SimpleNamespace(robot=robot, task=state), reward=torch.ones(n),
-        terms=torch.tensor([[0.75, 0.5]] * n), terminated=done & ~timeout,
-        truncated=done & timeout, reason=torch.tensor(reason, dtype=torch.uint8),
-    )  # fmt: skip
+    return vars(robot) | {
+        "command": torch.tensor([[1.0, 0.0, 0.0]] * n), "age": torch.tensor([age] * n),
+        "contact": torch.full((n, 4), contact), "reward": torch.ones(n),
+        "terms": torch.tensor([[0.75, 0.5]] * n), "reason": torch.tensor(reason, dtype=torch.uint8),
+    }  # fmt: skip
+
+
+def metrics(env: Any, steps: list[dict[str, torch.Tensor]]) -> dict[str, np.ndarray]:
+    film = Film(len(steps), torch.device("cpu"))
+    for frame in steps:
+        film.add(frame)
+    return tally(film.frames(), env)
 
 
 def test_metrics_are_means_over_the_steps_lived_after_settling() -> None:
@@ -229,15 +228,13 @@ def test_metrics_are_means_over_the_steps_lived_after_settling() -> None:
         const=SimpleNamespace(torque_limit=torch.full((12,), 2.0), mass_kg=10.0),
         parameters=SimpleNamespace(strength=torch.tensor([1.0, 2.0])),
     )  # fmt: skip
-    tally = Tally(env)
     speeds = [5.0, 5.0, 5.0, 5.0, 0.9, 1.2]  # the first 2 s do not count
-    for k, v in enumerate(speeds):
-        last = k == 5
-        # the second robot falls in the fifth step; what its body does afterwards is not its doing
-        tally.add(
-            step(env, k + 1, [v, v if k < 5 else 1000.0], [last, k >= 4], [int(last), 2 if k >= 4 else 0])
-        )
-    rows = tally.rows()
+    # The second robot falls in the fifth step; what its body does afterwards is not its doing.
+    steps = [
+        step(k + 1, [v, v if k < 5 else 1000.0], [int(k == 5), 2 if k >= 4 else 0])
+        for k, v in enumerate(speeds)
+    ]
+    rows = metrics(env, steps)
     assert rows["steps"].tolist() == [6, 5]
     assert rows["lived_s"].tolist() == [3.0, 2.5]
     assert rows["velocity_error_mps"] == pytest.approx([(0.1 + 0.2) / 2, 0.1], abs=1e-6)
@@ -269,9 +266,7 @@ def test_a_robot_that_stays_has_no_cost_of_transport() -> None:
         const=SimpleNamespace(torque_limit=torch.full((12,), 9.0), mass_kg=10.0),
         parameters=SimpleNamespace(strength=torch.ones(2)),
     )  # fmt: skip
-    tally = Tally(env)
-    tally.add(step(env, 1, [0.0, 0.0], [True, True], [1, 1], contact=False))
-    rows = tally.rows()
+    rows = metrics(env, [step(1, [0.0, 0.0], [1, 1], contact=False)])
     assert np.isnan(rows["cost_of_transport"]).all()
     assert np.isnan(rows["velocity_error_mps"]).all()
     assert not rows["success"].any(), "what was not measured is no success"

@@ -8,7 +8,7 @@ import pytest
 from surefoot.evidence import CAUSES, LABELS, label
 from surefoot.evidence import labels as rules
 from surefoot.evidence.examples import EXAMPLES, HZ, example_trace, falling, walking
-from surefoot.evidence.recovery import recovery
+from surefoot.evidence.recovery import recoveries, recovery
 
 
 @pytest.mark.parametrize("name", LABELS)
@@ -108,9 +108,9 @@ def test_the_window_before_a_fall_ends_where_the_trunk_leans() -> None:
 def test_recovery_is_the_time_until_the_mean_velocity_is_within_limits() -> None:
     t = walking()
     t["push_step"] = np.array([200])
-    assert recovery(t, 1 / HZ) == (0.0, True)
+    assert recovery(recoveries(t, 1 / HZ)) == (0.0, True)
     t["linear_velocity"][200:240, 1] = 1.0
-    seconds, ok = recovery(t, 1 / HZ)
+    seconds, ok = recovery(recoveries(t, 1 / HZ))
     # from step 234 on, fewer than 6.25 of the 25 steps ahead are 1 m/s off
     assert ok
     assert seconds == pytest.approx(34 / HZ)
@@ -119,15 +119,15 @@ def test_recovery_is_the_time_until_the_mean_velocity_is_within_limits() -> None
 def test_what_never_comes_back_is_not_recovered() -> None:
     t = walking() | {"push_step": np.array([200])}
     t["linear_velocity"][200:, 1] = 1.0
-    seconds, ok = recovery(t, 1 / HZ)
+    seconds, ok = recovery(recoveries(t, 1 / HZ))
     assert np.isnan(seconds)
     assert not ok
     end = walking(4.2) | {"push_step": np.array([200])}
-    assert not recovery(end, 1 / HZ)[1], "it ended within half a second"
+    assert not recovery(recoveries(end, 1 / HZ))[1], "it ended within half a second"
 
 
 def test_without_a_push_there_is_nothing_to_recover_from() -> None:
-    seconds, ok = recovery(walking(), 1 / HZ)
+    seconds, ok = recovery(recoveries(walking(), 1 / HZ))
     assert np.isnan(seconds)
     assert ok
 
@@ -135,6 +135,6 @@ def test_without_a_push_there_is_nothing_to_recover_from() -> None:
 def test_of_two_pushes_the_slower_recovery_counts() -> None:
     t = walking() | {"push_step": np.array([100, 300])}
     t["linear_velocity"][300:320, 0] = -1.0
-    seconds, ok = recovery(t, 1 / HZ)
+    seconds, ok = recovery(recoveries(t, 1 / HZ))
     assert ok
     assert 0 < seconds < 0.4

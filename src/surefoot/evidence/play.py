@@ -6,32 +6,23 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from surefoot.engines.mujoco import rotation_of
-from surefoot.env import Step, VecEnv
+from surefoot.env import VecEnv
+from surefoot.evidence.film import TRACED, Film, seen
 from surefoot.evidence.labels import label
 from surefoot.evidence.recovery import recoveries, recovery
-from surefoot.evidence.tally import Tally
+from surefoot.evidence.tally import tally
 from surefoot.policy import FixedBatch, Policy, first_state
 from surefoot.scenarios import NEVER
 
 STATES = ("position", "quaternion", "joint_position")
 """What an episode's digest is taken of, every step it lived."""
-ROBOT = (
-    *STATES,
-    "linear_velocity",
-    "angular_velocity",
-    "joint_velocity",
-    "torque",
-    "foot_position",
-    "foot_velocity",
-    "foot_force",
-)
-TASK = ("command", "action", "contact")
 
 
 @dataclass(frozen=True)
@@ -67,33 +58,34 @@ def play(
     act = FixedBatch(policy, place)
     state = first_state(policy, env.script.family, env.script.member)
     fixed = _fixed(env, terrain)
-    tally, film = Tally(env), _Film(steps, env.device)
+    film = Film(steps, env.device)
 
-    def live() -> None:
+    def live() -> Tensor:
         nonlocal state
         action, state = act(env.obs, state)
         step = env.step(action)
-        tally.add(step)
-        film.add(step)
+        film.add(seen(step))
+        return step.terminated | step.truncated
 
     if env.device.type == "cuda":
 
         def carried() -> list[Tensor]:
-            return [*env.carried(), *tally.carried(), state]
+            return [*env.carried(), state]
 
         def carry(tensors: list[Tensor]) -> None:
             nonlocal state
-            env.carry(tensors[: -len(tally.carried()) - 1])
-            tally.carry(tensors[-len(tally.carried()) - 1 : -1])
+            env.carry(tensors[:-1])
             state = tensors[-1]
 
         _repeat(live, carried, carry, steps)
     else:
+        alive = torch.ones(n, dtype=torch.bool)
         for _ in range(steps):
-            live()
-            if not bool(tally.alive.any()):
+            alive &= ~live()
+            if not bool(alive.any()):
                 break
-    played = Played(tally.rows(), film.frames(), fixed, 0.0)
+    frames = film.frames()
+    played = Played(tally(frames, env), {k: frames[k] for k in TRACED}, fixed, 0.0)
     played.rows.update(_recoveries(played, env.dt))
     played.rows.update(_labels(played))
     played.rows["states_digest"] = np.array([states_digest(played.trace(i)) for i in range(n)])
@@ -101,7 +93,7 @@ def play(
 
 
 def _repeat(
-    live: Callable[[], None],
+    live: Callable[[], Any],
     carried: Callable[[], list[Tensor]],
     carry: Callable[[list[Tensor]], None],
     times: int,
@@ -119,28 +111,6 @@ def _repeat(
         carry(kept)
     for _ in range(times - 1):
         graph.replay()
-
-
-class _Film:
-    """All that was seen, step by step, in memory laid out once."""
-
-    def __init__(self, steps: int, device: torch.device) -> None:
-        self.steps = steps
-        self._at = torch.zeros(1, dtype=torch.int64, device=device)
-        self._all: dict[str, Tensor] = {}
-
-    def add(self, step: Step) -> None:
-        r, s = step.view.robot, step.view.task
-        seen = {k: getattr(r, k) for k in ROBOT} | {k: getattr(s, k) for k in TASK}
-        if not self._all:
-            self._all = {k: v.new_empty((self.steps, *v.shape)) for k, v in seen.items()}
-        for k, v in seen.items():
-            self._all[k].index_copy_(0, self._at, v[None])
-        self._at += 1
-
-    def frames(self) -> dict[str, np.ndarray]:
-        count = int(self._at)
-        return {k: v[:count].cpu().numpy() for k, v in self._all.items()}
 
 
 def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
@@ -188,12 +158,12 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
 def _recoveries(played: Played, dt: float) -> dict[str, np.ndarray]:
     """`recovery_s` of the slowest push, whether it (and so every one) was recovered from, and each push's own
     in `recoveries_s`: seconds as text, in their order, nan for never."""
-    traces = [played.trace(i) for i in range(len(played.fixed))]
-    found = [recovery(t, dt) for t in traces]
+    each = [recoveries(played.trace(i), dt) for i in range(len(played.fixed))]
+    slowest = [recovery(x) for x in each]
     return {
-        "recovery_s": np.array([s for s, _ in found]),
-        "recovered": np.array([ok for _, ok in found]),
-        "recoveries_s": np.array([" ".join(f"{s:.3g}" for s in recoveries(t, dt)) for t in traces]),
+        "recovery_s": np.array([s for s, _ in slowest]),
+        "recovered": np.array([ok for _, ok in slowest]),
+        "recoveries_s": np.array([" ".join(f"{s:.3g}" for s in x) for x in each]),
     }
 
 

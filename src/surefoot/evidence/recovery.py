@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,9 @@ WINDOW_S = 0.5
 """Velocities are averaged over this long: about a gait period, which the figures of a step swing through."""
 
 
-def recovery(trace: Mapping[str, Any], dt: float) -> tuple[float, bool]:
-    """(seconds, whether) of the slowest push: (NaN, False) where one was not recovered from, (NaN, True)
-    where there was none."""
-    each = recoveries(trace, dt)
+def recovery(each: Sequence[float]) -> tuple[float, bool]:
+    """(seconds, whether) of the slowest of `recoveries`: (NaN, False) where one was not recovered from,
+    (NaN, True) where there was none."""
     if not each:
         return float("nan"), True
     return float(np.max(each)), not np.isnan(each).any()  # NaN if one is
