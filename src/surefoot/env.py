@@ -225,7 +225,8 @@ class VecEnv:
         terminated, truncated, reason = found.terminated, found.truncated, found.reason
         self.state, self._robot = view.task, robot
         self.returns += terms
-        self._track(view)
+        if self.contract.terrain_levels > 1:
+            self.progress += self._walked(view)
         # The command seen next is that of the next step's segment; the reward above used the one that was
         # followed.
         self.state = dataclasses.replace(self.state, command=self._command())
@@ -389,13 +390,11 @@ class VecEnv:
         steady = (terms * (1 - self._events)).sum(1).clamp_min(self.contract.reward_floor)
         return steady + (terms * self._events).sum(1)
 
-    def _track(self, view: View) -> None:
-        """Metres walked along the command, for the terrain curriculum."""
-        if self.contract.terrain_levels == 1:
-            return
+    def _walked(self, view: View) -> Tensor:
+        """[N, 2] of a control step, for the terrain curriculum: metres along the command, and commanded."""
         asked = view.task.command[:, :2].norm(dim=1)
         along = (view.robot.linear_velocity[:, :2] * view.task.command[:, :2]).sum(1) / asked.clamp_min(1e-6)
-        self.progress += torch.stack([along, asked], 1) * self.dt
+        return torch.stack([along, asked], 1) * self.dt
 
     # ---- resets
 
@@ -440,32 +439,36 @@ class VecEnv:
         self.obs[rows], self.critic[rows], self.exploration[rows] = obs, critic, exploration
 
     def _curriculum(self, rows: Tensor) -> None:
-        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere
-        (keyed)."""
-        top = self.contract.terrain_levels
-        if top == 1:
+        if self.contract.terrain_levels == 1:
             return
-        walked, asked = self.progress[rows].unbind(1)
+        script = self.script
+        u = self._keyed.uniforms(
+            script.family[rows], script.member[rows], self.episode[rows], Channel.TERRAIN, 1
+        )
+        self.level[rows] = self._next_level(self.level[rows], self.progress[rows], u[:, 0])
+
+    def _next_level(self, level: Tensor, progress: Tensor, u: Tensor) -> Tensor:
+        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere (by the
+        draw `u`)."""
+        top = self.contract.terrain_levels
+        walked, asked = progress.unbind(1)
         enough = asked > 1.0
         move = (enough & (walked > 0.7 * asked)).long() - (enough & (walked < 0.4 * asked)).long()
-        level = self.level[rows] + move
-        again = (
-            self._keyed.uniforms(
-                self.script.family[rows], self.script.member[rows], self.episode[rows], Channel.TERRAIN, 1
-            )[:, 0]
-            * top
-        ).long()
-        self.level[rows] = torch.where(level >= top, again, level.clamp_min(0))
+        level = level + move
+        return torch.where(level >= top, (u * top).long(), level.clamp_min(0))
 
     def _wrap(self) -> None:
         """Terrain is periodic: a robot that leaves its tile continues on the other side of it."""
-        assert self._field is not None
-        xy = self._robot.position[:, :2]
-        offset = self._field.wrap(xy, self.script.tile) - xy
-        out = (offset.abs() > 0.5).any(1)
+        out, offset = self._astray(self._robot.position[:, :2], self.script.tile)
         if self._free or bool(out.any()):
             self.engine.translate(out, offset)
             self._robot = self.engine.state()
+
+    def _astray(self, xy: Tensor, tile: Tensor) -> tuple[Tensor, Tensor]:
+        """[N] whether positions [N, 2] are outside their tiles [N]; [N, 2] what brings them back."""
+        assert self._field is not None
+        offset = self._field.wrap(xy, tile) - xy
+        return (offset.abs() > 0.5).any(1), offset
 
     # ---- bookkeeping
 
