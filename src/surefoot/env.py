@@ -54,6 +54,8 @@ class Harvest:
     failures: list[dict[str, np.ndarray]]
     """States that engines failed from, for replay."""
     resets: np.ndarray  # [strata] episodes begun
+    standing: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """Environments by terrain class, [levels] each, as they stand now; none on a plane."""
 
 
 @dataclass
@@ -104,6 +106,7 @@ class VecEnv:
         self._keyed = Keyed(sampler.seeds, self.device)
         self._field = HeightField.of(atlas, self.device) if atlas else None
         self._scan = torch.tensor(task.scan, device=self.device).view(-1, 2)
+        self._tiles = atlas.tiles if atlas else ()
         terms = c.observation
         self._noise = torch.cat([torch.full((t.size,), t.noise) for t in terms]).to(self.device)
         self._scale = torch.cat([torch.full((t.size,), t.scale) for t in terms]).to(self.device)
@@ -492,7 +495,31 @@ class VecEnv:
             "return": self.returns[rows].sum(1),
         }
         columns |= {f"return.{n}": self.returns[rows, i] for i, n in enumerate(self.reward_names)}
-        self.ended.append({k: v.cpu().numpy() for k, v in columns.items()})
+        out = {k: v.cpu().numpy() for k, v in columns.items()}
+        if self._field is not None:
+            tile, progress = script.tile.cpu().numpy(), self.progress[rows].cpu().numpy()
+            out |= self.crossed(tile, progress)
+        self.ended.append(out)
+
+    def crossed(self, tile: np.ndarray, progress: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns of episodes that ended on terrain: where, and how far of what was commanded."""
+        return {
+            "terrain": np.array([self._tiles[k].cls for k in tile]),
+            "tile": tile,
+            "walked_m": progress[:, 0],
+            "commanded_m": progress[:, 1],
+        }
+
+    def standing(self, tile: Tensor) -> Tensor:
+        """[tiles] how many environments are on each, for environments on `tile` [N]."""
+        return (tile[:, None] == torch.arange(len(self._tiles), device=self.device)).sum(0)
+
+    def by_class(self, standing: Tensor) -> dict[str, np.ndarray]:
+        """`standing` by terrain class, [levels] each."""
+        out: dict[str, np.ndarray] = {}
+        for t, count in zip(self._tiles, standing.tolist(), strict=True):
+            out.setdefault(t.cls, np.zeros(self.contract.terrain_levels, np.int64))[t.level] += count
+        return out
 
     def _keep_failures(self, failed: Tensor, new: Tensor) -> None:
         """Keeps what the newly failed environments failed from; without auto-reset a failed one fails on."""
@@ -520,12 +547,13 @@ class VecEnv:
         return counts
 
     def news(self) -> dict[str, Tensor]:
-        """Tensors that `harvest` needs on the host: none, all is there already."""
-        return {}
+        """Tensors that `harvest` needs on the host; most of it is there already."""
+        return {"standing": self.standing(self.script.tile)} if self._tiles else {}
 
     def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
         failures, self.failures = self.failures, []
-        return Harvest(self.take_ended(), failures, self.take_reset_counts())
+        standing = self.by_class(news["standing"]) if self._tiles else {}
+        return Harvest(self.take_ended(), failures, self.take_reset_counts(), standing)
 
     # ---- exact resume
 
