@@ -71,7 +71,7 @@ def test_every_step_on_terrain_is_the_plain_ones() -> None:
     block, wild, draw = block_of(fused, 1), Stumbling(), torch.Generator().manual_seed(1)
     moves, wraps, seen, ended, found = set(), 0, set(), [], []
     ends = np.zeros(len(plain.reasons), int)
-    origins = torch.from_numpy(atlas().origins)
+    origins = torch.tensor(atlas().origins)
     plain.take_ended()
     for t in range(320):
         # Episodes are too short to have walked anywhere: the curriculum is told what it counts.

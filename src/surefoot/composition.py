@@ -2,7 +2,8 @@
 printed from.
 
 `Composition.compose` is elementwise: fixed shapes, no branching on data, and table look-ups for the cells
-that are dealt and the tiles that episodes begin on. Whole numbers that it computes (push steps) are floats; the caller casts them.
+that are dealt and the tiles that episodes begin on. Whole numbers that it computes (push steps) are floats;
+the caller casts them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from surefoot.composition import Facts
@@ -115,7 +114,9 @@ class _Kernel:
             x0=field.x0,
             y0=field.y0,
         )
-        made.land = replace(land, **{k: self._table(k, getattr(land, k)) for k in ("count", "tiles", "start")})
+        made.land = replace(
+            land, **{k: self._table(k, getattr(land, k)) for k in ("count", "tiles", "start")}
+        )
         env.sampler = copy.copy(env.sampler)
         env.sampler.composition = made
         env._ground = self._ground
@@ -125,7 +126,8 @@ class _Kernel:
 
     def _ground(self, robot: Any) -> Ground:
         """VecEnv's own, asked about one point of the scan; all of them are a loop."""
-        env, found = self.env, {}
+        env: Any = self.env
+        found: dict[str, Any] = {}
 
         def height(point: Any) -> Any:
             env._scan = Symbols([list(point)])
@@ -179,14 +181,13 @@ class _Kernel:
         log_std = [s.read(f"log_std_{j}", f"K(log_std.data[{j}])") for j in range(size)]
         action = [m + exp(d) * x for m, d, x in zip(mean, log_std, xi, strict=True)]
         log_prob = total(-0.5 * (x * x) for x in xi) - total(log_std) - size * 0.5 * math.log(2 * math.pi)
-        for j, text in enumerate(s.compute(action)):
-            s.add(f"PUT_COLUMN(action.data, {size}, {j}, {text});")
+        row = f"(e0 + l) * {size}"
+        s.put_row("e0 + l < n", "action.data", row, s.compute(action))
         s.add(f"PUT_SINGLE(log_prob.data, float, {s.compute([log_prob])[0]})")
         clip = env.contract.action.clip
         applied = Symbols(np.array([action], object)).clamp(-clip, clip)
         self._store({"applied": applied})
-        for j, text in enumerate(s.compute(env._targets(applied).flat())):
-            s.add(f"PUT_COLUMN(targets.data, {size}, {j}, {text});")
+        s.put_row("e0 + l < n", "targets.data", row, s.compute(env._targets(applied).flat()))
         due = env._due()
         s.put({"pushed": due.any(1).flat()[0]})
         s.branch("ANY_HERE(pushed)")
@@ -215,8 +216,7 @@ class _Kernel:
             progress = progress + env._walked(found.view)
         s.add(f"PUT_SINGLE(reward.data, float, {s.compute(found.reward.flat())[0]})")
         width = len(env.reward_names)
-        for k, text in enumerate(s.compute(found.terms.flat())):
-            s.add(f"PUT_COLUMN(terms.data, {width}, {k}, {text});")
+        s.put_row("e0 + l < n", "terms.data", f"(e0 + l) * {width}", s.compute(found.terms.flat()))
         ends = {"terminated": found.terminated.flat()[0], "truncated": found.truncated.flat()[0]}
         s.put(ends)
         for name in ends:
@@ -340,12 +340,12 @@ class _Kernel:
         s.add(f"PUT_INTS(I.data, {EPISODE}, (done ? episode : episode - 1));", "}")
 
     def _where(self, mask: str, array: str, start: str, values: dict[int, Expr]) -> None:
-        """Numbers into a row of `array` for each environment in the mask."""
-        for k, text in zip(values, self.s.compute(list(values.values())), strict=True):
-            self.s.add(
-                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT({mask}, l) != 0 && e0 + l < n)"
-                f" {array}[(long long){start} + {k}] = AT(v, l); }}"
-            )
+        """Numbers into a row of `array` for each environment in the mask, by place from `start` on."""
+        texts = dict(zip(values, self.s.compute(list(values.values())), strict=True))
+        while texts:
+            first = next(iter(texts))
+            run = [texts.pop(k) for k in range(first, first + len(texts)) if k in texts]
+            self.s.put_row(f"AT({mask}, l) != 0 && e0 + l < n", array, f"{start} + {first}", run)
 
     def _remember(self, after: Any, sums: dict[str, Symbols]) -> None:
         """The task's memory: advanced, or that of an episode's beginning."""
@@ -386,8 +386,7 @@ class _Kernel:
         obs = env._blur(clean, noise, env.script.noise_scale).flat()
         critic = env._clean(clean, extra).flat()
         for what, values in (("obs", obs), ("critic", critic)):
-            for k, text in enumerate(s.compute(values)):
-                s.add(f"PUT_COLUMN({what}.data, {len(values)}, {k}, {text});")
+            s.put_row("e0 + l < n", f"{what}.data", f"(e0 + l) * {len(values)}", s.compute(values))
         if self.rough:
             self._wrap(robot)
         return s.text

@@ -38,9 +38,6 @@ auto COLUMN = [&](const float* a, int width, int j) -> real {
     for (int l = 0; l < W; ++l) AT(v, l) = e0 + l < n ? a[(long long)(e0 + l) * width + j] : 0.0f;
     return v;
 };
-auto PUT_COLUMN = [&](float* a, int width, int j, real v) {
-    for (int l = 0; l < W; ++l) if (e0 + l < n) a[(long long)(e0 + l) * width + j] = AT(v, l);
-};
 auto GATHER = [](const float* a, real at) -> real {
     real v = K(0.0f);
     for (int l = 0; l < W; ++l) AT(v, l) = a[(int)AT(at, l)];
@@ -183,6 +180,14 @@ class Source:
         """Results under names of their own, for hand-written lines that follow."""
         for name, text in zip(values, self.compute(list(values.values())), strict=True):
             self.add(f"const auto {name} = {text};")
+
+    def put_row(self, condition: str, array: str, start: str, texts: Sequence[str]) -> None:
+        """Numbers side by side into `array`, for each environment `e0 + l` that fulfils the condition."""
+        self.add(
+            f"{{ const real row[] = {{{', '.join(texts)}}};",
+            f"for (int l = 0; l < W; ++l) if ({condition}) {{ float* to = {array} + (long long)({start});",
+            f"UNROLL for (int k = 0; k < {len(texts)}; ++k) to[k] = AT(row[k], l); }} }}",
+        )
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Tables as symbols see them: dealt cells, printed into the kernel, and the terrain, which stays in memory."""
+"""Tables as symbols see them: dealt cells, printed into the kernel, and the terrain, which is in memory."""
 
 from __future__ import annotations
 
@@ -69,11 +69,12 @@ class Table:
         table, _, at = args
         return table[at]
 
-    def __getitem__(self, at: Symbols) -> Symbols:
-        where, row = number(at), self.shape[1:]
+    def __getitem__(self, rows: Symbols) -> Symbols:
+        where, row = number(rows), self.shape[1:]
         width = int(np.prod(row))
         out = np.empty((*where.shape, width), object)
         for place in np.ndindex(*where.shape):
             for k in range(width):
-                out[(*place, k)] = Expr("fetch", (where.a[place] * width,), self.first + k)
+                at: Expr = where.a.item(place) * width
+                out[(*place, k)] = Expr("fetch", (at,), self.first + k)
         return Symbols(out.reshape(*where.shape, *row))
