@@ -137,7 +137,8 @@ class _Kernel:
         if not self.scan:
             return VecEnv._ground(env, robot)
         scan: Any = self.s.loop("scan", self.scan, height)
-        return replace(found["ground"], scan=scan)
+        ground: Ground = found["ground"]
+        return replace(ground, scan=scan)
 
     def _field(self, name: str) -> Any:
         first = self.memory.rows.first(name)
