@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
+import warp as wp
 from torch import Tensor
 
-from surefoot.contract import SeedPlan
+from surefoot.contract import SeedPlan, SurefootError
 from surefoot.cycle import Cycle
 from surefoot.env import VecEnv
+from surefoot.evidence.ledger import _terrain
 from surefoot.fused import FusedEnv, Untraceable
+from surefoot.fused.kernels import generate
 from surefoot.fused.tables import Table
+from surefoot.fused.warp_kernels import make_observe, make_task
 from surefoot.learners import Ppo, symmetry
 from surefoot.plan import make_plan
 from surefoot.rollout import RolloutBlock
@@ -246,6 +252,87 @@ def test_threads_do_not_matter_on_terrain() -> None:
     for name in ("obs", "critic", "reward", "terms", "reason", "stratum", "log_prob"):
         assert torch.equal(getattr(blocks[0], name), getattr(blocks[1], name)), name
     assert all(np.array_equal(rows[0][k], rows[1][k]) for k in rows[0])
+
+
+def test_a_thread_per_environment_does_what_a_register_of_them_does() -> None:
+    """The shape of the kernels on CUDA, on the CPU."""
+    blocks, rows = [], []
+    for solo in (False, True):
+        with ExitStack() as patches:
+            if solo:
+                text = lambda env, memory, *_: generate(env, memory, "solo", 1, False)  # noqa: E731
+                patches.enter_context(mock.patch("surefoot.fused.env.generate", text))
+                patches.enter_context(mock.patch("surefoot.fused.env.WIDTH", 1))
+            env = FusedEnv(make(short(30)))
+        blocks.append(block_of(env, 1))
+        wild, ended = Stumbling(), []
+        for _ in range(70):
+            env.rollout(wild, blocks[-1])
+            ended += env.harvest(env.news()).ended
+        rows.append({k: np.concatenate([e[k] for e in ended]) for k in ended[0]})
+        env.close()
+    same = (blocks[0].obs[0] - blocks[1].obs[0]).abs().amax(1) < 1e-3
+    assert same.float().mean() > 0.8
+    for name in ("critic", "reward", "stratum", "log_prob"):
+        one, other = (getattr(b, name)[0][same] for b in blocks)
+        assert torch.allclose(one, other, atol=1e-2), name
+    named = ("family", "member", "episode", "tile")
+    keys = [set(zip(*(r[k].tolist() for k in named), strict=True)) for r in rows]
+    assert len(keys[0] & keys[1]) > 0.9 * len(keys[0]) > 80
+
+
+def test_the_texts_for_cuda_compile(tmp_path: Path) -> None:
+    """To a binary for an H200, which takes no GPU."""
+    env = make()
+    fused = FusedEnv(env)
+    texts = generate(env, fused.memory, "solo", 1, True)
+    for name, kernel in (("task", make_task(texts.task)), ("observe", make_observe(texts.observe))):
+        try:
+            wp.compile_aot_module(kernel.module, arch=90, module_dir=tmp_path / name, use_ptx=False)
+        except RuntimeError as error:
+            if "CUDA" in str(error) and "build" not in str(error):
+                pytest.skip(f"no compiler for CUDA here: {error}")
+            raise
+        assert list((tmp_path / name).glob("*.cubin"))
+    fused.close()
+
+
+def test_a_class_without_a_tile_at_some_level_is_refused() -> None:
+    holes = tuple(t for t in ROUGH.tiles if (t.cls, t.level) != ("wave", 7))
+    with pytest.raises(SurefootError, match="no tile of it at level 7"):
+        dataclasses.replace(ROUGH, tiles=holes)
+
+
+def test_the_ledger_says_where_environments_stand() -> None:
+    cycle = cycle_of()
+    harvest = cycle.harvest(cycle.run(1))
+    for number in range(2, 6):
+        if not harvest.ended:
+            harvest = cycle.harvest(cycle.run(number))
+    row = _terrain(harvest)
+    names = ROUGH.contract.factor("terrain").categories
+    standing = np.array([row[f"terrain.envs.{n}"] for n in names])
+    script = cycle.env.script
+    assert standing.sum() == ENVS
+    assert standing.sum(0).tolist() == np.bincount(script.level.numpy(), minlength=LEVELS).tolist()
+    on = [atlas().tiles[k].cls for k in script.tile.tolist()]
+    assert standing.sum(1).tolist() == [on.count(n) for n in names]
+    assert row["terrain.level"] == pytest.approx(float(script.level.float().mean()))
+    (ended,) = harvest.ended
+    assert len(ended["tile"]) > 10
+    for n in names:
+        mine = ended["terrain"] == n
+        count = np.bincount(ended["level"][mine], minlength=LEVELS)
+        assert row[f"terrain.episodes.{n}"] == count.tolist()
+        fell = np.bincount(ended["level"][mine & (ended["reason"] > 1)], minlength=LEVELS)
+        assert row[f"terrain.falls.{n}"] == fell.tolist()
+        for level, share in enumerate(row[f"terrain.walked.{n}"]):
+            here = mine & (ended["level"] == level)
+            asked = ended["commanded_m"][here].sum()
+            assert (share is None) == (asked == 0)
+            if share is not None:
+                assert share == pytest.approx(ended["walked_m"][here].sum() / asked, rel=1e-4)
+    cycle.env.close()
 
 
 def test_training_on_terrain_is_compiled() -> None:

@@ -95,7 +95,7 @@ def make_plan(
     plant = found.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )
-    found = dataclasses.replace(found, recipe=recipe, plant=plant)
+    found = dataclasses.replace(found, recipe=recipe, plant=plant, minutes=found.minutes_on(device))
     contract = found.contract
     seeds = SeedPlan(root=seed, split="train", families=recipe.families, envs=recipe.envs)
     panel = load_panel(contract.panel)
