@@ -52,7 +52,7 @@ def test_tables_hold_what_is_dealt(name: str, episode: int) -> None:
     def deal(of: str, segment: int) -> np.ndarray:
         return strata.deal(of, SEEDS.family_of(env), SEEDS.member_of(env), env, number, segment)
 
-    facts = c.facts(torch.from_numpy(env), torch.from_numpy(number))
+    facts = c.facts(torch.from_numpy(env), torch.from_numpy(number), torch.zeros(len(env), dtype=torch.int64))
     modes = c.modes.table[facts.mode].numpy()
     stratum = (c.cells.table[facts.cell] + facts.stratum).numpy()
     for k in range(c.segments):
@@ -75,9 +75,9 @@ def test_a_row_depends_on_its_own_draws_alone() -> None:
     episode = torch.full_like(env, 4)
     drawn = keyed.uniforms_many(keyed.family, keyed.member, episode, [(*d, 0) for d in c.draws.values()])
     u = c.named(drawn)
-    whole = c.compose(u, c.facts(env, episode))
+    whole = c.compose(u, c.facts(env, episode, env * 0))
     some = torch.tensor([50, 3, 17])
-    part = c.compose({k: x[some] for k, x in u.items()}, c.facts(some, episode[some]))
+    part = c.compose({k: x[some] for k, x in u.items()}, c.facts(some, episode[some], some * 0))
     for field in dataclasses.fields(whole):
         assert torch.equal(getattr(whole, field.name)[some], getattr(part, field.name)), field.name
 
@@ -91,7 +91,7 @@ def test_commands_are_those_of_their_modes_definition() -> None:
     u = torch.rand(40, c.segments, 4, generator=torch.Generator().manual_seed(0))
     zero = c.named([torch.zeros(40, count) for _, count in c.draws.values()])
     env = torch.arange(40)
-    facts = c.facts(env, env)
+    facts = c.facts(env, env, env * 0)
     got = c.compose(zero | {"command": u}, facts).commands
     names = contract.factor("command").categories
     for row in range(40):

@@ -24,6 +24,7 @@ from surefoot.plan import check_memory, device_bytes
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
 from surefoot.tasks import Ground, TaskState, View, task
+from surefoot.terrain import Atlas
 
 STEPS = 40
 
@@ -99,15 +100,19 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
     plain.close()
 
 
-def test_a_free_environment_is_the_asking_one() -> None:
-    """Without questions to the device: pushes and failed robots are handled by masks."""
-    t = task("walk-flat")
+@pytest.mark.parametrize("name", ["walk-flat", "walk-rough"])
+def test_a_free_environment_is_the_asking_one(name: str) -> None:
+    """Without questions to the device: pushes, failed robots and wraps are handled by masks."""
+    t = task(name)
+    atlas = Atlas.build(t.tiles) if t.tiles else None
     seeds = SeedPlan(root=5, families=4, envs=16)
     made = []
     for free in (False, True):
-        sampler = TrainSampler(t.contract, t.robot, seeds, 50.0, None, torch.device("cpu"))
-        env = VecEnv(t, sampler, t.plant, engine="stride", auto_reset=False, free=free)
+        sampler = TrainSampler(t.contract, t.robot, seeds, 50.0, atlas, torch.device("cpu"))
+        env = VecEnv(t, sampler, t.plant, engine="stride", atlas=atlas, auto_reset=False, free=free)
         env.script.push_step[:, 0] = env.state.age + 3
+        if atlas is not None:  # some are about to leave their tile
+            env.engine.translate(torch.arange(16) % 3 == 0, torch.tensor([3.99, 0.0]).repeat(16, 1))
         made.append(env)
     draw = torch.Generator().manual_seed(1)
     for k in range(8):

@@ -1,8 +1,9 @@
 """How draws become an episode: written once in torch, for tensors and for the symbols that kernels are
 printed from.
 
-`Composition.compose` is elementwise: fixed shapes, no branching on data, and one table look-up for the cells
-that are dealt. Whole numbers that it computes (push steps) are floats; the caller casts them.
+`Composition.compose` is elementwise: fixed shapes, no branching on data, and table look-ups for the cells
+that are dealt and the tiles that episodes begin on. Whole numbers that it computes (push steps) are floats;
+the caller casts them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from surefoot.contract import Channel, SeedPlan, TaskContract
 from surefoot.robots import RobotSpec
+from surefoot.terrain import Atlas
 
 PUSH_EVERY_S = 5.0
 """Training pushes once in every window of this length."""
@@ -44,17 +46,54 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Land:
+    """The tiles that episodes begin on, as tables of an atlas."""
+
+    levels: int
+    most: int
+    """Tiles that any class has at one level, at most."""
+    count: Tensor  # [classes * levels] float32, tiles of a class at a level
+    tiles: Tensor  # [classes * levels * most] int64, their numbers; -1 where there are fewer
+    start: Tensor  # [K, 3] middle of each tile and the height to begin at above it
+
+    @classmethod
+    def of(cls, atlas: Atlas, contract: TaskContract, device: torch.device) -> Land:
+        names, levels = contract.factor("terrain").categories, contract.terrain_levels
+        found: dict[tuple[str, int], list[int]] = {}
+        for k, t in enumerate(atlas.tiles):
+            found.setdefault((t.cls, t.level), []).append(k)
+        cells = [found.get((name, level), []) for name in names for level in range(levels)]
+        most = max(len(c) for c in cells)
+        padded = [[*c, *[-1] * (most - len(c))] for c in cells]
+        start = np.column_stack([atlas.origins, atlas.spawn_height])
+        return cls(
+            levels,
+            most,
+            torch.tensor([float(len(c)) for c in cells], device=device),
+            torch.tensor(padded, device=device).view(-1),
+            torch.from_numpy(start).to(device),
+        )
+
+    def tile(self, dealt: Tensor, level: Tensor, u: Tensor) -> Tensor:
+        """[M] any of the tiles of class `dealt` [M] at `level` [M], by a draw `u` [M]."""
+        cell = dealt * self.levels + level
+        return lookup(self.tiles, cell * self.most + (u * lookup(self.count, cell)).long())
+
+
+@dataclass(frozen=True)
 class Facts:
     """What an episode's composition needs besides draws."""
 
     mode: Tensor  # [M] int64, row of `Composition.modes`
     cell: Tensor  # [M] int64, row of `Composition.cells`
     stratum: Tensor  # [M, 1] int64, the environment's part of the stratum number (`Composition.stratum`)
+    ground: Tensor  # [M] int64, row of `Composition.classes`; on a plane nothing looks at it
+    level: Tensor  # [M] int64, of the terrain
 
 
 @dataclass(frozen=True)
 class Composed:
-    """An episode on a plane, without what is the environment's for life."""
+    """An episode, without what is the environment's for life."""
 
     commands: Tensor  # [M, S, 3]
     stratum: Tensor  # [M, S] int64
@@ -68,6 +107,7 @@ class Composed:
     linear_velocity: Tensor  # [M, 3]
     angular_velocity: Tensor  # [M, 3]
     joint_position: Tensor  # [M, J]
+    tile: Tensor  # [M] whole numbers; zeros on a plane
 
 
 class Composition:
@@ -79,6 +119,8 @@ class Composition:
     """The part of the stratum number that changes from episode to episode."""
     classes: Deal | None
     """Terrain classes, for all segments one: cells of the factor `terrain`, if that is stratified."""
+    land: Land | None
+    """Where episodes begin; None on a plane."""
     stratum: Tensor  # [N, 1] int64, the part that an environment keeps for life
     draws: dict[str, tuple[Channel, int]]
     """The channel that each entry of `compose`'s `u` is drawn from, and how many draws it takes."""
@@ -90,6 +132,7 @@ class Composition:
         seeds: SeedPlan,
         control_hz: float,
         device: torch.device,
+        atlas: Atlas | None = None,
     ) -> None:
         self.contract = contract
         self.episode_steps = round(contract.episode_s * control_hz)
@@ -133,6 +176,11 @@ class Composition:
         self.cells = self._deal_cells(device)
         rough = "terrain" in contract.strata.names
         self.classes = self._deal("terrain", 1, seeds, device) if rough else None
+        self.land = None
+        if atlas is not None:
+            assert self.classes is not None, "a task on terrain stratifies it"
+            self.land = Land.of(atlas, contract, device)
+            self.draws["terrain"] = (Channel.TERRAIN, 2)  # the first is the curriculum's
         self._middle, how = (x.to(device) for x in self._command_tables())
         self._how = how[self.modes.table]  # [length, S, 3, 3]
         env = np.arange(seeds.envs)
@@ -195,11 +243,16 @@ class Composition:
         )
         return ((low + high) / 2).float(), (how * (high - low) / 2).float()
 
-    def facts(self, env: Tensor, episode: Tensor) -> Facts:
-        """For environments [M] in their episodes [M], int64."""
+    def facts(self, env: Tensor, episode: Tensor, level: Tensor) -> Facts:
+        """For environments [M] in their episodes [M] at a level [M] of the terrain, int64."""
         mode = self.modes.index(env, episode)
-        together = (self.modes.multiplier, self.modes.length) == (self.cells.multiplier, self.cells.length)
-        return Facts(mode, mode if together else self.cells.index(env, episode), lookup(self.stratum, env))
+
+        def row(deal: Deal) -> Tensor:
+            same = (self.modes.multiplier, self.modes.length) == (deal.multiplier, deal.length)
+            return mode if same else deal.index(env, episode)
+
+        ground = mode if self.classes is None else row(self.classes)
+        return Facts(mode, row(self.cells), lookup(self.stratum, env), ground, level)
 
     def named(self, drawn: Sequence[Tensor]) -> dict[str, Tensor]:
         """Uniform draws [M, count], in the order of `draws`, by name; those of commands as [M, S, 4]."""
@@ -215,6 +268,12 @@ class Composition:
         across, up = _circle(yaw)
         height = motion[:, 6]
         zero = 0.0 * height
+        tile, position = zero, torch.stack([zero, zero, height], -1)
+        if self.land is not None:
+            assert self.classes is not None
+            dealt = lookup(self.classes.table, facts.ground)[:, 0]
+            tile = self.land.tile(dealt, facts.level, u["terrain"][:, 1])
+            position = position + lookup(self.land.start, tile)
         return Composed(
             commands=self._commands(u["command"], lookup(self._how, facts.mode)),
             stratum=lookup(self.cells.table, facts.cell) + facts.stratum,
@@ -223,11 +282,12 @@ class Composition:
             noise_scale=noise,
             phase=phase,
             delay_s=delay,
-            position=torch.stack([zero, zero, height], -1),
+            position=position,
             quaternion=torch.stack([across, zero, zero, up], -1),
             linear_velocity=motion[:, :3],
             angular_velocity=motion[:, 3:6],
             joint_position=pose + self._pose,
+            tile=tile,
         )
 
     def _commands(self, u: Tensor, how: Tensor) -> Tensor:

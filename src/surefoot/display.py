@@ -89,6 +89,7 @@ class Display:
             ),
             ("held-out success so far", trend),
             ("resets", resets or "none"),
+            *([("terrain level", f"{row['terrain.level']:.2f}")] if "terrain.level" in row else []),
         )
         for name, value in facts:
             table.add_row(f"[dim]{name}", value)
@@ -103,4 +104,5 @@ class Display:
             f"{row['steps_per_second']:>7,.0f} steps/s  train {row['train_seconds']:>5.0f} s  ETA {eta}  "
             f"return {'-' if ended is None else f'{ended:.2f}'}  "
             f"held-out {success}  resets {resets or '-'}"
+            + (f"  level {row['terrain.level']:.2f}" if "terrain.level" in row else "")
         )

@@ -54,6 +54,8 @@ class Harvest:
     failures: list[dict[str, np.ndarray]]
     """States that engines failed from, for replay."""
     resets: np.ndarray  # [strata] episodes begun
+    standing: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    """Environments by terrain class, [levels] each, as they stand now; none on a plane."""
 
 
 @dataclass
@@ -104,6 +106,7 @@ class VecEnv:
         self._keyed = Keyed(sampler.seeds, self.device)
         self._field = HeightField.of(atlas, self.device) if atlas else None
         self._scan = torch.tensor(task.scan, device=self.device).view(-1, 2)
+        self._tiles = atlas.tiles if atlas else ()
         terms = c.observation
         self._noise = torch.cat([torch.full((t.size,), t.noise) for t in terms]).to(self.device)
         self._scale = torch.cat([torch.full((t.size,), t.scale) for t in terms]).to(self.device)
@@ -225,7 +228,8 @@ class VecEnv:
         terminated, truncated, reason = found.terminated, found.truncated, found.reason
         self.state, self._robot = view.task, robot
         self.returns += terms
-        self._track(view)
+        if self.contract.terrain_levels > 1:
+            self.progress += self._walked(view, terminated)
         # The command seen next is that of the next step's segment; the reward above used the one that was
         # followed.
         self.state = dataclasses.replace(self.state, command=self._command())
@@ -389,13 +393,17 @@ class VecEnv:
         steady = (terms * (1 - self._events)).sum(1).clamp_min(self.contract.reward_floor)
         return steady + (terms * self._events).sum(1)
 
-    def _track(self, view: View) -> None:
-        """Metres walked along the command, for the terrain curriculum."""
-        if self.contract.terrain_levels == 1:
-            return
+    def _walked(self, view: View, terminated: Tensor) -> Tensor:
+        """[N, 2] of a control step, for the terrain curriculum: metres along the command, and commanded. Who
+        falls is charged with all that the rest of the episode would have commanded."""
         asked = view.task.command[:, :2].norm(dim=1)
         along = (view.robot.linear_velocity[:, :2] * view.task.command[:, :2]).sum(1) / asked.clamp_min(1e-6)
-        self.progress += torch.stack([along, asked], 1) * self.dt
+        commands, per = self.script.commands, self.sampler.segment_steps
+        first = torch.arange(commands.shape[1], device=self.device) * per
+        last = (first + per).clamp_max(self.sampler.episode_steps)
+        left = (last - torch.maximum(view.task.age[:, None], first)).clamp_min(0)
+        missed = (commands[..., :2].norm(dim=2) * left).sum(1) * terminated
+        return torch.stack([along, asked + missed], 1) * self.dt
 
     # ---- resets
 
@@ -440,32 +448,36 @@ class VecEnv:
         self.obs[rows], self.critic[rows], self.exploration[rows] = obs, critic, exploration
 
     def _curriculum(self, rows: Tensor) -> None:
-        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere
-        (keyed)."""
-        top = self.contract.terrain_levels
-        if top == 1:
+        if self.contract.terrain_levels == 1:
             return
-        walked, asked = self.progress[rows].unbind(1)
+        script = self.script
+        u = self._keyed.uniforms(
+            script.family[rows], script.member[rows], self.episode[rows], Channel.TERRAIN, 1
+        )
+        self.level[rows] = self._next_level(self.level[rows], self.progress[rows], u[:, 0])
+
+    def _next_level(self, level: Tensor, progress: Tensor, u: Tensor) -> Tensor:
+        """Up a level after walking 70% of what the episode commanded, down below 40%; past the top, anywhere
+        (by the draw `u`)."""
+        top = self.contract.terrain_levels
+        walked, asked = progress.unbind(1)
         enough = asked > 1.0
         move = (enough & (walked > 0.7 * asked)).long() - (enough & (walked < 0.4 * asked)).long()
-        level = self.level[rows] + move
-        again = (
-            self._keyed.uniforms(
-                self.script.family[rows], self.script.member[rows], self.episode[rows], Channel.TERRAIN, 1
-            )[:, 0]
-            * top
-        ).long()
-        self.level[rows] = torch.where(level >= top, again, level.clamp_min(0))
+        level = level + move
+        return torch.where(level >= top, (u * top).long(), level.clamp_min(0))
 
     def _wrap(self) -> None:
         """Terrain is periodic: a robot that leaves its tile continues on the other side of it."""
-        assert self._field is not None
-        xy = self._robot.position[:, :2]
-        offset = self._field.wrap(xy, self.script.tile) - xy
-        out = (offset.abs() > 0.5).any(1)
+        out, offset = self._astray(self._robot.position[:, :2], self.script.tile)
         if self._free or bool(out.any()):
             self.engine.translate(out, offset)
             self._robot = self.engine.state()
+
+    def _astray(self, xy: Tensor, tile: Tensor) -> tuple[Tensor, Tensor]:
+        """[N] whether positions [N, 2] are outside their tiles [N]; [N, 2] what brings them back."""
+        assert self._field is not None
+        offset = self._field.wrap(xy, tile) - xy
+        return (offset.abs() > 0.5).any(1), offset
 
     # ---- bookkeeping
 
@@ -489,7 +501,31 @@ class VecEnv:
             "return": self.returns[rows].sum(1),
         }
         columns |= {f"return.{n}": self.returns[rows, i] for i, n in enumerate(self.reward_names)}
-        self.ended.append({k: v.cpu().numpy() for k, v in columns.items()})
+        out = {k: v.cpu().numpy() for k, v in columns.items()}
+        if self._field is not None:
+            tile, progress = script.tile.cpu().numpy(), self.progress[rows].cpu().numpy()
+            out |= self.crossed(tile, progress)
+        self.ended.append(out)
+
+    def crossed(self, tile: np.ndarray, progress: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns of episodes that ended on terrain: where, and how far of what was commanded."""
+        return {
+            "terrain": np.array([self._tiles[k].cls for k in tile]),
+            "tile": tile,
+            "walked_m": progress[:, 0],
+            "commanded_m": progress[:, 1],
+        }
+
+    def standing(self, tile: Tensor) -> Tensor:
+        """[tiles] how many environments are on each, for environments on `tile` [N]."""
+        return (tile[:, None] == torch.arange(len(self._tiles), device=self.device)).sum(0)
+
+    def by_class(self, standing: Tensor) -> dict[str, np.ndarray]:
+        """`standing` by terrain class, [levels] each."""
+        out: dict[str, np.ndarray] = {}
+        for t, count in zip(self._tiles, standing.tolist(), strict=True):
+            out.setdefault(t.cls, np.zeros(self.contract.terrain_levels, np.int64))[t.level] += count
+        return out
 
     def _keep_failures(self, failed: Tensor, new: Tensor) -> None:
         """Keeps what the newly failed environments failed from; without auto-reset a failed one fails on."""
@@ -517,12 +553,13 @@ class VecEnv:
         return counts
 
     def news(self) -> dict[str, Tensor]:
-        """Tensors that `harvest` needs on the host: none, all is there already."""
-        return {}
+        """Tensors that `harvest` needs on the host; most of it is there already."""
+        return {"standing": self.standing(self.script.tile)} if self._tiles else {}
 
     def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
         failures, self.failures = self.failures, []
-        return Harvest(self.take_ended(), failures, self.take_reset_counts())
+        standing = self.by_class(news["standing"]) if self._tiles else {}
+        return Harvest(self.take_ended(), failures, self.take_reset_counts(), standing)
 
     # ---- exact resume
 

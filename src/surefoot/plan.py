@@ -95,7 +95,7 @@ def make_plan(
     plant = found.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )
-    found = dataclasses.replace(found, recipe=recipe, plant=plant)
+    found = dataclasses.replace(found, recipe=recipe, plant=plant, minutes=found.minutes_on(device))
     contract = found.contract
     seeds = SeedPlan(root=seed, split="train", families=recipe.families, envs=recipe.envs)
     panel = load_panel(contract.panel)
@@ -142,7 +142,7 @@ def device_bytes(task: Task) -> int:
     c, r = task.contract, task.recipe
     obs, critic, act, terms = c.observation_size, c.critic_size, c.action.size, len(c.rewards)
     block = 4 * (obs + critic + 2 * act + 6 + terms) + 11
-    records = 4 * (8 + terms)
+    records = 4 * (12 + terms)
     values = 4 * (2 * critic + 2 * max(r.hidden))
     figures = 6 * c.strata.count + 16
     samples = r.samples_per_update * (block + records + values + figures)

@@ -91,26 +91,20 @@ class TrainSampler:
         self.robot = robot
         self.contract, self.seeds = contract, seeds
         self.count = seeds.envs
-        self.composition = Composition(contract, robot, seeds, control_hz, device)
+        self.composition = Composition(contract, robot, seeds, control_hz, device, atlas)
         self.episode_steps = self.composition.episode_steps
         self.segment_steps = self.composition.segment_steps
         self.strata = contract.strata.count
         self.dropout: Tensor | None = None
         self._strata = contract.strata
         self._keyed = Keyed(seeds, device)
-        self._atlas = atlas
         self._channels: list[Draw] = [(*draw, 0) for draw in self.composition.draws.values()]
-        if atlas is not None:
-            self._channels.append((Channel.TERRAIN, 1, 1))
         env = np.arange(seeds.envs)
         self._family, self._member = seeds.family_of(env), seeds.member_of(env)
         self._fixed = self._draw_fixed(env).to(device)
         self._ahead: Scenarios | None = None
         self._ready = torch.full((self.count,), -1, dtype=torch.int64, device=device)  # episode drawn ahead
         self._wanted = torch.zeros_like(self._ready)  # episode that comes next
-        self._tiles: dict[tuple[str, int], list[int]] = {}
-        for k, t in enumerate(atlas.tiles if atlas else ()):
-            self._tiles.setdefault((t.cls, t.level), []).append(k)
 
     def _draw_fixed(self, env: np.ndarray) -> Parameters:
         """Family- and environment-level factors [N]: drawn once, kept for life. Delays are left at zero."""
@@ -144,7 +138,7 @@ class TrainSampler:
         """Scenarios are drawn ahead for every environment that has used its last one, all in one go: a draw
         costs about the same for one as for a hundred. On terrain the level is only known at the reset, so not
         there."""
-        if self._atlas is not None:
+        if self.composition.land is not None:
             return self._draw(rows, episode, level)
         if not bool((self._ready[rows] == episode).all()):
             self._wanted[rows] = episode
@@ -164,13 +158,9 @@ class TrainSampler:
     def _draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         family, member = lookup(self._keyed.family, rows), lookup(self._keyed.member, rows)
         drawn = self._keyed.uniforms_many(family, member, episode, self._channels)
-        u = self.composition.named(drawn[: len(self.composition.draws)])  # on terrain a tile is drawn too
-        c = self.composition.compose(u, self.composition.facts(rows, episode))
-        tile, position = torch.zeros_like(rows), c.position
-        if self._atlas is not None:
-            at = self._tile(rows, episode, level, drawn[-1][:, 0])
-            ground = np.column_stack([self._atlas.origins[at], self._atlas.spawn_height[at]])
-            tile, position = torch.from_numpy(at).to(rows), position + torch.from_numpy(ground).to(position)
+        facts = self.composition.facts(rows, episode, level)
+        c = self.composition.compose(self.composition.named(drawn), facts)
+        tile = c.tile.to(torch.int64)
         script = Script(
             family=family,
             member=member,
@@ -185,7 +175,7 @@ class TrainSampler:
             tile=tile,
         )
         start = Start(
-            position=position,
+            position=c.position,
             quaternion=c.quaternion,
             linear_velocity=c.linear_velocity,
             angular_velocity=c.angular_velocity,
@@ -194,14 +184,6 @@ class TrainSampler:
         )
         fixed = {name: lookup(value, rows) for name, value in self._fixed.tensors().items()}
         return Scenarios(script, start, Parameters(**fixed | {"delay_s": c.delay_s}))
-
-    def _tile(self, rows: Tensor, episode: Tensor, level: Tensor, u: Tensor) -> np.ndarray:
-        """Tiles [M] of the dealt class at `level`, any of those that the atlas has."""
-        deal, names = self.composition.classes, self.contract.factor("terrain").categories
-        assert deal is not None, "a task on terrain stratifies it"
-        dealt = lookup(deal.table, deal.index(rows, episode))[:, 0]
-        found = (self._tiles[names[c], lv] for c, lv in zip(dealt.tolist(), level.tolist(), strict=True))
-        return np.array([k[int(x * len(k))] for k, x in zip(found, u.cpu().numpy(), strict=True)])
 
 
 class PanelSampler:

@@ -355,9 +355,9 @@ class Trainer:
 
 
 def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecEnv | FusedEnv:
-    """Compiled where it can be: tasks on a plane, trained with stride, whose functions can be traced."""
+    """Compiled where it can be: tasks trained with stride whose functions can be traced."""
     env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
-    if plan.engine != "stride" or atlas is not None or plan.recipe.horizon >= sampler.episode_steps:
+    if plan.engine != "stride" or plan.recipe.horizon >= sampler.episode_steps:
         return env
     try:
         return FusedEnv(env)

@@ -112,7 +112,40 @@ def ledger_row(
         "memory.peak_rss_bytes": peak_rss_bytes(),
         "memory.peak_device_bytes": peak_device_bytes(),
     }
-    return row | asdict(metrics)
+    return row | _terrain(harvest) | asdict(metrics)
+
+
+def _terrain(harvest: Harvest) -> dict[str, Any]:
+    """By terrain class, lists over levels: where environments stand, and the episodes that ended there."""
+    row: dict[str, Any] = {}
+    if not harvest.standing:
+        return row
+    count = sum(harvest.standing.values())
+    row["terrain.level"] = _mean_level(np.asarray(count))
+    names = ("terrain", "level", "reason", "walked_m", "commanded_m")
+    ended = {k: np.concatenate([e[k] for e in harvest.ended] or [np.zeros(0)]) for k in names}
+    for name, standing in harvest.standing.items():
+        mine = ended["terrain"] == name
+        level, levels = ended["level"][mine].astype(np.int64), len(standing)
+
+        def by_level(weights: np.ndarray, level: np.ndarray = level, levels: int = levels) -> np.ndarray:
+            return np.bincount(level, weights, minlength=levels)
+
+        walked, asked = (by_level(ended[k][mine]) for k in ("walked_m", "commanded_m"))
+        row |= {
+            f"terrain.level.{name}": _mean_level(standing),
+            f"terrain.envs.{name}": standing.tolist(),
+            f"terrain.episodes.{name}": by_level(np.ones(len(level))).astype(int).tolist(),
+            f"terrain.falls.{name}": by_level(ended["reason"][mine] > 1).astype(int).tolist(),
+            f"terrain.walked.{name}": [
+                float(w / a) if a > 0 else None for w, a in zip(walked, asked, strict=True)
+            ],
+        }
+    return row
+
+
+def _mean_level(count: np.ndarray) -> float | None:
+    return float((count * np.arange(len(count))).sum() / count.sum()) if count.sum() else None
 
 
 TIMING = ("seconds.", "startup.", "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_")

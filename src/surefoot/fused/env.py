@@ -62,6 +62,7 @@ class FusedEnv:
         self.num_envs, self.device, self.sampler = plain.num_envs, plain.device, plain.sampler
         self.reward_names, self.reasons, self.contract = plain.reward_names, plain.reasons, plain.contract
         self.seconds = 0.0
+        self._rough = plain._field is not None
         cuda = self.device.type == "cuda"
         self.memory = Memory(plain, self.engine.padded)
         self._width = 1 if cuda else WIDTH
@@ -140,9 +141,9 @@ class FusedEnv:
             policy = [block.mean[t], actor.log_std, block.action[t], block.log_prob[t]]
             outcome = [_bytes(getattr(block, k)[t]) for k in rewards]
             acting = [m.real, m.whole, e._x, e._targets, *policy]
-            judging = [t, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging, e._mask]
-            judging += [*outcome, *finals]
-            seeing = [m.real, m.whole, e._y, e._flags, obs, critic]
+            judging = [t, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging]
+            judging += [m.ground, e._mask, *outcome, *finals]
+            seeing = [m.real, m.whole, e._x, e._y, e._flags, m.ground, obs, critic]
             self._chains.append(
                 [
                     [
@@ -180,7 +181,10 @@ class FusedEnv:
 
     def news(self) -> dict[str, Tensor]:
         """Tensors that `harvest` needs, as they stand after a rollout and until the next."""
-        return {"counts": self._counts, "records": self._records, "failed": self._failed}
+        out = {"counts": self._counts, "records": self._records, "failed": self._failed}
+        if self._rough:
+            out["standing"] = self.plain.standing(self.memory.read("script.tile"))
+        return out
 
     def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
         """Of a rollout, from `news` on the host: episodes in the order of steps and environments."""
@@ -194,6 +198,7 @@ class FusedEnv:
             [self._ended(named, rows[:, len(RECORD) :])] if count else [],
             [self._failures(kept)] if failed else [],
             began + self.plain.take_reset_counts(),
+            self.plain.by_class(news["standing"]) if self._rough else {},
         )
 
     def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
@@ -203,14 +208,18 @@ class FusedEnv:
             "member": seeds.member_of(env),
             "episode": named["episode"].astype(np.int64),
             "stratum": named["stratum"].astype(np.int64),
-            "level": np.zeros_like(env),
+            "level": named["level"].astype(np.int64),
             "steps": named["steps"].astype(np.int64),
             "reason": named["reason"].astype(np.uint8),
             **{k: v[env] for k, v in self._bodies.items()},
             "delay_s": named["delay_s"].copy(),
             "return": returns.sum(1),
         }
-        return out | {f"return.{n}": returns[:, i].copy() for i, n in enumerate(self.reward_names)}
+        out |= {f"return.{n}": returns[:, i].copy() for i, n in enumerate(self.reward_names)}
+        if self._rough:
+            progress = np.stack([named["walked_m"], named["commanded_m"]], 1)
+            out |= self.plain.crossed(named["tile"].astype(np.int64), progress)
+        return out
 
     def _failures(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]

@@ -13,28 +13,41 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from surefoot.composition import Deal, Facts
+from surefoot.composition import Facts
 from surefoot.contract import Channel
 from surefoot.engines import RobotState
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.algebra import Expr, exp, total, where
-from surefoot.engines.stride.emit import number as emitted
 from surefoot.engines.stride.kernel import FAILED, TRUNK_CONTACT
 from surefoot.env import VecEnv, resting
 from surefoot.fused.memory import ELSEWHERE, INTEGERS, RECORDS, Memory
 from surefoot.fused.source import Source
 from surefoot.fused.symbols import Symbols, number, symbols
+from surefoot.fused.tables import Dealt, Table
 from surefoot.scenarios import Script
-from surefoot.tasks import View
+from surefoot.tasks import Ground, View
+from surefoot.terrain import HeightField
 
-RECORD = ("step", "env", "episode", "stratum", "steps", "reason", "delay_s", "next_stratum")
+RECORD = (
+    "step",
+    "env",
+    "episode",
+    "stratum",
+    "steps",
+    "reason",
+    "delay_s",
+    "next_stratum",
+    "level",
+    "tile",
+    "walked_m",
+    "commanded_m",
+)
 """Columns of a finished episode's record; the returns by term follow."""
 
 
@@ -86,6 +99,46 @@ class _Kernel:
         env = self.env
         env.state, env.script, env.parameters = task, records["script"], records["parameters"]
         self.rows = rows
+        self.rough = env._field is not None
+        if self.rough:
+            self._on_terrain()
+
+    def _on_terrain(self) -> None:
+        """Height queries and the tables of tiles are asked by symbols."""
+        env, made = self.env, copy.copy(self.env.sampler.composition)
+        self.scan = env._scan.tolist()
+        field, land = env._field, made.land
+        env._field = HeightField(
+            **{k: self._table(k, getattr(field, k)) for k in ("heights", "origins")},
+            spawn_height=field.spawn_height,
+            x0=field.x0,
+            y0=field.y0,
+        )
+        made.land = replace(
+            land, **{k: self._table(k, getattr(land, k)) for k in ("count", "tiles", "start")}
+        )
+        env.sampler = copy.copy(env.sampler)
+        env.sampler.composition = made
+        env._ground = self._ground
+
+    def _table(self, name: str, tensor: Tensor) -> Any:
+        return Table(self.memory.sections.first(name), tuple(tensor.shape))
+
+    def _ground(self, robot: Any) -> Ground:
+        """VecEnv's own, asked about one point of the scan; all of them are a loop."""
+        env: Any = self.env
+        found: dict[str, Any] = {}
+
+        def height(point: Any) -> Any:
+            env._scan = Symbols([list(point)])
+            found["ground"] = VecEnv._ground(env, robot)
+            return found["ground"].scan.flat()[0]
+
+        if not self.scan:
+            return VecEnv._ground(env, robot)
+        scan: Any = self.s.loop("scan", self.scan, height)
+        ground: Ground = found["ground"]
+        return replace(ground, scan=scan)
 
     def _field(self, name: str) -> Any:
         first = self.memory.rows.first(name)
@@ -129,14 +182,13 @@ class _Kernel:
         log_std = [s.read(f"log_std_{j}", f"K(log_std.data[{j}])") for j in range(size)]
         action = [m + exp(d) * x for m, d, x in zip(mean, log_std, xi, strict=True)]
         log_prob = total(-0.5 * (x * x) for x in xi) - total(log_std) - size * 0.5 * math.log(2 * math.pi)
-        for j, text in enumerate(s.compute(action)):
-            s.add(f"PUT_COLUMN(action.data, {size}, {j}, {text});")
+        row = f"(e0 + l) * {size}"
+        s.put_row("e0 + l < n", "action.data", row, s.compute(action))
         s.add(f"PUT_SINGLE(log_prob.data, float, {s.compute([log_prob])[0]})")
         clip = env.contract.action.clip
         applied = Symbols(np.array([action], object)).clamp(-clip, clip)
         self._store({"applied": applied})
-        for j, text in enumerate(s.compute(env._targets(applied).flat())):
-            s.add(f"PUT_COLUMN(targets.data, {size}, {j}, {text});")
+        s.put_row("e0 + l < n", "targets.data", row, s.compute(env._targets(applied).flat()))
         due = env._due()
         s.put({"pushed": due.any(1).flat()[0]})
         s.branch("ANY_HERE(pushed)")
@@ -160,10 +212,12 @@ class _Kernel:
         found = env._judge(robot, applied)
         after = found.view.task
         returns = self._field("returns") + found.terms
+        progress = self._field("progress")
+        if env.contract.terrain_levels > 1:
+            progress = progress + env._walked(found.view, found.terminated)
         s.add(f"PUT_SINGLE(reward.data, float, {s.compute(found.reward.flat())[0]})")
         width = len(env.reward_names)
-        for k, text in enumerate(s.compute(found.terms.flat())):
-            s.add(f"PUT_COLUMN(terms.data, {width}, {k}, {text});")
+        s.put_row("e0 + l < n", "terms.data", f"(e0 + l) * {width}", s.compute(found.terms.flat()))
         ends = {"terminated": found.terminated.flat()[0], "truncated": found.truncated.flat()[0]}
         s.put(ends)
         for name in ends:
@@ -182,10 +236,10 @@ class _Kernel:
         s.add("for (int l = 0; l < W; ++l) if (e0 + l < n) mask.data[e0 + l] = AT(done, l) != 0;")
         self._failures()
         s.branch("ANY_HERE(done)")
-        self._record(returns)
-        self._next_episode()
+        self._record(returns, progress)
+        self._next_episode(progress)
         s.join()
-        self._remember(after, returns)
+        self._remember(after, {"returns": returns, "progress": progress})
         return s.text
 
     def _finals(self, ahead: View) -> None:
@@ -218,7 +272,7 @@ class _Kernel:
         )
         s.join()
 
-    def _record(self, returns: Symbols) -> None:
+    def _record(self, returns: Symbols, progress: Symbols) -> None:
         s, env = self.s, self.env
         first = number(env.script.stratum[:, 0]).flat()[0]
         s.put({"recorded_stratum": first, "recorded_delay": env.parameters.delay_s.flat()[0]})
@@ -232,23 +286,37 @@ class _Kernel:
             "to[5] = AT(reason, l); to[6] = AT(recorded_delay, l);",
             "}",
         )
-        by_term = {len(RECORD) + k: x for k, x in enumerate(returns.flat())}
-        self._where("done", "records.data", "AT(slot, l) * records.shape[1]", by_term)
+        columns = {len(RECORD) + k: x for k, x in enumerate(returns.flat())}
+        ground = [*env.script.level.flat(), *env.script.tile.flat(), *progress.flat()]
+        columns |= {RECORD.index("level") + k: x for k, x in enumerate(ground)}
+        self._where("done", "records.data", "AT(slot, l) * records.shape[1]", columns)
 
-    def _next_episode(self) -> None:
+    def _next_level(self, progress: Symbols) -> Any:
+        """By the curriculum, from what the episode that ended came to."""
+        s, env = self.s, self.env
+        if env.contract.terrain_levels == 1:
+            return env.script.level
+        s.add("real u_level[4];", f"DRAW(u_level, {int(Channel.TERRAIN)}, 1, 0)")
+        u: Any = Symbols([s.read("u_level_0", "u_level[0]")])
+        return env._next_level(env.script.level, progress, u)
+
+    def _next_episode(self, progress: Symbols) -> None:
         """Draws the next scenario of environments that are done, and hands its start to the engine."""
         s, env = self.s, self.env
         made = env.sampler.composition
+        level = self._next_level(progress)
         s.add(f"{{ const intt episode = INTS(I.data, {EPISODE}) + 1;")  # hides the one that ended
         uniforms: list[Any] = []
         for name, (channel, count) in made.draws.items():
             blocks = -(-count // 4)
             s.add(f"real u_{name}[{4 * blocks}];", f"DRAW(u_{name}, {int(channel)}, {blocks}, 0)")
             uniforms.append(s.tensor(f"u_{name}", (count,), _row(f"u_{name}[{{}}]", 0)))
-        mode: Any = _Dealt(s, "mode", made.modes)
-        cell: Any = _Dealt(s, "cell", made.cells)
-        new: Any = made.compose(made.named(uniforms), Facts(mode, cell, self._field("stratum")))
-        body = dict(env.parameters.tensors()) | {"delay_s": new.delay_s, "tile": symbols(np.zeros(1))}
+        mode: Any = Dealt(s, "mode", made.modes)
+        cell: Any = Dealt(s, "cell", made.cells)
+        ground: Any = Dealt(s, "ground", made.classes) if self.rough else None
+        facts = Facts(mode, cell, self._field("stratum"), ground, level)
+        new: Any = made.compose(made.named(uniforms), facts)
+        body = dict(env.parameters.tensors()) | {"delay_s": new.delay_s}
         staging = self.engine.buffers.staging
         to_engine = {
             staging.first(name) + k: value
@@ -262,7 +330,7 @@ class _Kernel:
             "AT(slot, l) * records.shape[1]",
             {RECORD.index("next_stratum"): new.stratum.flat()[0]},
         )
-        script = {f"script.{f}": getattr(new, f) for f in _fields(Script, "script")}
+        script = {f"script.{f}": getattr(new, f, level) for f in _fields(Script, "script")}
         rows = {
             self.rows.first(name) + k: value
             for name, values in (script | {"parameters.delay_s": new.delay_s}).items()
@@ -273,14 +341,14 @@ class _Kernel:
         s.add(f"PUT_INTS(I.data, {EPISODE}, (done ? episode : episode - 1));", "}")
 
     def _where(self, mask: str, array: str, start: str, values: dict[int, Expr]) -> None:
-        """Numbers into a row of `array` for each environment in the mask."""
-        for k, text in zip(values, self.s.compute(list(values.values())), strict=True):
-            self.s.add(
-                f"{{ const real v = {text}; for (int l = 0; l < W; ++l) if (AT({mask}, l) != 0 && e0 + l < n)"
-                f" {array}[(long long){start} + {k}] = AT(v, l); }}"
-            )
+        """Numbers into a row of `array` for each environment in the mask, by place from `start` on."""
+        texts = dict(zip(values, self.s.compute(list(values.values())), strict=True))
+        while texts:
+            first = next(iter(texts))
+            run = [texts.pop(k) for k in range(first, first + len(texts)) if k in texts]
+            self.s.put_row(f"AT({mask}, l) != 0 && e0 + l < n", array, f"{start} + {first}", run)
 
-    def _remember(self, after: Any, returns: Symbols) -> None:
+    def _remember(self, after: Any, sums: dict[str, Symbols]) -> None:
         """The task's memory: advanced, or that of an episode's beginning."""
         s = self.s
         commands = self.rows.first("script.commands")
@@ -294,7 +362,7 @@ class _Kernel:
             "contact": 1.0,
         }
         over = self.s.read("over", "(done ? K(1.0f) : K(0.0f))") > 0.5
-        new: dict[str, Any] = {"returns": _choose(Symbols([over], True), 0.0, returns)}
+        new: dict[str, Any] = {k: _choose(Symbols([over], True), 0.0, x) for k, x in sums.items()}
         for f in fields(type(after)):
             if f.name != "age":
                 value = number(getattr(after, f.name))
@@ -319,38 +387,30 @@ class _Kernel:
         obs = env._blur(clean, noise, env.script.noise_scale).flat()
         critic = env._clean(clean, extra).flat()
         for what, values in (("obs", obs), ("critic", critic)):
-            for k, text in enumerate(s.compute(values)):
-                s.add(f"PUT_COLUMN({what}.data, {len(values)}, {k}, {text});")
+            s.put_row("e0 + l < n", f"{what}.data", f"(e0 + l) * {len(values)}", s.compute(values))
+        if self.rough:
+            self._wrap(robot)
         return s.text
 
-
-class _Dealt:
-    """A row of a table of dealt cells, found by environment and episode."""
-
-    def __init__(self, source: Source, name: str, deal: Deal) -> None:
-        self.source, self.name, self.deal, self.uses = source, name, deal, 0
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        assert func is torch.index_select, "the one thing that is done with a dealt row"
-        table, _, dealt = args
-        return dealt._row_of(table)
-
-    def _row_of(self, table: Tensor) -> Symbols:
-        length, *shape = table.shape
-        width = table[0].numel()
-        numbers = table.reshape(length, width).tolist()
-        rows = ", ".join("{" + ", ".join(emitted(float(x)) for x in row) + "}" for row in numbers)
-        name = f"{self.name}{self.uses}"
-        self.uses += 1
-        self.source.add(
-            f"static const float TABLE_{name}[{length}][{width}] = {{{rows}}};",
-            f"const intt at_{name} = (env + episode * {self.deal.multiplier}) % {length};",
-            f"real dealt_{name}[{width}];",
-            f"for (int k = 0; k < {width}; ++k) for (int l = 0; l < W; ++l)"
-            f" AT(dealt_{name}[k], l) = TABLE_{name}[AT(at_{name}, l)][k];",
-        )
-        return self.source.tensor(f"dealt_{name}", shape, lambda k: f"dealt_{name}[{k}]")
+    def _wrap(self, robot: Any) -> None:
+        """Robots that have left their tiles continue on the other side."""
+        s, env = self.s, self.env
+        out, offset = env._astray(robot.position[:, :2], env.script.tile)
+        s.put({"astray": out.flat()[0]})
+        s.branch("ANY_HERE(astray)")
+        moves = s.compute(_choose(~out, 0.0, offset).flat())
+        outputs, feet = self.engine.buffers.outputs, len(self.engine.robot.feet)
+        places = [("X", self.engine.buffers.state.first("pos")), ("Y", outputs.first("position"))]
+        places += [("Y", outputs.first("foot_position") + 3 * k) for k in range(feet)]
+        for axis, move in enumerate(moves):
+            s.add(f"const real move_{axis} = {move};")
+            s.add(
+                *(
+                    f"STORE({a}.data, {row + axis}, LOAD({a}.data, {row + axis}) + move_{axis});"
+                    for a, row in places
+                )
+            )
+        s.join()
 
 
 _state: Any = RobotState  # of symbols

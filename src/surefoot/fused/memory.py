@@ -1,5 +1,6 @@
 """Where the kernels keep what environments remember: rows of two arrays [rows, environments], one of float32
-and one of int32, and how the records of `VecEnv` are laid out in them."""
+and one of int32, and how the records of `VecEnv` are laid out in them. The terrain, which all share, is one
+more array."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ from surefoot.tasks import TaskState
 
 INTEGERS = ("env", "family", "member", "episode", "age", "born")
 RECORDS: dict[str, type[Any]] = {"script": Script, "task": TaskState, "parameters": Parameters}
-ELSEWHERE = {"script": ("family", "member", "episode", "level", "tile"), "task": ("age",)}
-"""Fields that are integers, or that tasks on a plane do not have."""
+ELSEWHERE = {"script": ("family", "member", "episode"), "task": ("age",)}
+"""Fields that are counted further than float32 can."""
 
 
 class Memory:
@@ -35,10 +36,32 @@ class Memory:
                     self._field(f"{name}.{field}", tuple(value.shape[1:]))
         self._field("applied", (env.contract.action.size,))
         self._field("returns", (len(env.reward_names),))
+        self._field("progress", (2,))
         self._field("stratum", (1,))
         self.real = torch.zeros(self.rows.count, padded, device=self.device)
         self.whole = torch.zeros(len(INTEGERS), padded, dtype=torch.int32, device=self.device)
+        self.sections, self.ground = self._terrain(env)
         self.take(env)
+
+    @staticmethod
+    def _terrain(env: VecEnv) -> tuple[Rows, Tensor]:
+        """Tables by name, one after the other in one array; nothing but a zero on a plane."""
+        sections, tables = Rows(), [torch.zeros(1, device=env.device)]
+        sections.add("nothing", 1)
+        assert isinstance(env.sampler, TrainSampler)
+        land = env.sampler.composition.land
+        if env._field is not None and land is not None:
+            f = env._field
+            for name, table in (
+                ("heights", f.heights),
+                ("origins", f.origins),
+                ("count", land.count),
+                ("tiles", land.tiles),
+                ("start", land.start),
+            ):
+                sections.add(name, table.numel())
+                tables.append(table.reshape(-1).to(torch.float32))
+        return sections, torch.cat(tables)
 
     @staticmethod
     def _records(env: VecEnv) -> dict[str, Any]:
@@ -65,6 +88,7 @@ class Memory:
                 if field not in ELSEWHERE.get(name, ()):
                     self.write(f"{name}.{field}", value)
         self.write("returns", env.returns)
+        self.write("progress", env.progress)
         assert isinstance(env.sampler, TrainSampler)
         self.write("stratum", env.sampler.composition.stratum)
         whole: Mapping[str, Tensor] = {
@@ -93,4 +117,5 @@ class Memory:
                     new[own] = self.integers(own).long()
             setattr(env, "state" if name == "task" else name, kind(**new))
         env.episode, env.born = self.integers("episode").long(), self.integers("born").long()
-        env.returns = self.read("returns").clone()
+        env.returns, env.progress = self.read("returns").clone(), self.read("progress").clone()
+        env.level = env.script.level.clone()

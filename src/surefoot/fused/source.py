@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from surefoot.engines.stride.algebra import Expr, order, symbol
-from surefoot.engines.stride.emit import Printer, prelude
+from surefoot.engines.stride.emit import Printer, number, prelude
 from surefoot.engines.stride.program import Var
 from surefoot.fused.philox import draws
 from surefoot.fused.symbols import Symbols
@@ -37,12 +38,32 @@ auto COLUMN = [&](const float* a, int width, int j) -> real {
     for (int l = 0; l < W; ++l) AT(v, l) = e0 + l < n ? a[(long long)(e0 + l) * width + j] : 0.0f;
     return v;
 };
-auto PUT_COLUMN = [&](float* a, int width, int j, real v) {
-    for (int l = 0; l < W; ++l) if (e0 + l < n) a[(long long)(e0 + l) * width + j] = AT(v, l);
+auto GATHER = [](const float* a, real at) -> real {
+    real v = K(0.0f);
+    for (int l = 0; l < W; ++l) AT(v, l) = a[(int)AT(at, l)];
+    return v;
 };
+#define FETCH(first, at) GATHER(ground.data + (first), at)
 #define PUT_SINGLE(a, kind, v) { const real single = (v); \\
     for (int l = 0; l < W; ++l) if (e0 + l < n) (a)[e0 + l] = (kind)AT(single, l); }
 """
+
+
+class _Printer(Printer):
+    def _text(self, node: Expr) -> str:
+        if node.op == "fetch":  # a number of the terrain, which is in memory
+            return f"FETCH({node.value}, {self.texts[node.args[0]]})"
+        return super()._text(node)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """An array whose numbers are one expression, computed for every row of a table of constants."""
+
+    rows: Sequence[Sequence[float]]
+    variables: tuple[Expr, ...]
+    """The expression's symbols for a row's numbers."""
+    value: Expr
 
 
 class Source:
@@ -64,6 +85,8 @@ class Source:
             _MEMORY,
         ]
         self._texts: dict[str, str] = {}
+        self._loops: dict[str, _Loop] = {}
+        self._loop_of: dict[str, str] = {}
         self._open: list[set[str]] = [set()]
         self._results = 0
 
@@ -82,17 +105,68 @@ class Source:
             out.reshape(-1)[k] = self.read(f"{name}_{k}", text(k))
         return Symbols(out)
 
+    def loop(
+        self, name: str, rows: Sequence[Sequence[float]], of: Callable[[Sequence[Expr]], Expr]
+    ) -> Symbols:
+        """Numbers [1, len(rows)], `of` each row: a loop, printed where the first of them is needed."""
+        variables = tuple(
+            self.read(f"{name}_row_{i}", f"K(ROWS_{name}[k][{i}])") for i in range(len(rows[0]))
+        )
+        self._loops[name] = _Loop(rows, variables, of(variables))
+        out = self.tensor(name, (len(rows),), lambda k: f"{name}[{k}]")
+        self._loop_of |= {f"{name}_{k}": name for k in range(len(rows))}
+        return out
+
     def compute(self, roots: Sequence[Expr]) -> list[str]:
         """Prints what the expressions need, and returns the text of each."""
         for node in order(roots):
-            if node.op == "symbol" and not any(node.value.name in names for names in self._open):
-                self._open[-1].add(node.value.name)
-                self.add(f"const real {node.value.name} = {self._texts[node.value.name]};")
-        p = Printer(roots)
+            if node.op == "symbol" and not self._known(node.value.name):
+                self._fetch(node.value.name)
+        p = _Printer(roots)
         self._results += 1
         own = {f"t{i}": f"x{self._results}_{i}" for i in range(len(p.lines))}
         self.add(*(_renamed(line, own) for line in p.lines))
         return [_renamed(p.of(r), own) for r in roots]
+
+    def _known(self, name: str) -> bool:
+        return any(name in names for names in self._open)
+
+    def _fetch(self, name: str) -> None:
+        array = self._loop_of.get(name)
+        if array is not None and not self._known(array):
+            self._print_loop(array)
+        self._open[-1].add(name)
+        self.add(f"const real {name} = {self._texts[name]};")
+
+    def _print_loop(self, name: str) -> None:
+        loop = self._loops[name]
+        inner = self._hoist(name, loop)
+        width, count = len(loop.variables), len(loop.rows)
+        rows = ", ".join("{" + ", ".join(number(x) for x in row) + "}" for row in loop.rows)
+        self._open[-1].add(name)
+        self.add(f"static const float ROWS_{name}[{count}][{width}] = {{{rows}}};", f"real {name}[{count}];")
+        self.add(f"UNROLL_SOME for (int k = 0; k < {count}; ++k) {{")
+        self._open.append(set())
+        self.add(f"{name}[k] = {self.compute([inner])[0]};")
+        self.join()
+
+    def _hoist(self, name: str, loop: _Loop) -> Expr:
+        """The loop's expression, with all that is the same for every row computed before it."""
+        changing = set(loop.variables)
+        nodes = order([loop.value])
+        for node in nodes:
+            if changing.intersection(node.args):
+                changing.add(node)
+        needed = [a for node in nodes if node in changing for a in node.args]
+        before = [a for a in dict.fromkeys(needed) if a not in changing and a.op != "const"]
+        found: dict[Expr, Expr] = {}
+        for i, (node, text) in enumerate(zip(before, self.compute(before), strict=True)):
+            found[node] = self.read(f"{name}_before_{i}", text)
+            self._fetch(f"{name}_before_{i}")
+        for node in nodes:
+            if node in changing and node.args:
+                found[node] = Expr(node.op, tuple(found.get(a, a) for a in node.args), node.value)
+        return found.get(loop.value, loop.value)
 
     def branch(self, condition: str) -> None:
         self.add(f"if ({condition}) {{")
@@ -106,6 +180,14 @@ class Source:
         """Results under names of their own, for hand-written lines that follow."""
         for name, text in zip(values, self.compute(list(values.values())), strict=True):
             self.add(f"const auto {name} = {text};")
+
+    def put_row(self, condition: str, array: str, start: str, texts: Sequence[str]) -> None:
+        """Numbers side by side into `array`, for each environment `e0 + l` that fulfils the condition."""
+        self.add(
+            f"{{ const real row[] = {{{', '.join(texts)}}};",
+            f"for (int l = 0; l < W; ++l) if ({condition}) {{ float* to = {array} + (long long)({start});",
+            f"UNROLL for (int k = 0; k < {len(texts)}; ++k) to[k] = AT(row[k], l); }} }}",
+        )
 
     @property
     def text(self) -> str:

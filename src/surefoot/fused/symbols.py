@@ -138,6 +138,9 @@ class Symbols:
     def __neg__(self) -> Symbols:
         return _apply("neg", self)
 
+    def __abs__(self) -> Symbols:
+        return _apply("abs", self)
+
     def __lt__(self, o: Any) -> Symbols:
         return _apply("lt", self, o)
 
@@ -430,7 +433,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": _elementwise(absolute),
     "sign": _elementwise(lambda a: where(a > 0.0, 1.0, where(a < 0.0, -1.0, 0.0))),
     "floor": _elementwise(floor),
-    "trunc": _elementwise(lambda a: where(a < 0.0, -floor(-a), floor(a))),
+    "trunc": _elementwise(lambda a: a if a.op == "floor" else where(a < 0.0, -floor(-a), floor(a))),
     "minimum": _elementwise(minimum),
     "maximum": _elementwise(maximum),
     "remainder": _remainder,

@@ -55,6 +55,7 @@ def make_task(source: str) -> Any:
         flags: wp.array2d(dtype=wp.uint8),
         targets: wp.array2d(dtype=wp.float32),
         staging: wp.array2d(dtype=wp.float32),
+        ground: wp.array(dtype=wp.float32),
         mask: wp.array(dtype=wp.uint8),
         reward: wp.array(dtype=wp.float32),
         terms: wp.array2d(dtype=wp.float32),
@@ -82,6 +83,7 @@ def make_task(source: str) -> Any:
         flags: wp.array2d(dtype=wp.uint8),
         targets: wp.array2d(dtype=wp.float32),
         staging: wp.array2d(dtype=wp.float32),
+        ground: wp.array(dtype=wp.float32),
         mask: wp.array(dtype=wp.uint8),
         reward: wp.array(dtype=wp.float32),
         terms: wp.array2d(dtype=wp.float32),
@@ -107,6 +109,7 @@ def make_task(source: str) -> Any:
             flags,
             targets,
             staging,
+            ground,
             mask,
             reward,
             terms,
@@ -132,8 +135,10 @@ def make_observe(source: str) -> Any:
         root: wp.uint32,
         S: wp.array2d(dtype=wp.float32),
         I: wp.array2d(dtype=wp.int32),  # noqa: E741
+        X: wp.array2d(dtype=wp.float32),
         Y: wp.array2d(dtype=wp.float32),
         flags: wp.array2d(dtype=wp.uint8),
+        ground: wp.array(dtype=wp.float32),
         obs: wp.array2d(dtype=wp.float32),
         critic: wp.array2d(dtype=wp.float32),
     ): ...
@@ -145,11 +150,13 @@ def make_observe(source: str) -> Any:
         root: wp.uint32,
         S: wp.array2d(dtype=wp.float32),
         I: wp.array2d(dtype=wp.int32),  # noqa: E741
+        X: wp.array2d(dtype=wp.float32),
         Y: wp.array2d(dtype=wp.float32),
         flags: wp.array2d(dtype=wp.uint8),
+        ground: wp.array(dtype=wp.float32),
         obs: wp.array2d(dtype=wp.float32),
         critic: wp.array2d(dtype=wp.float32),
     ):
-        body(first + wp.tid(), n, root, S, I, Y, flags, obs, critic)
+        body(first + wp.tid(), n, root, S, I, X, Y, flags, ground, obs, critic)
 
     return observe

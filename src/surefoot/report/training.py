@@ -42,6 +42,7 @@ def learning(run: RunFigures) -> Html:
         _rewards(run, last),
         el("h3", "Why training episodes ended"),
         _resets(run, last),
+        *_levels(run, last),
         lead="What the policy does on scenarios it never saw, above what the learner was paid. When the "
         "second rises and the first does not, only the score improved.",
     )
@@ -132,6 +133,32 @@ def _resets(run: RunFigures, last: float) -> Html:
         )
     )
     return join(legend(shown, colours), chart)
+
+
+def _levels(run: RunFigures, last: float) -> list[Html]:
+    """Nothing on a plane."""
+    names = run.ledger.names("terrain.level.")
+    if not names:
+        return []
+    colours = [f"--c{k % 8}" for k in range(len(names))]
+    lines = [
+        Line(name.replace("_", " "), *thin(*run.ledger.series(f"terrain.level.{name}")), colour)
+        for name, colour in zip(names, colours, strict=True)
+    ]
+    top = run.record.contract.terrain_levels - 1
+    chart = at_widths(
+        lambda w: line_chart(
+            Axes(w, 200, (0, last), (0.0, float(top)), x_label=X_LABEL),
+            lines,
+            f"Mean level (0 to {top}) of the environments on each terrain class",
+            number,
+        )
+    )
+    return [
+        el("h3", f"Terrain level of the curriculum, 0 to {top}"),
+        legend([line.name for line in lines], colours),
+        chart,
+    ]
 
 
 # ---- contract and recipe

@@ -127,6 +127,8 @@ class Task:
     """What the recipe changes on a GPU."""
     minutes: float = 6.0
     """`train` stops after this many minutes of training at the latest, unless told otherwise."""
+    cuda_minutes: float | None = None
+    """The same on a GPU; None: as many."""
 
     def __post_init__(self) -> None:
         c = self.contract
@@ -135,6 +137,7 @@ class Task:
             raise SurefootError(
                 f"Task '{c.name}' names {', '.join(missing)} without a function; add it to its terms."
             )
+        self._check_tiles()
         params = [(t.name, t.params) for t in c.rewards] + [(t.name, t.params) for t in c.terminations]
         for name, values in params:
             try:
@@ -144,6 +147,21 @@ class Task:
                     f"Task '{c.name}': the parameters of '{name}' do not fit its function ({error}); "
                     "mend either."
                 ) from error
+
+    def _check_tiles(self) -> None:
+        """Every class that is dealt has a tile at every level."""
+        if not self.tiles:
+            return
+        c, found = self.contract, {(t.cls, t.level) for t in self.tiles}
+        if "terrain" not in c.stratify:
+            raise SurefootError(f"Task '{c.name}' has tiles; stratify the factor 'terrain' to deal them.")
+        for name in c.factor("terrain").categories:
+            for level in range(c.terrain_levels):
+                if (name, level) not in found:
+                    raise SurefootError(
+                        f"Task '{c.name}' trains on '{name}' but has no tile of it at level {level}; "
+                        f"add TileId('{name}', {level}, 0)."
+                    )
 
     def on(self, engine: str) -> Task:
         """The task as it is trained on `engine`: native MuJoCo takes the cheaper plant."""
@@ -157,6 +175,10 @@ class Task:
         if torch.device(device).type != "cuda":
             return self.recipe
         return self.recipe.model_copy(update=dict(self.cuda))
+
+    def minutes_on(self, device: str) -> float:
+        cuda = torch.device(device).type == "cuda"
+        return self.cuda_minutes if cuda and self.cuda_minutes is not None else self.minutes
 
     def constants(self, device: torch.device, dt: float) -> Constants:
         def tensor(x: tuple[float, ...]) -> Tensor:
