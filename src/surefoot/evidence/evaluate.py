@@ -24,6 +24,7 @@ from surefoot.env import VecEnv
 from surefoot.evidence.keep import choose
 from surefoot.evidence.perturb import dropout_of, perturb_all
 from surefoot.evidence.play import Played, play
+from surefoot.evidence.stage import Stage, stage_of
 from surefoot.evidence.strata import stratum_names
 from surefoot.policy import Policy, PolicyBundle
 from surefoot.scenarios import PanelSampler
@@ -93,6 +94,7 @@ class PanelEvaluator:
             auto_reset=False,
             stagger=False,
         )
+        self._stages: dict[int, Stage] = {}
 
     def _sampler(self, column: Column) -> PanelSampler:
         return PanelSampler(
@@ -117,7 +119,15 @@ class PanelEvaluator:
             "key": np.array([s.terrain.key for s in lived]),
         }
         policy = policy.to(self.device) if isinstance(policy, PolicyBundle) else policy
-        return play(self.env, policy, terrain, torch.tensor(self.places, device=self.device))
+        places = torch.tensor(self.places, device=self.device)
+        return play(self.env, policy, terrain, places, self._stage())
+
+    def _stage(self) -> Stage:
+        """Kept: only a column with more pushes than the others needs another."""
+        pushes = self.env.script.push_step.shape[1]
+        if pushes not in self._stages:
+            self._stages[pushes] = stage_of(self.env)
+        return self._stages[pushes]
 
     def run(
         self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
@@ -171,6 +181,8 @@ class PanelEvaluator:
         }
 
     def close(self) -> None:
+        for stage in self._stages.values():
+            stage.close()
         self.env.close()
 
 

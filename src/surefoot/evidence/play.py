@@ -14,9 +14,10 @@ from torch import Tensor
 
 from surefoot.engines.mujoco import rotation_of
 from surefoot.env import VecEnv
-from surefoot.evidence.film import TRACED, Film, seen
+from surefoot.evidence.film import TRACED, Film
 from surefoot.evidence.labels import label
 from surefoot.evidence.recovery import recoveries, recovery
+from surefoot.evidence.stage import Stage, stage_of
 from surefoot.evidence.tally import tally
 from surefoot.policy import FixedBatch, Policy, first_state
 from surefoot.scenarios import NEVER
@@ -45,12 +46,17 @@ class Played:
 
 @torch.inference_mode()
 def play(
-    env: VecEnv, policy: Policy, terrain: Mapping[str, np.ndarray], rows: Tensor | None = None
+    env: VecEnv,
+    policy: Policy,
+    terrain: Mapping[str, np.ndarray],
+    rows: Tensor | None = None,
+    stage: Stage | None = None,
 ) -> Played:
     """Plays the episodes that `env` stands at the beginning of, whatever comes after their ends.
 
     `rows` are the places of these environments in the batch that inference is padded to (default: their
-    own numbers); `terrain` names their ground, one entry per environment under class, level and key.
+    own numbers); `terrain` names their ground, one entry per environment under class, level and key; `stage`
+    is one made for `env` before.
     """
     begun = time.perf_counter()
     n, steps = env.num_envs, env.sampler.episode_steps
@@ -58,23 +64,26 @@ def play(
     act = FixedBatch(policy, place)
     state = first_state(policy, env.script.family, env.script.member)
     fixed = _fixed(env, terrain)
-    film = Film(steps, env.device)
+    film, made = Film(steps, env.device), None if stage else stage_of(env)
+    stage = stage or made
+    assert stage is not None
+    stage.begin()
 
     def live() -> Tensor:
         nonlocal state
-        action, state = act(env.obs, state)
-        step = env.step(action)
-        film.add(seen(step))
-        return step.terminated | step.truncated
+        action, state = act(stage.obs, state)
+        frame = stage.step(action)
+        film.add(frame)
+        return frame["reason"] > 0
 
     if env.device.type == "cuda":
 
         def carried() -> list[Tensor]:
-            return [*env.carried(), state]
+            return [*stage.carried(), state]
 
         def carry(tensors: list[Tensor]) -> None:
             nonlocal state
-            env.carry(tensors[:-1])
+            stage.carry(tensors[:-1])
             state = tensors[-1]
 
         _repeat(live, carried, carry, steps)
@@ -84,7 +93,9 @@ def play(
             alive &= ~live()
             if not bool(alive.any()):
                 break
-    frames = film.frames()
+    frames = stage.develop(film.frames())
+    if made is not None:
+        made.close()
     played = Played(tally(frames, env), {k: frames[k] for k in TRACED}, fixed, 0.0)
     played.rows.update(_recoveries(played, env.dt))
     played.rows.update(_labels(played))

@@ -2,6 +2,7 @@
 functions."""
 
 from surefoot.fused.env import FusedEnv
+from surefoot.fused.panel import FusedPanel
 from surefoot.fused.symbols import Untraceable
 
-__all__ = ["FusedEnv", "Untraceable"]
+__all__ = ["FusedEnv", "FusedPanel", "Untraceable"]

@@ -53,22 +53,50 @@ def _kernels(sources: Sources) -> tuple[Any, Any, Any]:
     return make_act(sources.act), make_task(sources.task), make_observe(sources.observe)
 
 
-class FusedEnv:
-    """Takes over the engine and the memory of `plain`, and looks like it to a trainer."""
+class Compiled:
+    """The kernels of `plain`, whose engine and memory they take over, and threads to run them."""
 
     def __init__(self, plain: VecEnv) -> None:
         assert isinstance(plain.engine, StrideEngine)
         self.plain, self.engine = plain, plain.engine
-        self.num_envs, self.device, self.sampler = plain.num_envs, plain.device, plain.sampler
-        self.reward_names, self.reasons, self.contract = plain.reward_names, plain.reasons, plain.contract
-        self.seconds = 0.0
-        self._rough = plain._field is not None
+        self.num_envs, self.device = plain.num_envs, plain.device
         cuda = self.device.type == "cuda"
         self.memory = Memory(plain, self.engine.padded)
         self._width = 1 if cuda else WIDTH
         shape = "solo" if cuda else "wide"
         self._made = _kernels(generate(plain, self.memory, shape, self._width, cuda))
+        self._pool = ThreadPoolExecutor(len(self.engine.shares) - 1) if len(self.engine.shares) > 1 else None
         self.obs, self.critic = plain.obs.clone(), plain.critic.clone()
+
+    def _launch(self, kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Launch:
+        """A kernel on a thread's share of the environments."""
+        first, last = share[0] // self._width, share[1] // self._width
+        root = wp.uint32(self.plain.sampler.seeds.root)
+        plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+        return Launch(kernel, last - first, [first, self.num_envs, root, *plain], self.device, BLOCK)
+
+    def _run(self, chains: list[list[Launch]]) -> None:
+        """One list of launches per thread."""
+        others = [self._pool.submit(_in_turn, chain) for chain in chains[1:]] if self._pool else []
+        _in_turn(chains[0])
+        for other in others:
+            other.result()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+
+class FusedEnv(Compiled):
+    """Looks like `plain` to a trainer."""
+
+    def __init__(self, plain: VecEnv) -> None:
+        super().__init__(plain)
+        self.sampler, self.contract = plain.sampler, plain.contract
+        self.reward_names, self.reasons = plain.reward_names, plain.reasons
+        self.seconds = 0.0
+        self._rough = plain._field is not None
         self._counts = torch.zeros(2, dtype=torch.int32, device=self.device)
         width = 3 + self.engine.buffers.state.count + self.engine.buffers.joints
         self._failed = torch.zeros(KEPT_FAILURES, width, device=self.device)
@@ -78,7 +106,6 @@ class FusedEnv:
         self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
         self._chains: list[list[list[Launch]]] = []
         self._bound: tuple[Any, ...] = ()
-        self._pool = ThreadPoolExecutor(len(self.engine.shares) - 1) if len(self.engine.shares) > 1 else None
         body = plain.parameters
         self._bodies = {k: getattr(body, k).cpu().numpy() for k in ("friction", "payload_kg")}  # for life
 
@@ -106,13 +133,6 @@ class FusedEnv:
         critic saw then."""
         return self._final_step.long(), self._everyone, self._final_critic
 
-    def _run(self, chains: list[list[Launch]]) -> None:
-        """One list of launches per thread."""
-        others = [self._pool.submit(_in_turn, chain) for chain in chains[1:]] if self._pool else []
-        _in_turn(chains[0])
-        for other in others:
-            other.result()
-
     def _bind(self, actor: Actor, block: RolloutBlock) -> None:
         """Records every launch of a rollout into this block; repeating them costs a few microseconds."""
         tensors = (block.obs, block.mean, actor.log_std)
@@ -123,15 +143,8 @@ class FusedEnv:
         if horizon >= self.sampler.episode_steps:
             raise ValueError("a rollout must be shorter than an episode")
         self._records = torch.zeros(horizon * n, self._records.shape[1], device=self.device)
-        root = wp.uint32(self.sampler.seeds.root)
         act, task, observe = self._made
-
-        def record(kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Launch:
-            first, last = share[0] // self._width, share[1] // self._width
-            plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
-            return Launch(kernel, last - first, [first, n, root, *plain], self.device, BLOCK)
-
-        m = self.memory
+        record, m = self._launch, self.memory
         finals = [self._final_critic, self._final_step, self._counts, self._records, self._failed]
         rewards = ("reward", "terms", "terminated", "truncated", "reason", "stratum")
         self._chains = []
@@ -248,9 +261,7 @@ class FusedEnv:
         self.critic.copy_(self.plain.critic)
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        super().close()
         self.plain.close()
 
 

@@ -2,6 +2,7 @@
 
 act      exploration, action, its log probability, joint targets, push
 task     the task's memory, rewards and ends; where an episode is over, its record and the next one's scenario
+         (not where environments do not reset themselves: those of panels)
 observe  what policy and critic see next
 
 `VecEnv`'s own methods are called once with symbolic tensors; what they return is printed. So there is one
@@ -105,21 +106,21 @@ class _Kernel:
 
     def _on_terrain(self) -> None:
         """Height queries and the tables of tiles are asked by symbols."""
-        env, made = self.env, copy.copy(self.env.sampler.composition)
+        env, field = self.env, self.env._field
         self.scan = env._scan.tolist()
-        field, land = env._field, made.land
         env._field = HeightField(
             **{k: self._table(k, getattr(field, k)) for k in ("heights", "origins")},
             spawn_height=field.spawn_height,
             x0=field.x0,
             y0=field.y0,
         )
-        made.land = replace(
-            land, **{k: self._table(k, getattr(land, k)) for k in ("count", "tiles", "start")}
-        )
-        env.sampler = copy.copy(env.sampler)
-        env.sampler.composition = made
         env._ground = self._ground
+        if env.auto_reset:
+            made = copy.copy(env.sampler.composition)
+            tables = {k: self._table(k, getattr(made.land, k)) for k in ("count", "tiles", "start")}
+            made.land = replace(made.land, **tables)
+            env.sampler = copy.copy(env.sampler)
+            env.sampler.composition = made
 
     def _table(self, name: str, tensor: Tensor) -> Any:
         return Table(self.memory.sections.first(name), tuple(tensor.shape))
@@ -231,14 +232,17 @@ class _Kernel:
         env.state = after
         ahead = View(robot, env.state, env.parameters, found.view.ground, env.const)
         env.state.command = env._command()
-        self._finals(ahead)
-        s.add("const maskt done = terminated | truncated;")
-        s.add("for (int l = 0; l < W; ++l) if (e0 + l < n) mask.data[e0 + l] = AT(done, l) != 0;")
-        self._failures()
-        s.branch("ANY_HERE(done)")
-        self._record(returns, progress)
-        self._next_episode(progress)
-        s.join()
+        if env.auto_reset:
+            self._finals(ahead)
+            s.add("const maskt done = terminated | truncated;")
+            s.add("for (int l = 0; l < W; ++l) if (e0 + l < n) mask.data[e0 + l] = AT(done, l) != 0;")
+            self._failures()
+            s.branch("ANY_HERE(done)")
+            self._record(returns, progress)
+            self._next_episode(progress)
+            s.join()
+        else:
+            s.add("const maskt done = terminated & truncated;")  # nobody begins another episode
         self._remember(after, {"returns": returns, "progress": progress})
         return s.text
 

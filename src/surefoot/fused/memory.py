@@ -48,19 +48,15 @@ class Memory:
         """Tables by name, one after the other in one array; nothing but a zero on a plane."""
         sections, tables = Rows(), [torch.zeros(1, device=env.device)]
         sections.add("nothing", 1)
-        assert isinstance(env.sampler, TrainSampler)
-        land = env.sampler.composition.land
-        if env._field is not None and land is not None:
-            f = env._field
-            for name, table in (
-                ("heights", f.heights),
-                ("origins", f.origins),
-                ("count", land.count),
-                ("tiles", land.tiles),
-                ("start", land.start),
-            ):
-                sections.add(name, table.numel())
-                tables.append(table.reshape(-1).to(torch.float32))
+        found: dict[str, Tensor] = {}
+        if env._field is not None:
+            found |= {"heights": env._field.heights, "origins": env._field.origins}
+        land = env.sampler.composition.land if isinstance(env.sampler, TrainSampler) else None
+        if land is not None:
+            found |= {"count": land.count, "tiles": land.tiles, "start": land.start}
+        for name, table in found.items():
+            sections.add(name, table.numel())
+            tables.append(table.reshape(-1).to(torch.float32))
         return sections, torch.cat(tables)
 
     @staticmethod
@@ -89,8 +85,8 @@ class Memory:
                     self.write(f"{name}.{field}", value)
         self.write("returns", env.returns)
         self.write("progress", env.progress)
-        assert isinstance(env.sampler, TrainSampler)
-        self.write("stratum", env.sampler.composition.stratum)
+        if isinstance(env.sampler, TrainSampler):  # a panel's scenarios have none to come
+            self.write("stratum", env.sampler.composition.stratum)
         whole: Mapping[str, Tensor] = {
             "env": torch.arange(self.count, device=self.device),
             "family": env.script.family,
