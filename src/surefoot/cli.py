@@ -122,6 +122,9 @@ class TrainCommand:
     """Print the closing summary as one JSON object; progress then goes to stderr."""
 
     def run(self, console: Console) -> int:
+        from surefoot.cores import wake
+
+        wake(self.options.device)
         from surefoot.commands import resume_run, start_run
 
         if self.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import torch
@@ -17,6 +18,12 @@ def prepare_torch() -> None:
     """One thread per operation: physics and the learner spread whole pieces of work over the cores."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # denormal activations slow a CPU update several times
+
+
+def wake(device: str) -> None:
+    """Lets a GPU get ready (its context takes a third of a second) while the rest is still being imported."""
+    if device == "cuda" and torch.cuda.is_available():
+        threading.Thread(target=lambda: torch.zeros(1, device=device), daemon=True).start()
 
 
 def process_seconds() -> float | None:
