@@ -649,22 +649,6 @@ def test_progress_is_the_distance_along_the_command() -> None:
     assert torch.allclose(env.progress, expected, atol=1e-5)
 
 
-def test_who_falls_is_charged_with_the_rest_of_the_episode() -> None:
-    env = make(ROUGH, envs=4, families=4, auto_reset=False)
-    env.script.commands[:] = torch.tensor([0.6, 0.8, 0.0])
-    env.script.commands[:, -1] = torch.tensor([0.0, 0.5, 0.0])
-    env.state.command[:] = torch.tensor([0.6, 0.8, 0.0])
-    env.state.age[:] = torch.tensor([0, 600, 900, 998])
-    env.state.command[2:] = torch.tensor([0.0, 0.5, 0.0])
-    start = env.sampler.draw(torch.arange(4), env.episode, env.level).start
-    start.quaternion[:] = torch.tensor([0.0, 1.0, 0.0, 0.0])  # upside down
-    env.engine.reset(torch.ones(4, dtype=torch.bool), start, env.parameters)
-    step = env.step(torch.zeros(4, 12))
-    assert step.terminated.all()
-    asked = [15.0 + 2.5, 3.0 + 2.5, 1.0, 0.02]  # m, from then on
-    assert env.progress[:, 1].tolist() == pytest.approx(asked, abs=1e-4)
-
-
 def test_first_episodes_are_spread_over_the_lower_levels() -> None:
     env = make(ROUGH, envs=20, families=4)
     assert set(env.level.tolist()) == set(range(5))

@@ -229,7 +229,7 @@ class VecEnv:
         self.state, self._robot = view.task, robot
         self.returns += terms
         if self.contract.terrain_levels > 1:
-            self.progress += self._walked(view, terminated)
+            self.progress += self._walked(view)
         # The command seen next is that of the next step's segment; the reward above used the one that was
         # followed.
         self.state = dataclasses.replace(self.state, command=self._command())
@@ -393,17 +393,11 @@ class VecEnv:
         steady = (terms * (1 - self._events)).sum(1).clamp_min(self.contract.reward_floor)
         return steady + (terms * self._events).sum(1)
 
-    def _walked(self, view: View, terminated: Tensor) -> Tensor:
-        """[N, 2] of a control step, for the terrain curriculum: metres along the command, and commanded. Who
-        falls is charged with all that the rest of the episode would have commanded."""
+    def _walked(self, view: View) -> Tensor:
+        """[N, 2] of a control step, for the terrain curriculum: metres along the command, and commanded."""
         asked = view.task.command[:, :2].norm(dim=1)
         along = (view.robot.linear_velocity[:, :2] * view.task.command[:, :2]).sum(1) / asked.clamp_min(1e-6)
-        commands, per = self.script.commands, self.sampler.segment_steps
-        first = torch.arange(commands.shape[1], device=self.device) * per
-        last = (first + per).clamp_max(self.sampler.episode_steps)
-        left = (last - torch.maximum(view.task.age[:, None], first)).clamp_min(0)
-        missed = (commands[..., :2].norm(dim=2) * left).sum(1) * terminated
-        return torch.stack([along, asked + missed], 1) * self.dt
+        return torch.stack([along, asked], 1) * self.dt
 
     # ---- resets
 
@@ -457,8 +451,8 @@ class VecEnv:
         self.level[rows] = self._next_level(self.level[rows], self.progress[rows], u[:, 0])
 
     def _next_level(self, level: Tensor, progress: Tensor, u: Tensor) -> Tensor:
-        """Up a level after walking 70% of what the episode commanded, down below 40%; past the top, anywhere
-        (by the draw `u`)."""
+        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere (by the
+        draw `u`)."""
         top = self.contract.terrain_levels
         walked, asked = progress.unbind(1)
         enough = asked > 1.0

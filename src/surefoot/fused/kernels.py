@@ -215,7 +215,7 @@ class _Kernel:
         returns = self._field("returns") + found.terms
         progress = self._field("progress")
         if env.contract.terrain_levels > 1:
-            progress = progress + env._walked(found.view, found.terminated)
+            progress = progress + env._walked(found.view)
         s.add(f"PUT_SINGLE(reward.data, float, {s.compute(found.reward.flat())[0]})")
         width = len(env.reward_names)
         s.put_row("e0 + l < n", "terms.data", f"(e0 + l) * {width}", s.compute(found.terms.flat()))
