@@ -95,6 +95,7 @@ class PanelEvaluator:
             stagger=False,
         )
         self._stages: dict[int, Stage] = {}
+        self._stage()  # compiled now, not in the first pass
 
     def _sampler(self, column: Column) -> PanelSampler:
         return PanelSampler(
