@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from surefoot.contract import Plant, Recipe, SurefootError, TaskContract
+from surefoot.contract import Panel, Plant, Recipe, SurefootError, TaskContract
 from surefoot.engines.protocol import Parameters, RobotState, Rows
 from surefoot.robots import RobotSpec
 from surefoot.terrain import TileId
@@ -127,6 +127,10 @@ class Task:
     """What the recipe changes on a GPU."""
     minutes: float = 6.0
     """`train` stops after this many minutes of training at the latest, unless told otherwise."""
+
+    def on_heightfield(self, panel: Panel) -> bool:
+        """Whether the ground of this task on `panel` is a heightfield, and not a plane."""
+        return bool(self.tiles) or any(s.terrain.cls != "flat" for s in panel.scenarios)
 
     def __post_init__(self) -> None:
         c = self.contract
