@@ -54,6 +54,8 @@ def engines(name: str, ground: str, atlas: Atlas | None, n: int) -> dict[str, En
     }
     if atlas is not None:
         made["mujoco, other diagonal"] = MujocoEngine(spec, exact, n, atlas=atlas)
+        prisms = exact.model_copy(update={"heightfield": "prisms"})
+        made["mujoco, prisms"] = MujocoEngine(spec, prisms, n, atlas=atlas)
     if ground == "flat heightfield":
         made["mujoco on a plane"] = MujocoEngine(spec, exact, n)
     return made
