@@ -243,7 +243,7 @@ def use_surfaces() -> Any:
     Returns the kernel that holds their code, which is kept for as long."""
     start_warp()
     functions = make_functions(_layouts() + SURFACE)
-    row = _collision_functions()[int(mujoco.mjtGeom.mjGEOM_HFIELD)]
+    row = collision_functions()[int(mujoco.mjtGeom.mjGEOM_HFIELD)]
     given = np.array([row[int(shape)] for shape in SHAPES], np.uint64)
     made = np.zeros_like(given)
     arrays = [wp.array(a, copy=False, device="cpu") for a in (given, made)]
@@ -267,7 +267,7 @@ def _layouts() -> str:
     return "#undef int\ntypedef size_t uintptr_t;\n" + "".join(lines)
 
 
-def _collision_functions() -> Any:
+def collision_functions() -> Any:
     """mjCOLLISIONFUNC of the library that Python's MuJoCo has loaded: addresses [kind, kind]."""
     folder = Path(mujoco.__file__).parent
     (library,) = (*folder.glob("libmujoco.*"), *folder.glob("mujoco.dll"))
