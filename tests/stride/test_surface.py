@@ -68,7 +68,8 @@ def test_a_spheres_contacts_are_all_local_minima_of_distance(tile: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("geom", "size"), [("sphere", "0.03"), ("capsule", "0.02 0.08"), ("box", "0.06 0.04 0.03")]
+    ("geom", "size"),
+    [("sphere", "0.03"), ("capsule", "0.02 0.08"), ("box", "0.06 0.04 0.03"), ("box", "0.06 0.04 0.004")],
 )
 def test_level_ground_is_the_plane(geom: str, size: str) -> None:
     """Every contact: how many, where, how deep, and which way."""

@@ -167,9 +167,10 @@ static int touch(const Field& field, Vector centre, double radius, double margin
     return search.count;
 }}
 
-// Contacts of points or spheres around them, given in the world's frame.
+// Contacts of points or spheres around them, given in the world's frame. Of a box's corners only those count
+// that look down, as on MuJoCo's plane: `middle` is its centre.
 static int touch_all(const mjModel* m, mjData* d, mjPreContact* out, int ground, double margin,
-                     const Vector* points, int count, double radius) {{
+                     const Vector* points, int count, double radius, const Vector* middle = nullptr) {{
     const int id = m->geom_dataid[ground];
     const double* size = m->hfield_size + 4 * id;
     const int columns = m->hfield_ncol[id], rows = m->hfield_nrow[id];
@@ -184,6 +185,7 @@ static int touch_all(const mjModel* m, mjData* d, mjPreContact* out, int ground,
         const int found = touch(field, {{v.dot(X), v.dot(Y), v.dot(Z)}}, radius, margin, search);
         for (int c = 0; c < found && made < mjMAXCONPAIR; ++c) {{
             const Vector n = search.found[c].normal, world = X * n.x + Y * n.y + Z * n.z;
+            if (middle && (centre - *middle).dot(world) > 0.0) continue;
             const double distance = (search.inside ? -1.0 : 1.0) * search.found[c].distance - radius;
             const Vector at = centre - world * (radius + 0.5 * distance);  // half way between the surfaces
             mjPreContact& contact = out[made++];
@@ -220,7 +222,7 @@ static int box(const mjModel* m, mjData* d, mjPreContact* out, int g1, int g2, m
     Vector points[8];
     for (int k = 0; k < 8; ++k)
         points[k] = c + x * (k & 1 ? 1.0 : -1.0) + y * (k & 2 ? 1.0 : -1.0) + z * (k & 4 ? 1.0 : -1.0);
-    return touch_all(m, d, out, g1, margin, points, 8, 0.0);
+    return touch_all(m, d, out, g1, margin, points, 8, 0.0, &c);
 }}
 }};
 for (int k = 0; k < {len(SHAPES)}; ++k) stock[k] = given.data[k];
