@@ -1,31 +1,40 @@
 """Whether stride and native MuJoCo say the same about a policy, scenario by scenario.
 
-    python benchmarks/agreement.py           # trains what is missing in runs/, writes agreement.json
+    python benchmarks/agreement.py           # trains what is missing in runs/, writes agreement.json and docs
 
 A policy trained with stride and one trained with native MuJoCo run the confirmation half of walk-flat-v1 on
 both engines, and a policy trained with stride runs that of walk-rough-v1. Scores have the intervals of every
 result; differences are paired by scenario, with families as clusters. Training budgets are short: what is
 measured is whether engines agree about a policy, not how good it is.
 
-They do not agree on heightfields. So the rough policy also walks on level ground, which is a plane or a level
-heightfield: for stride they are the same, for MuJoCo they are not.
+On heightfields MuJoCo's contact is by closest point (docs/engines.md). How much that matters is measured
+beside it: with MuJoCo's own prisms, and with prisms for legs and trunk alone, which then also feel the ground
+between a capsule's ends and a box's corners. The rough policy also walks on level ground, which is a plane or
+a level heightfield.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 
+from document import fill, table
 from surefoot.artifacts import write_json
 from surefoot.commands import load_policy, plan_of
+from surefoot.contract import evaluation_plant
 from surefoot.cores import prepare_torch
+from surefoot.engines import surface
 from surefoot.evidence import PanelEvaluator, RunFolder, evaluate_panel
 from surefoot.evidence.columns import Rows, agreement, column_summary
 from surefoot.evidence.compare import METRICS
@@ -35,6 +44,8 @@ from surefoot.plan import make_plan
 ENGINES = ("mujoco", "stride")
 FLAT_TASK = "walk-flat"
 """Sees what walk-rough sees, on a plane."""
+STOCK = list(surface.collision_functions()[int(mujoco.mjtGeom.mjGEOM_HFIELD)])
+"""MuJoCo's own functions: read before anything replaces them."""
 SCORES = ("success", "success_low", "success_high", "fall_rate", "fall_low", "fall_high")
 
 
@@ -100,17 +111,68 @@ def on_both(trained: Trained, runs: Path) -> tuple[dict[str, Any], dict[str, Row
     return found, rows
 
 
+@contextmanager
+def prisms_for_legs_and_trunk() -> Iterator[None]:
+    """Only spheres, the feet, touch surfaces; capsules and boxes touch MuJoCo's prisms."""
+    row = surface.collision_functions()[int(mujoco.mjtGeom.mjGEOM_HFIELD)]
+    surface.use_surfaces()
+    others = [int(shape) for shape in surface.SHAPES[1:]]
+    ours = [row[k] for k in others]
+    for k in others:
+        row[k] = STOCK[k]
+    yield
+    for k, address in zip(others, ours, strict=True):
+        row[k] = address
+
+
+def other_contacts(trained: Trained, runs: Path, surface_rows: Rows) -> dict[str, Any]:
+    """The rough policy on native MuJoCo with other ways to touch a heightfield."""
+    run = trained.run(runs)
+    plan, (_, policy) = plan_of(run), load_policy(run, "confirmed")
+    hz = plan.recipe.control_hz
+    plant = evaluation_plant(hz, heightfield=True)
+
+    def rows_on(prisms: bool) -> Rows:
+        chosen = plant.model_copy(update={"heightfield": "prisms"}) if prisms else plant
+        evaluator = PanelEvaluator(plan.task, plan.panel, "confirmation", hz, plant=chosen)
+        rows = evaluator.run(policy, traces=False).rows
+        evaluator.close()
+        return rows
+
+    with prisms_for_legs_and_trunk():
+        found = {"prisms for legs and trunk": rows_on(prisms=False)}
+    found["prisms"] = rows_on(prisms=True)
+    return {
+        name: column_summary(rows, plan.task.contract).model_dump(
+            mode="json", include={"episodes", "effective_episodes", *SCORES}
+        )
+        | {
+            "minus_surface": differences(surface_rows, rows),
+            "same_outcome": float(np.mean(rows["success"] == surface_rows["success"])),
+        }
+        for name, rows in found.items()
+    }
+
+
 def on_level_ground(trained: Trained, runs: Path, every: int = 4) -> dict[str, dict[str, Any]]:
     """Success and falls on some scenarios of walk-flat-v1, by ground and engine."""
     run = trained.run(runs)
     plan, (_, policy) = plan_of(run), load_policy(run, "confirmed")
     flat = make_plan(FLAT_TASK, overrides={}, seed=plan.seeds.root, engine="stride", device="cpu")
     found = {}
-    for ground, task in (("plane", flat.task), ("level heightfield", plan.task)):
+    hz, grounds = (
+        plan.recipe.control_hz,
+        (("plane", None), ("level heightfield", "surface"), ("level prisms", "prisms")),
+    )
+    for ground, how in grounds:
         for engine in ENGINES:
+            if how == "prisms" and engine == "stride":
+                continue
             only = range(0, len(flat.panel.select("confirmation")), every)
+            plant = evaluation_plant(hz).model_copy(update={"heightfield": how})
+            task = plan.task if how else flat.task
             evaluator = PanelEvaluator(
-                task, flat.panel, "confirmation", plan.recipe.control_hz, engine=engine, only=only
+                task, flat.panel, "confirmation", hz, engine=engine, plant=plant, only=only
             )
             rows = evaluator.run(policy, traces=False).rows
             evaluator.close()
@@ -156,7 +218,8 @@ def main() -> None:
     prepare_torch()
     flat, rows = zip(*(on_both(t, args.runs) for t in FLAT), strict=True)
     between = {e: differences(rows[1][e], rows[0][e]) for e in ENGINES}
-    rough, _ = on_both(ROUGH, args.runs)
+    rough, rough_rows = on_both(ROUGH, args.runs)
+    others = other_contacts(ROUGH, args.runs, rough_rows["mujoco"])
     level = on_level_ground(ROUGH, args.runs)
     for found in (*flat, rough):
         show(found)
@@ -166,16 +229,63 @@ def main() -> None:
     print(f"\n{ROUGH.name}, walk-flat-v1")
     for where, s in level.items():
         print(f"  {where}: success {s['success']:.3f}, falls {s['fall_rate']:.3f} of {s['episodes']}")
+    for how, s in others.items():
+        print(f"  {ROUGH.name}, {how}: success {s['success']:.3f}, as surface {s['same_outcome']:.3f}")
     write_json(
         args.out,
         {
-            "schema_version": 1,
+            "schema_version": 2,
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "policies": [*flat, rough],
+            "rough_policy_with_other_contacts": others,
             "rough_policy_on_level_ground": level,
             "trained_on_stride_minus_trained_on_mujoco": between,
         },
     )
+    document(args.out)
+
+
+def percent(s: dict[str, Any]) -> str:
+    return f"{100 * s['success']:.1f}% ({100 * s['success_low']:.1f} to {100 * s['success_high']:.1f})"
+
+
+def document(path: Path) -> None:
+    """The tables in docs/engines.md."""
+    found = json.loads(path.read_text())
+
+    def points(d: dict[str, Any]) -> str:
+        return f"{100 * d['value']:+.1f} ({100 * d['low']:+.1f} to {100 * d['high']:+.1f}) points"
+
+    rows = [
+        [
+            f"{p['policy']}, {p['panel']} ({p['scenarios']})",
+            *(percent(p["scores"][e]) for e in ENGINES),
+            points(p["stride_minus_mujoco"]["success"]),
+            f"{100 * p['agreement']['success_agreement']:.0f}%",
+        ]
+        for p in found["policies"]
+    ]
+    fill(
+        "agreement",
+        table(["policy, panel", "on MuJoCo", "on stride", "stride - MuJoCo", "same outcome"], rows),
+    )
+    fill(
+        "other contacts",
+        table(
+            ["native MuJoCo, walk-rough-v1", "success", "less surface", "same outcome"],
+            [["surface", percent(found["policies"][-1]["scores"]["mujoco"]), "", ""]]
+            + [
+                [name, percent(s), points(s["minus_surface"]["success"]), f"{100 * s['same_outcome']:.0f}%"]
+                for name, s in found["rough_policy_with_other_contacts"].items()
+            ],
+        ),
+    )
+    level = found["rough_policy_on_level_ground"]
+    grounds = list(dict.fromkeys(k.split(", ")[0] for k in level))
+    rows = [
+        [g, *(percent(level[f"{g}, {e}"]) if f"{g}, {e}" in level else "-" for e in ENGINES)] for g in grounds
+    ]
+    fill("level ground", table(["level ground", "on MuJoCo", "on stride"], rows))
 
 
 if __name__ == "__main__":

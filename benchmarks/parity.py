@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from document import fill, table
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines import Engine, MujocoEngine, Parameters
 from surefoot.engines.conformance import default_targets, standing
@@ -54,6 +55,8 @@ def engines(name: str, ground: str, atlas: Atlas | None, n: int) -> dict[str, En
     }
     if atlas is not None:
         made["mujoco, other diagonal"] = MujocoEngine(spec, exact, n, atlas=atlas)
+        prisms = exact.model_copy(update={"heightfield": "prisms"})
+        made["mujoco, prisms"] = MujocoEngine(spec, prisms, n, atlas=atlas)
     if ground == "flat heightfield":
         made["mujoco on a plane"] = MujocoEngine(spec, exact, n)
     return made
@@ -119,17 +122,37 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
     torch.set_num_threads(1)
-    table = {}
+    found = {}
     for name in args.robots:
         for ground in GROUNDS:
-            table[f"{name}, {ground}"] = found = measure(name, ground, args.envs)
+            found[f"{name}, {ground}"] = here = measure(name, ground, args.envs)
             print(f"\n{name}, {ground}: base position (m), median / p90 / max")
-            for key, times in found.items():
+            for key, times in here.items():
                 row = "   ".join(
                     f"{t} s " + " / ".join(f"{x:.1e}" for x in v["position_m"]) for t, v in times.items()
                 )
                 print(f"  {key:26s} {row}", flush=True)
-    args.out.write_text(json.dumps({"envs": args.envs, "divergence": table}, indent=1) + "\n")
+    args.out.write_text(json.dumps({"envs": args.envs, "divergence": found}, indent=1) + "\n")
+    if set(args.robots) == set(ROBOTS):
+        document(args.out)
+
+
+SHOWN = ("stride", "mujoco off by 1e-6", "mujoco, other diagonal", "mujoco, prisms", "mujoco on a plane")
+
+
+def document(path: Path) -> None:
+    """The table in docs/engines.md: median and 90th percentile of the base's distance."""
+
+    def figure(x: float) -> str:
+        return "0" if x == 0 else f"{x:.0e}".replace("e-0", "e-")
+
+    rows = []
+    for where, by_engine in json.loads(path.read_text())["divergence"].items():
+        for who, times in by_engine.items():
+            if who in SHOWN:
+                pairs = [" / ".join(map(figure, times[f"{t:.1f}"]["position_m"][:2])) for t in AT_S]
+                rows.append([f"{where}: {who}", *pairs])
+    fill("parity", table(["", *(f"{t:.1f} s" for t in AT_S)], rows))
 
 
 if __name__ == "__main__":

@@ -368,6 +368,7 @@ JUDGED = {
     "other panel": (altered(C, panel="walk-rough-v1"), PANELS["walk-rough-v1"], E),
     "plant": (C, P, E.model_copy(update={"impratio": 1.0})),
     "control rate": (C, P, evaluation_plant(100)),
+    "contact with heightfields": (C, P, E.model_copy(update={"heightfield": "prisms"})),
 }
 TREATED = {
     "reward weight": HEAVIER,
@@ -428,6 +429,16 @@ def test_seeds_name_neither_and_eval_families_is_the_panel() -> None:
     fewer = make_plan("walk-flat", overrides={"eval_families": 4})
     assert fewer.construct_id != PLAIN.construct_id
     assert fewer.training_id == PLAIN.training_id
+
+
+def test_the_plant_says_how_a_heightfield_is_touched_and_nothing_of_it_on_a_plane() -> None:
+    flat, rough = (make_plan(n).evaluation for n in ("walk-flat", "walk-rough"))
+    assert flat == EVALUATION_PLANT
+    assert "heightfield" not in flat.model_dump(mode="json")
+    assert rough.model_dump(mode="json") == flat.model_dump(mode="json") | {"heightfield": "surface"}
+    assert make_plan("walk-rough").plant.heightfield == "surface"
+    # Digests of runs that were made before plants said so.
+    assert PLAIN.construct_id == "46f172053662f2a58118acbf13acfe63a3ecf17d78691db59a6653e6b7cc6b38"
 
 
 def test_walk_and_trot_are_different_constructs() -> None:

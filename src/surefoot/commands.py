@@ -21,6 +21,7 @@ from surefoot.contract import (
     as_half,
     columns,
     construct_id,
+    evaluation_plant,
     load_panel,
     text_digest,
 )
@@ -277,9 +278,9 @@ def evaluate_run(
     if panel is not None:
         chosen = load_panel(panel)
         check_disjoint(plan.seeds, chosen)
-        plan = dataclasses.replace(
-            plan, panel=chosen, construct_id=construct_id(plan.task.contract, chosen, plan.evaluation)
-        )
+        plant = evaluation_plant(plan.recipe.control_hz, plan.task.on_heightfield(chosen))
+        identity = construct_id(plan.task.contract, chosen, plant)
+        plan = dataclasses.replace(plan, panel=chosen, evaluation=plant, construct_id=identity)
     asked = columns(plan.panel, perturb, sweep)
     engines_for(engine, plan.task, plan.recipe.control_hz)
     prepare_torch()

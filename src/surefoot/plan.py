@@ -91,7 +91,6 @@ def make_plan(
     engine, reason = choose_engine(engine, found.robot, found.plant, device)
     found = found.on(engine)
     recipe = Recipe(**(found.recipe_on(device).model_dump() | (overrides or {})))
-    evaluation = evaluation_plant(recipe.control_hz)
     plant = found.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )
@@ -102,6 +101,7 @@ def make_plan(
     families = (overrides or {}).get("eval_families") or panel.seeds.families
     panel = panel.with_families(families)
     recipe = recipe.model_copy(update={"eval_families": families})
+    evaluation = evaluation_plant(recipe.control_hz, found.on_heightfield(panel))
     proof = check_disjoint(seeds, panel)
     if torch.device(device).type == "cuda":
         check_memory(found, torch.cuda.mem_get_info(device)[0])

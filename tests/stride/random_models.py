@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import mujoco
 import numpy as np
+
+GEOMS = {"sphere": "0.03", "capsule": "0.02 0.08", "box": "0.05 0.04 0.03"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What robots must have in common to share a program: chains, geoms, and the world."""
+
+    geoms: list[list[str]]  # of every link, chain by chain
+    trunk: str
+    impratio: float
+    gravity: np.ndarray
+
+    @classmethod
+    def random(cls, rng: np.random.Generator) -> Shape:
+        kinds = list(GEOMS)
+        depths = rng.integers(1, 7, int(rng.integers(1, 6)))
+        geoms = [[str(rng.choice(kinds)) for _ in range(depth)] for depth in depths]
+        gravity = np.array([*rng.uniform(-1, 1, 2), -9.81])
+        return cls(geoms, str(rng.choice(kinds)), float(rng.choice([1.0, 5.0])), gravity)
 
 
 def numbers(values: np.ndarray) -> str:
     return " ".join(repr(float(x)) for x in np.atleast_1d(values))
 
 
-def random_robot(rng: np.random.Generator, *, contacts: bool = True, aligned: bool | None = None) -> str:
-    """MJCF of a robot on a plane with servos; `aligned` puts axes along coordinates."""
-    aligned = bool(rng.random() < 0.5) if aligned is None else aligned
+def random_robot(rng: np.random.Generator, shape: Shape | None = None, *, contacts: bool = True) -> str:
+    """MJCF of a robot on a plane with servos; half of them have axes along coordinates."""
+    shape = Shape.random(rng) if shape is None else shape
+    aligned = bool(rng.random() < 0.5)
     bodies, servos = [], []
-    for k in range(int(rng.integers(1, 6))):
-        depth = int(rng.integers(1, 7))
+    for k, chain in enumerate(shape.geoms):
         text = ""
-        for i in reversed(range(depth)):
+        for i in reversed(range(len(chain))):
             name = f"j{k}_{i}"
             axis = np.eye(3)[rng.integers(3)] * rng.choice([-1, 1]) if aligned else rng.normal(size=3)
             quat = np.array([1.0, 0, 0, 0]) if aligned else rng.normal(size=4)
@@ -28,7 +50,7 @@ def random_robot(rng: np.random.Generator, *, contacts: bool = True, aligned: bo
     ref="{rng.uniform(-0.3, 0.3)}" range="{rng.uniform(-2, -0.3)} {rng.uniform(0.3, 2)}"
     armature="{rng.uniform(0, 0.05)}" damping="{rng.uniform(0, 0.5)}"
     stiffness="{rng.choice([0.0, 3.0])}" springref="0.1" frictionloss="{rng.choice([0.0, 0.2])}"/>
-  {geom(rng, f"g{k}_{i}") if contacts else ""}
+  {geom(rng, f"g{k}_{i}", chain[i]) if contacts else ""}
   {text}
 </body>"""
             servos.append(
@@ -39,14 +61,14 @@ def random_robot(rng: np.random.Generator, *, contacts: bool = True, aligned: bo
     return f"""
 <mujoco>
   <compiler angle="radian" autolimits="true"/>
-  <option integrator="implicitfast" cone="elliptic" impratio="{rng.choice([1.0, 5.0])}" timestep="0.004"
-    iterations="200" ls_iterations="200" tolerance="1e-13" gravity="{numbers(rng.uniform(-1, 1, 2))} -9.81"/>
+  <option integrator="implicitfast" cone="elliptic" impratio="{shape.impratio}" timestep="0.004"
+    iterations="200" ls_iterations="200" tolerance="1e-13" gravity="{numbers(shape.gravity)}"/>
   <default><geom contype="1" conaffinity="0" condim="3"/></default>
   <worldbody>
     <geom name="floor" type="plane" size="0 0 1" contype="0" conaffinity="1"/>
     <body name="trunk"><freejoint/>
       {inertial(rng, 5.0)}
-      {geom(rng, "g_trunk") if contacts else ""}
+      {geom(rng, "g_trunk", shape.trunk) if contacts else ""}
       <body name="fixed" pos="0.1 0 0.05" quat="0.9 0.1 0.2 0.3">{inertial(rng, 0.5)}</body>
       {"".join(bodies)}
     </body>
@@ -64,10 +86,9 @@ def inertial(rng: np.random.Generator, mass: float) -> str:
     )
 
 
-def geom(rng: np.random.Generator, name: str) -> str:
-    kind, size = [("sphere", "0.03"), ("capsule", "0.02 0.08"), ("box", "0.05 0.04 0.03")][rng.integers(3)]
+def geom(rng: np.random.Generator, name: str, kind: str) -> str:
     return (
-        f'<geom name="{name}" type="{kind}" size="{size}" pos="{numbers(rng.uniform(-0.1, 0.1, 3))}" '
+        f'<geom name="{name}" type="{kind}" size="{GEOMS[kind]}" pos="{numbers(rng.uniform(-0.1, 0.1, 3))}" '
         f'quat="{numbers(rng.normal(size=4))}" solref="{rng.uniform(0.01, 0.03)} {rng.uniform(0.7, 1.3)}"/>'
     )
 

@@ -1,37 +1,21 @@
-"""Contacts with a heightfield against plain geometry: local minima of distance, found face by face, edge by
-edge and corner by corner in float64."""
+"""Stride's contacts with a heightfield against plain geometry."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import warp as wp
+from geometry import FIELD, TILES, height_below, reference
 
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines import Parameters
 from surefoot.engines.conformance import begin, standing
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.emit import prelude
-from surefoot.engines.stride.heightfield import GROUND, tile_heights
+from surefoot.engines.stride.heightfield import GROUND
 from surefoot.robots import robot
-from surefoot.terrain import Atlas, TileId
-
-TILES = (
-    TileId("flat", 0, 0),
-    TileId("stairs_up", 9, 3),
-    TileId("stairs_down", 4, 1),
-    TileId("rough", 9, 5),
-    TileId("boxes", 9, 2),
-    TileId("stones", 5, 4),
-    TileId("wave", 7, 1),
-    TileId("slope_up", 9, 1),
-    TileId("slope_down", 9, 1),
-    TileId("curbs", 9, 1),
-)
-ATLAS = Atlas.build(TILES)
-FIELD = tile_heights(ATLAS)
+from surefoot.terrain import Atlas
 
 
 def kernel() -> Any:
@@ -90,68 +74,6 @@ def contacts() -> Any:
     return of
 
 
-def vertex(tile: int, i: int, j: int) -> np.ndarray:
-    return np.array([(i - 40) * 0.1, (j - 40) * 0.1, float(FIELD[0, tile, i % 80, j % 80])])
-
-
-def reference(tile: int, centre: np.ndarray, radius: float) -> list[tuple[np.ndarray, float]]:
-    """(normal, distance) of every local minimum of distance within the radius, the closest first."""
-    i, j = (int(np.floor((c + 4.0) / 0.1)) for c in centre[:2])
-    cells = [(a, b) for a in range(i - 2, i + 3) for b in range(j - 2, j + 3)]
-    faces = [
-        f
-        for a, b in cells
-        for f in (((a, b), (a + 1, b), (a + 1, b + 1)), ((a, b), (a + 1, b + 1), (a, b + 1)))
-    ]
-    at = {k: vertex(tile, *k) for f in faces for k in f}
-    by_edge: dict[frozenset[Any], list[Any]] = {}
-    neighbours: dict[Any, set[Any]] = {}
-    for f in faces:
-        for x, y in itertools.combinations(f, 2):
-            by_edge.setdefault(frozenset((x, y)), []).append(f)
-            neighbours.setdefault(x, set()).add(y)
-            neighbours.setdefault(y, set()).add(x)
-    minima = []
-    for f in faces:
-        a, b, c = (at[k] for k in f)
-        n = np.cross(b - a, c - a)
-        n /= np.linalg.norm(n)
-        foot = centre - n * (n @ (centre - a))
-        s, t = np.linalg.lstsq(np.stack([b - a, c - a], 1), foot - a, rcond=None)[0]
-        if s >= 0 and t >= 0 and s + t <= 1:
-            minima.append((foot, n))
-    for edge, around in by_edge.items():
-        x, y = (at[k] for k in edge)
-        s = (centre - x) @ (y - x) / ((y - x) @ (y - x))
-        if not 0 < s < 1:
-            continue
-        foot = x + s * (y - x)
-        inward = []
-        for f in around:
-            z = at[next(k for k in f if k not in edge)]
-            inward.append((z - x) - (y - x) * ((z - x) @ (y - x)) / ((y - x) @ (y - x)))
-        if all((centre - foot) @ w <= 0 for w in inward):
-            minima.append((foot, np.array([0.0, 0, 1])))
-    for k, around_k in neighbours.items():
-        if all((centre - at[k]) @ (at[m] - at[k]) <= 0 for m in around_k):
-            minima.append((at[k], np.array([0.0, 0, 1])))
-    ground = ATLAS_HEIGHT(tile, centre)
-    if centre[2] < ground:
-        foot, n = min(minima, key=lambda m: np.linalg.norm(m[0] - centre))
-        d = float(np.linalg.norm(foot - centre))
-        return [((foot - centre) / d, -d - radius)]
-    out = []
-    for foot, n in sorted(minima, key=lambda m: np.linalg.norm(m[0] - centre)):
-        d = float(np.linalg.norm(centre - foot))
-        if d < radius:
-            out.append(((centre - foot) / d if d > 1e-9 else n, d - radius))
-    return out
-
-
-def ATLAS_HEIGHT(tile: int, centre: np.ndarray) -> float:
-    return float(ATLAS.height(centre[:2] + ATLAS.origins[tile].astype(float)))
-
-
 @pytest.mark.parametrize("tile", range(len(TILES)), ids=[t.cls for t in TILES])
 def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> None:
     """Depth, normal, and the point of the ground that is touched, each to 1e-5."""
@@ -159,7 +81,7 @@ def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> 
     points = np.zeros((400, 4))
     points[:, :2] = rng.uniform(-3.9, 3.9, (400, 2))
     points[:, 3] = rng.choice([0.0, 0.023, 0.05, 0.09], 400)
-    points[:, 2] = [ATLAS_HEIGHT(tile, p) for p in points]
+    points[:, 2] = [height_below(tile, p) for p in points]
     points[:, 2] += rng.uniform(-0.03, 0.06, 400)
     points = points.astype(np.float32).astype(float)
     found = contacts(points, tile)
@@ -220,7 +142,7 @@ def test_the_ground_is_not_lost_where_its_faces_meet(contacts: Any, tile: int) -
     points[:, :2] = 0.1 * (rng.integers(-38, 38, (n, 2)) + within)
     points[:, 3] = rng.choice([0.023, 0.06], n)
     height = rng.uniform(-0.02, 0.02, n)
-    points[:, 2] = [ATLAS_HEIGHT(tile, p) for p in points] + height
+    points[:, 2] = [height_below(tile, p) for p in points] + height
     first = contacts(points, tile)[:, 0, 3]
     # never farther than straight below or above
     above = height > 1e-5
@@ -276,6 +198,6 @@ def test_a_foot_in_the_corner_of_a_stair_is_pushed_by_tread_and_riser() -> None:
 def test_the_ground_is_periodic(contacts: Any) -> None:
     rng = np.random.default_rng(1)
     points = np.column_stack([rng.uniform(-3.5, 3.5, (200, 2)), np.zeros(200), np.full(200, 0.03)])
-    points[:, 2] = [ATLAS_HEIGHT(3, p) + 0.01 for p in points]
+    points[:, 2] = [height_below(3, p) + 0.01 for p in points]
     moved = points + np.array([8.0, -16.0, 0, 0])
     np.testing.assert_allclose(contacts(moved, 3), contacts(points, 3), atol=2e-4)

@@ -20,8 +20,8 @@ METRICS_VERSION = 3
 3: label `acted_late`."""
 
 
-def evaluation_plant(control_hz: float) -> Plant:
-    """The fixed evaluation plant, at the policy's control rate."""
+def evaluation_plant(control_hz: float, heightfield: bool = False) -> Plant:
+    """The fixed evaluation plant, at the policy's control rate, on a plane or on a heightfield."""
     steps = round(1.0 / (control_hz * EVALUATION_PLANT.dt_s))
     if steps < 1 or abs(steps * control_hz * EVALUATION_PLANT.dt_s - 1.0) > 1e-9:
         raise SurefootError(
@@ -29,7 +29,8 @@ def evaluation_plant(control_hz: float) -> Plant:
             f"{1 / EVALUATION_PLANT.dt_s:g} Hz; "
             "use 200, 100, 50, 40 or 25."
         )
-    return EVALUATION_PLANT.model_copy(update={"decimation": steps})
+    ground = "surface" if heightfield else None
+    return EVALUATION_PLANT.model_copy(update={"decimation": steps, "heightfield": ground})
 
 
 def construct(contract: TaskContract, panel: Panel, plant: Plant) -> dict[str, Any]:

@@ -3,7 +3,9 @@ faster one."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from surefoot.contract.model import Frozen
 
@@ -24,6 +26,18 @@ class Plant(Frozen):
     joint_dry_friction: bool
     """Whether the robot's joint dry friction (MJCF frictionloss) is simulated; it adds a constraint per
     joint."""
+    heightfield: Literal["surface", "prisms"] | None = None
+    """How native MuJoCo makes contact with a heightfield: by closest point on its triangles, as stride does,
+    or with MuJoCo's own prisms, whose inner edges trip feet (docs/engines.md). None where there is a plane;
+    on a heightfield it means `surface`."""
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_there(self, make: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A plant on a plane has the digest that it had before heightfields could be touched in two ways."""
+        fields: dict[str, Any] = make(self)
+        if self.heightfield is None:
+            fields.pop("heightfield", None)
+        return fields
 
     @property
     def control_hz(self) -> float:

@@ -23,6 +23,7 @@ from surefoot.contract import Plant
 from surefoot.cores import cores
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
+from surefoot.engines.surface import make_surface
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 
@@ -56,6 +57,8 @@ class MujocoEngine:
         self.seconds = 0.0
         scene = build_scene(robot, plant, atlas)
         self._scene, model = scene, scene.model
+        if atlas is not None and plant.heightfield != "prisms":
+            make_surface(model)
         self._atlas = atlas
         self._origin = np.zeros((num_envs, 2), np.float32)  # of the tile that each environment is on
         self._base_mass = float(model.body_mass[scene.trunk])

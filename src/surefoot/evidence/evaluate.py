@@ -83,11 +83,12 @@ class PanelEvaluator:
         self.numbers = np.array([numbers[i] for i in self.places])
         """[N] place of each scenario in the panel."""
         ids = _tiles(everything, panel)
-        self._atlas = None if all(t.cls == "flat" for t in ids) and not task.tiles else Atlas.build(ids)
+        heightfield = task.on_heightfield(panel)
+        self._atlas = Atlas.build(ids) if heightfield else None
         self.env = VecEnv(
             task,
             self._sampler(Column()),
-            plant or evaluation_plant(control_hz),
+            plant or evaluation_plant(control_hz, heightfield),
             engine=engine,
             atlas=self._atlas,
             device=device,

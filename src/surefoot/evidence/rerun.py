@@ -50,7 +50,7 @@ def rerun_case(
     flat = case.tile.cls == "flat" and not task.tiles
     atlas = None if flat else Atlas.build([case.tile])
     sampler = CaseSampler(case, envs, task.contract, seeds, atlas)
-    plant = evaluation_plant(case.control_hz)
+    plant = evaluation_plant(case.control_hz, heightfield=not flat)
     env = VecEnv(task, sampler, plant, engine=engine, atlas=atlas, auto_reset=False, stagger=False)
     terrain = {"class": case.tile.cls, "level": case.tile.level, "key": case.tile.key}
     try:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from surefoot.contract import Plant, Recipe, SurefootError, TaskContract
+from surefoot.contract import Panel, Plant, Recipe, SurefootError, TaskContract
 from surefoot.engines.protocol import Parameters, RobotState, Rows
 from surefoot.robots import RobotSpec
 from surefoot.terrain import TileId
@@ -129,6 +129,10 @@ class Task:
     """`train` stops after this many minutes of training at the latest, unless told otherwise."""
     cuda_minutes: float | None = None
     """The same on a GPU; None: as many."""
+
+    def on_heightfield(self, panel: Panel) -> bool:
+        """Whether the ground of this task on `panel` is a heightfield, and not a plane."""
+        return bool(self.tiles) or any(s.terrain.cls != "flat" for s in panel.scenarios)
 
     def __post_init__(self) -> None:
         c = self.contract

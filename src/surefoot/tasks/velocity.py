@@ -220,12 +220,13 @@ def velocity_task(
     bound = {name: known[name] for name in contract.term_names if name in known}
     contract = contract.model_copy(update={"source_digest": source_digest(bound)})
     dt = {"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
-    plant = TRAINING_PLANT.model_copy(update=dt)
+    ground = {"heightfield": "surface" if rough else None}
+    plant = TRAINING_PLANT.model_copy(update=dt | ground)
     # Four iterations leave a robot on a heightfield restless (joints at 19 rad/s while standing, measured);
     # eight do not.
     steady = {"iterations": 8} if rough else {}
     coarse = {"dt_s": 1.0 / (recipe.control_hz * FAST_PLANT.decimation)}
-    native = FAST_PLANT.model_copy(update=coarse | steady)
+    native = FAST_PLANT.model_copy(update=coarse | steady | ground)
     tiles = (
         tuple(TileId(c, lv, k) for c in TRAINED for lv in range(LEVELS) for k in range(TILE_KEYS))
         if rough

@@ -268,8 +268,11 @@ def evaluate(
                 found[node] = node.value
             elif node.op == "symbol":
                 found[node] = look(node.value)
+            elif len(node.args) == 2:
+                a, b = node.args
+                found[node] = _NUMPY[node.op](found[a], found[b])
             else:
-                found[node] = _NUMPY[node.op](*(found[a] for a in node.args))
+                found[node] = _NUMPY[node.op](*[found[a] for a in node.args])
     return [found[r] for r in roots]
 
 

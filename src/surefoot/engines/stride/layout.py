@@ -9,7 +9,9 @@ for them there; a chain that has fewer points of a kind than others gets points 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -136,6 +138,35 @@ def lay_out(d: Description, heightfield: bool, hot: bool = True) -> Layout:
     return Layout(d, heightfield, links, _spots(d, heightfield, feet, hot), feet, levels)
 
 
+def stack(layouts: Sequence[Layout]) -> Layout:
+    """Robots of one shape as one, for the numpy backend: every number of links, points and feet becomes an
+    array whose last axis is the robots. Time step, gravity and impratio are of the program and must be
+    equal."""
+    found = [x.description for x in layouts]
+    for name in ("timestep", "gravity", "impratio"):
+        if len({np.asarray(getattr(d, name)).tobytes() for d in found}) > 1:
+            raise ValueError(f"robots that are stacked have one {name}")
+    strictest = min(d.tolerance_scale for d in found)
+    description = replace(found[0], feet=_stacked([d.feet for d in found]), tolerance_scale=strictest)
+    links, spots = (_stacked([getattr(x, name) for x in layouts]) for name in ("links", "spots"))
+    return replace(layouts[0], description=description, links=links, spots=spots)
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    first = values[0]
+    if is_dataclass(first):
+        return replace(
+            first, **{f.name: _stacked([getattr(v, f.name) for v in values]) for f in fields(first)}
+        )  # type: ignore[type-var]
+    if isinstance(first, list | tuple):
+        return type(first)(_stacked(part) for part in zip(*values, strict=True))
+    if isinstance(first, float | np.ndarray):
+        return np.stack(values, axis=-1)
+    if any(v != first for v in values):
+        raise ValueError(f"robots that are stacked have one shape, not {sorted(set(values))}")
+    return first
+
+
 def _spots(d: Description, heightfield: bool, feet: list[list[int]], hot_feet: bool) -> list[Spot]:
     kinds: dict[tuple[int, int, bool], list[list[Point]]] = defaultdict(lambda: [[] for _ in d.chains])
     dealt = 0
@@ -172,10 +203,10 @@ def link_figures(p: Program, i: int, row: list[Link]) -> LinkFigures:
         return p.param(f"{name}{i}", [get(x) for x in row])  # type: ignore[operator]
 
     def entries(name: str, size: int) -> list[Expr]:
-        return [
-            p.param(f"{name}{i}_{j}", [np.asarray(getattr(x, name)).reshape(-1)[j] for x in row])
-            for j in range(size)
-        ]
+        own = 2 if size == 9 else 1  # axes of a matrix or of a vector; one more where robots are stacked
+        arrays = [np.asarray(getattr(x, name)) for x in row]
+        flat = [a.reshape(size, *a.shape[own:]) for a in arrays]
+        return [p.param(f"{name}{i}_{j}", [a[j] for a in flat]) for j in range(size)]
 
     turn, inertia = entries("rotation", 9), entries("inertia", 9)
     return LinkFigures(

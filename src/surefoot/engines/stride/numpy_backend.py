@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.engines.stride.description import Description, spatial_inertia
-from surefoot.engines.stride.layout import Layout
+from surefoot.engines.stride.layout import Layout, stack
 from surefoot.engines.stride.program import Function, run
 from surefoot.engines.stride.step import StepProgram, build_integration, build_step
 
@@ -31,11 +31,15 @@ def inverse_weights(d: Description, mass: np.ndarray, com: np.ndarray) -> tuple[
 
 
 class NumpyStep:
-    """Steps [N] robots in MuJoCo's coordinates: qpos [N, nq], qvel [N, nv], joint targets [N, K * depth]."""
+    """Steps [N] robots in MuJoCo's coordinates: qpos [N, nq], qvel [N, nv], joint targets [N, K * depth].
 
-    def __init__(self, layout: Layout, functions: Mapping[str, Function] | None = None) -> None:
-        self.layout, self.d = layout, layout.description
-        self.program: StepProgram = build_step(layout)
+    Different robots of one shape share a program: the first N / M environments are of the first, and so on.
+    """
+
+    def __init__(self, *layouts: Layout, functions: Mapping[str, Function] | None = None) -> None:
+        self.layout = layout = layouts[0]
+        self.robots = [x.description for x in layouts]
+        self.program: StepProgram = build_step(stack(layouts) if len(layouts) > 1 else layout)
         self.program.body = [*self.program.body, *build_integration(self.program)]
         self.functions = functions or {}
         self.links = [(i, k, row[k]) for i, row in enumerate(layout.links) for k in range(layout.chains)]
@@ -55,18 +59,22 @@ class NumpyStep:
         """Variables after a step. `targets` by joint name; `base` addresses the free joint."""
         n, K, D = len(qpos), self.layout.chains, self.layout.depth
         b, v = base
-        mass = np.full(n, self.d.trunk_mass) if mass is None else mass
-        com = np.tile(self.d.trunk_com, (n, 1)) if com is None else com
-        bodies, dofs = inverse_weights(self.d, mass, com)
+        each = n // len(self.robots)
+        robots = [d for d in self.robots for _ in range(each)]
+        mass = np.array([d.trunk_mass for d in robots]) if mass is None else mass
+        com = np.stack([d.trunk_com for d in robots]) if com is None else com
+        parts = [slice(i * each, (i + 1) * each) for i in range(len(self.robots))]
+        weights_of = [inverse_weights(d, mass[s], com[s]) for d, s in zip(self.robots, parts, strict=True)]
+        bodies, dofs = (np.concatenate(x) for x in zip(*weights_of, strict=True))
         values: dict[str, Any] = {"mu": np.broadcast_to(friction, n), "awake": np.ones(n)}
         values |= dict.fromkeys(("kp", "kd", "strength"), np.ones(n))
         for i in range(3):
             values |= {f"pos{i}": qpos[:, b + i], f"vel{i}": qvel[:, v + i], f"ang{i}": qvel[:, v + 3 + i]}
         values |= {f"quat{i}": qpos[:, b + 3 + i] for i in range(4)}
-        own = self.d.fixed + np.stack(
+        own = np.stack(
             [
-                spatial_inertia(m, c, self.d.trunk_inertia * (m / self.d.trunk_mass))
-                for m, c in zip(mass, com, strict=True)
+                d.fixed + spatial_inertia(m, c, d.trunk_inertia * (m / d.trunk_mass))
+                for d, m, c in zip(robots, mass, com, strict=True)
             ]
         )
         values["m0"] = own[:, 0, 0]
@@ -76,7 +84,7 @@ class NumpyStep:
         values |= {f"J0_{k}": own[:, i, j] for k, (i, j) in enumerate(places)}
         for name in ("q", "qd", "target", "dofw"):
             values |= {f"{name}{i}": np.zeros((K, n)) for i in range(D)}
-        order = {name: j for j, name in enumerate(self.d.names)}
+        order = {name: j for j, name in enumerate(self.robots[0].names)}
         for i, k, link in self.links:
             if link.dof < 0:
                 values[f"dofw{i}"][k] = 1.0

@@ -27,6 +27,9 @@ from surefoot.engines.stride.algebra import Expr, evaluate, lift, order, symbol
 
 Domain = Literal["env", "chain", "slot", "item"]
 
+AXES: dict[Domain, int] = {"chain": 1, "slot": 2}
+"""Of a parameter's table."""
+
 COUNT = "items"
 """The chain variable that says how many items its list has; assigning 0 to it empties the list."""
 
@@ -135,7 +138,7 @@ class Program:
         self.chains, self.slots = chains, slots
         self.body: list[Any] = []
         self.variables: dict[str, Var] = {}
-        self.tables: dict[Param, np.ndarray] = {}  # [K] or [S, K]
+        self.tables: dict[Param, np.ndarray] = {}  # [K] or [S, K], and a last axis where robots are stacked
         self.known: dict[str, Expr] = {}
         """Variables that need no memory: constants, and others under another name."""
         self._named: dict[bytes, str] = {}
@@ -160,11 +163,11 @@ class Program:
             return lift(float(values.flat[0]))
         if group is not None:
             key = Param(name, "slot")
-            table = self.tables.setdefault(key, np.zeros((self.slots, self.chains)))
+            table = self.tables.setdefault(key, np.zeros((self.slots, *values.shape[1:])))
             table[group.start : group.stop] = values
             return symbol(key)
-        scale = values[np.flatnonzero(values)[0]]
-        if np.isin(values / scale, (-1.0, 0.0, 1.0)).all():
+        scale = values.flat[np.flatnonzero(values)[0]]
+        if values.ndim == 1 and np.isin(values / scale, (-1.0, 0.0, 1.0)).all():
             values, name = values / scale, "sign" + "".join("mzp"[int(x) + 1] for x in values / scale)
         else:
             scale, name = 1.0, self._named.setdefault(values.tobytes(), name)
@@ -179,7 +182,7 @@ class Program:
         into: dict[str, Expr] = {}
         for name, value in outputs.items():
             value = lift(value)
-            if _is_figure(value):
+            if self._is_figure(value):
                 self.known[name] = value
             elif value in stored:
                 self.known[name] = stored[value]
@@ -211,7 +214,7 @@ class Program:
         out: dict[Var, Var] = {}
         for name in names:
             source = self.known.get(name, self.variable(name, "chain"))
-            if _is_figure(source):
+            if self._is_figure(source):
                 figures = evaluate([source], self.tables)[0]
                 self.known[f"{name}_sum"] = lift(float(np.broadcast_to(figures, self.chains).sum()))
                 continue
@@ -221,6 +224,15 @@ class Program:
             if name in self.known:
                 self.known[f"{name}_sum"] = -added if source.op == "neg" else added
         self._open[-1].append(Sum(out))
+
+    def _is_figure(self, value: Expr) -> bool:
+        """A constant, a parameter, or a product of the two; the same for all robots."""
+        if value.op in ("neg", "mul"):
+            whole = all(map(self._is_figure, value.args))
+            return whole and (value.op == "neg" or value.args[0].op == "const")
+        if value.op == "symbol" and isinstance(value.value, Param):
+            return self.tables[value.value].ndim == AXES[value.value.domain]
+        return value.op == "const"
 
     def external(self, name: str, calls: Sequence[Call]) -> None:
         self._open[-1].append(External(name, list(calls)))
@@ -243,13 +255,6 @@ class Program:
         self._open.append(statement.body)
         yield
         self._open.pop()
-
-
-def _is_figure(value: Expr) -> bool:
-    """A constant, a parameter, or a product of the two."""
-    if value.op in ("neg", "mul"):
-        return all(map(_is_figure, value.args)) and (value.op == "neg" or value.args[0].op == "const")
-    return value.op == "const" or (value.op == "symbol" and isinstance(value.value, Param))
 
 
 def vectors(name: str, values: Sequence[Any]) -> dict[str, Any]:
@@ -275,9 +280,13 @@ def run(
     for var in program.variables.values():
         start = state.get(var, 0.0)
         state[var] = np.broadcast_to(start, shapes[var.domain]).copy()
-    _run(program.body, program, state, functions or {})
+    # Environments next to each other are of one robot, where robots are stacked.
+    tables = {
+        k: t[..., None] if t.ndim == AXES[k.domain] else np.repeat(t, n // t.shape[-1], axis=-1)
+        for k, t in program.tables.items()
+    }
+    _run(program.body, program, state, tables, functions or {})
     found = {var.name: value for var, value in state.items()}
-    tables = {k: v[:, None] for k, v in program.tables.items() if k.domain == "chain"}
     for name, value in zip(
         program.known, evaluate(list(program.known.values()), state | tables), strict=True
     ):
@@ -285,10 +294,16 @@ def run(
     return found
 
 
-def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Mapping[str, Function]) -> None:
+def _run(
+    body: list[Any],
+    program: Program,
+    state: dict[Var, Any],
+    tables: Mapping[Param, np.ndarray],
+    functions: Mapping[str, Function],
+) -> None:
     def reader(group: Group | None = None, item: int = -1) -> Callable[[Any], Any]:
         def read(leaf: Var | Param) -> Any:
-            value = program.tables[leaf][..., None] if isinstance(leaf, Param) else state[leaf]
+            value = tables[leaf] if isinstance(leaf, Param) else state[leaf]
             if leaf.domain == "item":
                 return value[item]
             return value[group.start : group.stop] if leaf.domain == "slot" and group else value
@@ -340,9 +355,9 @@ def _run(body: list[Any], program: Program, state: dict[Var, Any], functions: Ma
                             state[var][at : at + call.points] = value[k]
         elif isinstance(s, If):
             if np.any(evaluate([s.condition], reader())[0]):
-                _run(s.body, program, state, functions)
+                _run(s.body, program, state, tables, functions)
         else:
             for _ in range(s.limit):
                 if not np.any(evaluate([s.condition], reader())[0]):
                     break
-                _run(s.body, program, state, functions)
+                _run(s.body, program, state, tables, functions)

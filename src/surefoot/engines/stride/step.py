@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from surefoot.engines.stride import newton
 from surefoot.engines.stride.algebra import (
     Expr,
@@ -75,8 +77,9 @@ class StepProgram(Program):
         self.levels = sorted({s.level for s in layout.spots} | set(layout.foot_levels))
         self.hot = [s for s in layout.spots if s.hot]
         self.rare = [s for s in layout.spots if not s.hot]
-        self.dry = any(link.frictionloss > 0 for row in layout.links for link in row)
-        self.limited = any(link.high < 1e8 or link.low > -1e8 for row in layout.links for link in row)
+        self.dry = any(np.any(link.frictionloss > 0) for row in layout.links for link in row)
+        limits = [(link.low, link.high) for row in layout.links for link in row]
+        self.limited = any(np.any(low > -1e8) or np.any(high < 1e8) for low, high in limits)
 
     # ---- names that several phases use
 
