@@ -66,3 +66,30 @@ def plot_walking(tasks: dict[str, Any], path: Path) -> bool:
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
     return True
+
+
+def plot_terrain(tasks: dict[str, Any], path: Path) -> bool:
+    """Success by terrain class, a point per seed; False where matplotlib is not installed."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        return False
+    matplotlib.use("svg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(
+        len(tasks), 1, figsize=(8, 4 * len(tasks)), layout="constrained", squeeze=False
+    )
+    for ax, (task, found) in zip(axes[:, 0], tasks.items(), strict=True):
+        engine = found["summary"]["engine"]
+        rates = [r["confirmed"][engine]["by_class"] for r in found["runs"]]
+        names = sorted(rates[0])
+        for run, rate in zip(found["runs"], rates, strict=True):
+            ax.plot(names, [rate[n] for n in names], "o", alpha=0.6, label=f"seed {run['seed']}")
+        title = f"{task}: {found['seconds']:g} s of training, confirmed on {engine}"
+        ax.set(ylabel="success on the confirmation half", title=title, ylim=(-0.03, 1.03))
+        ax.grid(alpha=0.3)
+        ax.legend(fontsize="x-small")
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    return True

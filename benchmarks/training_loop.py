@@ -32,8 +32,9 @@ class Loop:
     def __init__(self, plan: Plan) -> None:
         self.plan, self.device = plan, torch.device(plan.device)
         task, r, c = plan.task, plan.recipe, plan.task.contract
-        sampler = TrainSampler(c, task.robot, plan.seeds, r.control_hz, None, self.device)
-        env = training_env(plan, sampler, None)
+        atlas = plan.atlas()
+        sampler = TrainSampler(c, task.robot, plan.seeds, r.control_hz, atlas, self.device)
+        env = training_env(plan, sampler, atlas)
         assert isinstance(env, FusedEnv), f"{plan.task_name} runs uncompiled"
         self.env = env
         self.learner = Ppo(c, r, symmetry(c, task.robot, task.scan, self.device), plan.seeds, self.device)
