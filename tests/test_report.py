@@ -21,6 +21,7 @@ from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, ta
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evidence import PanelEvaluator, RunFolder
 from surefoot.evidence.compare import Comparison, compare
+from surefoot.evidence.figures import SPANS
 from surefoot.evidence.results import load_result
 from surefoot.evidence.run import PANEL_ROWS_VERSION
 from surefoot.evidence.statistics import mean_interval, rate
@@ -110,7 +111,9 @@ def check_column(page: Page, name: str, rows: list[dict[str, Any]], key: str, ra
     shown = page.figures[name]
     assert page.value(name) == pytest.approx(values[ok].mean(), abs=1e-12)
     assert int(str(shown["data-n"])) == ok.sum()
-    interval = rate(values.astype(bool), family) if rated else mean_interval(values[ok], family[ok])
+    interval = (
+        rate(values.astype(bool), family) if rated else mean_interval(values[ok], family[ok], SPANS[key])
+    )
     assert float(str(shown["data-neff"])) == pytest.approx(interval.n_eff)
     if math.isfinite(interval.low):
         assert float(str(shown["data-low"])) == pytest.approx(interval.low)

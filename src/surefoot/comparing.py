@@ -91,8 +91,8 @@ def print_comparison(console: Console, c: Comparison) -> None:
         )
     if any(d.few for d in c.metrics.values()):
         console.print(
-            "[yellow]Few families: if whole families now and then share a large difference, the intervals of "
-            "errors and energy are too narrow.",
+            "[yellow]Few families: the intervals of errors and energy also allow for differences that whole "
+            "families may now and then have and none of these showed.",
             highlight=False,
         )
     families = next(iter(c.metrics.values())).families

@@ -9,9 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from surefoot.contract.errors import SurefootError
 from surefoot.evidence.statistics.clusters import checked, effective_n_of, split
-from surefoot.evidence.statistics.means import mean_interval
+from surefoot.evidence.statistics.means import interval_of, mean_interval
 from surefoot.evidence.statistics.rates import check_confidence, rate, t_quantile
 
 POWER = 0.8
@@ -42,33 +41,37 @@ class Difference:
     n_eff: float
     families: int
     few: bool = False
-    """Too few families to trust the interval where whole families share rare, large differences."""
+    """So few families that the interval allows for differences that none of them may have shown."""
 
 
 def paired(
-    a: ArrayLike, b: ArrayLike, family: ArrayLike, confidence: float = 0.95, binary: bool = False
+    a: ArrayLike, b: ArrayLike, family: ArrayLike, span: tuple[float, float], confidence: float = 0.95
 ) -> Difference:
     """Mean over scenarios of b - a, with the interval of that mean over families.
 
-    `binary` values (true or false) that differ in fewer than 12 families get the interval of
-    `_rate_difference` instead, which is never 0 wide: t covered as little as 70% there.
+    `span` is the range of a and b. Rates (span 0 to 1) that differ in 12 families or more have shown what
+    there is to see: their interval is that of the values, without allowance for what was not seen. Rates of
+    true-or-false values that differ in fewer get the interval of `_rate_difference`, which is never 0 wide: t
+    covered as little as 70% there.
     """
     first, labels = checked(a, family)
     second, _ = checked(b, family)
-    if binary and not (np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all()):
-        raise SurefootError(
-            "A paired rate needs true or false (or 0 and 1) per episode; compare means instead."
-        )
     gap = second - first
     families, few = split(gap, labels), False
-    if binary and np.unique(labels[gap != 0]).size < SPARSE_FAMILIES:
+    shares = tuple(span) == (0, 1)
+    sparse = np.unique(labels[gap != 0]).size < SPARSE_FAMILIES
+    binary = shares and bool(np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all())
+    n_eff = effective_n_of(families)
+    if binary and sparse:
         low, high, n_eff = _rate_difference(gap, labels, confidence)
+    elif shares and not sparse:
+        low, high = interval_of(families, confidence)
     else:
-        found = mean_interval(gap, labels, confidence)
-        low, high, n_eff = found.low, found.high, effective_n_of(families)
-        few = found.few and not binary  # rates were simulated down to 8 families and hold
-        if binary and families.count > 1:  # no difference of rates is beyond 1
-            low, high = max(low, -1.0), min(high, 1.0)
+        width = span[1] - span[0]
+        found = mean_interval(gap, labels, (-width, width), confidence)
+        low, high, few = found.low, found.high, found.few
+    if shares and families.count > 1:  # no difference of rates is beyond 1
+        low, high = max(low, -1.0), min(high, 1.0)
     detectable = math.inf
     if families.count > 1:
         degrees = families.worth - 1
