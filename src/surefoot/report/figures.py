@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import SurefootError
-from surefoot.evidence import RunFolder, RunRecord
+from surefoot.evidence import RunFolder, RunRecord, read_ledger
 from surefoot.evidence.figures import SPANS
 from surefoot.evidence.run import read_rows
 from surefoot.evidence.statistics import mean_interval, rate
-from surefoot.report.ledger import Ledger, read_ledger
+from surefoot.report.ledger import Ledger
 from surefoot.report.summary import Summary, read_summary
 
 Rows = dict[str, np.ndarray]
@@ -115,7 +115,7 @@ class RunFigures:
 def read_run(folder: str | Path) -> RunFigures:
     """The figures of a run folder; a corrupt or foreign artifact is refused with a sentence."""
     run = RunFolder.open(folder)
-    ledger = read_ledger(run.path / "ledger.jsonl")
+    ledger = Ledger(*read_ledger(run.path / "ledger.jsonl"))
     figures = run.record.figures
     # A run that was killed has no closing figures; its last ledger row has them.
     last = ledger.rows[-1] if ledger.rows else {}
