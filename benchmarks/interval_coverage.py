@@ -1,6 +1,6 @@
 """How often the 95% intervals of evidence/statistics hold the truth, by simulation.
 
-    python benchmarks/interval_coverage.py   some ten minutes on one core; writes interval_coverage.json
+    python benchmarks/interval_coverage.py   minutes; writes interval_coverage.json
 
 Families are alike by a Gaussian copula: z = sqrt(icc) * family + sqrt(1 - icc) * episode, then the quantile
 function of each distribution. The truth is the mean (or the mean of the middle half) of that distribution;
@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from scipy import stats
 
 from surefoot.artifacts import atomic_write
 from surefoot.evidence.statistics import iqm_interval, mean_interval, paired, rate
-from surefoot.evidence.statistics.means import BOOTSTRAP_FAMILIES
+from surefoot.evidence.statistics.means import UNSEEN_FAMILIES
 from surefoot.evidence.statistics.paired import SPARSE_FAMILIES
 
 OUT = Path(__file__).with_name("interval_coverage.json")
@@ -51,6 +52,7 @@ SIZES = {
     "16 x 16": np.full(16, 16),
     "20 x 8": np.full(20, 8),
     "24 x 8": np.full(24, 8),
+    "28 x 8": np.full(28, 8),
     "32 x 8": np.full(32, 8),
     "64 x 8": np.full(64, 8),
     "60 unequal": np.tile([1, 2, 4, 8, 12], 12),
@@ -60,7 +62,8 @@ CORRELATIONS = (0.0, 0.3, 0.9, 1.0)
 
 @dataclass(frozen=True)
 class Args:
-    draws: int = 2000
+    draws: int = 1000
+    workers: int = 2
     out: str = str(OUT)
 
 
@@ -71,10 +74,12 @@ def alike(rng: np.random.Generator, sizes: np.ndarray, icc: float, draws: int) -
     return np.asarray(math.sqrt(icc) * shared + math.sqrt(1 - icc) * rng.normal(size=shared.shape))
 
 
-def layouts() -> Iterator[tuple[str, np.ndarray, np.ndarray, bool]]:
-    """(name, sizes, family of each episode, whether there are fewer than 32 families)."""
-    for layout, sizes in SIZES.items():
-        yield layout, sizes, np.repeat(np.arange(len(sizes)), sizes), len(sizes) < BOOTSTRAP_FAMILIES
+def begin(seed: int, layout: str) -> tuple[np.random.Generator, np.ndarray, np.ndarray, bool]:
+    """(generator, sizes, family of each episode, whether a mean of so few allows for what was not seen)."""
+    sizes = SIZES[layout]
+    rng = np.random.default_rng([seed, list(SIZES).index(layout)])
+    few = sizes.sum() ** 2 / (sizes @ sizes) < UNSEEN_FAMILIES
+    return rng, sizes, np.repeat(np.arange(len(sizes)), sizes), bool(few)
 
 
 def case(what: str, layout: str, values: str, icc: float, held: list[bool], exact: bool) -> dict[str, Any]:
@@ -83,70 +88,66 @@ def case(what: str, layout: str, values: str, icc: float, held: list[bool], exac
     return named | {"coverage": float(np.mean(held)), "exact": exact}
 
 
-def means(draws: int) -> list[dict[str, Any]]:
+def means(layout: str, draws: int) -> list[dict[str, Any]]:
     out = []
-    rng = np.random.default_rng(1)
-    for layout, sizes, family, few in layouts():
-        for name, quantile in DISTRIBUTIONS.items():
-            grid = quantile(GRID)
-            truth, middle = grid.mean(), grid[25_000:75_000].mean()
-            low, high = quantile(np.array([0.001, 0.999]))
-            for icc in CORRELATIONS:
-                data = quantile(stats.norm.cdf(alike(rng, sizes, icc, draws)))
-                held = [(r := mean_interval(x, family, (low, high))).low <= truth <= r.high for x in data]
-                out.append(case("mean", layout, name, icc, held, few))
-                found = [iqm_interval(x, family) for x in data]
-                held = [r.low <= middle <= r.high for r in found]
-                out.append(case("iqm", layout, name, icc, held, math.isinf(found[0].high)))
+    rng, sizes, family, few = begin(1, layout)
+    for name, quantile in DISTRIBUTIONS.items():
+        grid = quantile(GRID)
+        truth, middle = grid.mean(), grid[25_000:75_000].mean()
+        low, high = quantile(np.array([0.001, 0.999]))
+        for icc in CORRELATIONS:
+            data = quantile(stats.norm.cdf(alike(rng, sizes, icc, draws)))
+            held = [(r := mean_interval(x, family, (low, high))).low <= truth <= r.high for x in data]
+            out.append(case("mean", layout, name, icc, held, few))
+            found = [iqm_interval(x, family) for x in data]
+            held = [r.low <= middle <= r.high for r in found]
+            out.append(case("iqm", layout, name, icc, held, math.isinf(found[0].high)))
     return out
 
 
-def rates(draws: int) -> list[dict[str, Any]]:
+def rates(layout: str, draws: int) -> list[dict[str, Any]]:
     out = []
-    rng = np.random.default_rng(2)
-    for layout, sizes, family, _ in layouts():
-        for p in (0.02, 0.1, 0.5, 0.98):
-            for icc in CORRELATIONS:
-                data = alike(rng, sizes, icc, draws) < stats.norm.ppf(p)
-                held = [(r := rate(x, family)).low <= p <= r.high for x in data]
-                out.append(case("rate", layout, f"{p:g}", icc, held, True))
+    rng, sizes, family, _ = begin(2, layout)
+    for p in (0.02, 0.1, 0.5, 0.98):
+        for icc in CORRELATIONS:
+            data = alike(rng, sizes, icc, draws) < stats.norm.ppf(p)
+            held = [(r := rate(x, family)).low <= p <= r.high for x in data]
+            out.append(case("rate", layout, f"{p:g}", icc, held, True))
     return out
 
 
-def paired_rates(draws: int) -> list[dict[str, Any]]:
+def paired_rates(layout: str, draws: int) -> list[dict[str, Any]]:
     out = []
-    rng = np.random.default_rng(3)
-    for layout, sizes, family, _ in layouts():
-        for pa, pb in ((0.95, 0.99), (0.5, 0.7), (0.9, 0.9), (0.02, 0.02)):
-            for icc in CORRELATIONS:
-                a = alike(rng, sizes, icc, draws)
-                b = 0.6 * a + 0.8 * alike(rng, sizes, icc, draws)
-                x, y = a < stats.norm.ppf(pa), b < stats.norm.ppf(pb)
-                held = [
-                    (r := paired(*z, family, (0, 1))).low <= pb - pa <= r.high for z in zip(x, y, strict=True)
-                ]
-                differ = [np.unique(family[d]).size for d in x != y]
-                exact = float(np.mean(differ)) < SPARSE_FAMILIES
-                out.append(case("paired rate", layout, f"{pa:g} against {pb:g}", icc, held, exact))
+    rng, sizes, family, _ = begin(3, layout)
+    for pa, pb in ((0.95, 0.99), (0.5, 0.7), (0.9, 0.9), (0.02, 0.02)):
+        for icc in CORRELATIONS:
+            a = alike(rng, sizes, icc, draws)
+            b = 0.6 * a + 0.8 * alike(rng, sizes, icc, draws)
+            x, y = a < stats.norm.ppf(pa), b < stats.norm.ppf(pb)
+            held = [
+                (r := paired(*z, family, (0, 1))).low <= pb - pa <= r.high for z in zip(x, y, strict=True)
+            ]
+            differ = [np.unique(family[d]).size for d in x != y]
+            exact = float(np.mean(differ)) < SPARSE_FAMILIES
+            out.append(case("paired rate", layout, f"{pa:g} against {pb:g}", icc, held, exact))
     return out
 
 
-def paired_means(draws: int) -> list[dict[str, Any]]:
+def paired_means(layout: str, draws: int) -> list[dict[str, Any]]:
     """Policies of the same distribution, and one of which one in ten falls against one that never does."""
     out = []
-    rng = np.random.default_rng(4)
+    rng, sizes, family, few = begin(4, layout)
     kinds = {name: (f, f) for name, f in DISTRIBUTIONS.items()}
     kinds["one in ten falls against none"] = (falls(0.1), lambda u: 15 + 5 * u)
-    for layout, sizes, family, few in layouts():
-        for name, (before, after) in kinds.items():
-            truth = after(GRID).mean() - before(GRID).mean()
-            low, high = before(np.array([0.001, 0.999]))
-            for icc in CORRELATIONS:
-                a = alike(rng, sizes, icc, draws)
-                b = 0.6 * a + 0.8 * alike(rng, sizes, icc, draws)
-                z = zip(before(stats.norm.cdf(a)), after(stats.norm.cdf(b)), strict=True)
-                held = [(r := paired(*x, family, (low, high))).low <= truth <= r.high for x in z]
-                out.append(case("paired mean", layout, name, icc, held, few))
+    for name, (before, after) in kinds.items():
+        truth = after(GRID).mean() - before(GRID).mean()
+        low, high = before(np.array([0.001, 0.999]))
+        for icc in CORRELATIONS:
+            a = alike(rng, sizes, icc, draws)
+            b = 0.6 * a + 0.8 * alike(rng, sizes, icc, draws)
+            z = zip(before(stats.norm.cdf(a)), after(stats.norm.cdf(b)), strict=True)
+            held = [(r := paired(*x, family, (low, high))).low <= truth <= r.high for x in z]
+            out.append(case("paired mean", layout, name, icc, held, few))
     return out
 
 
@@ -166,7 +167,10 @@ def beyond(draws: int) -> list[dict[str, Any]]:
 def main() -> None:
     args = tyro.cli(Args, description=__doc__)
     n = args.draws
-    cases = [*means(n), *rates(n), *paired_rates(n // 2), *paired_means(n // 2)]
+    jobs = [(kind, layout) for kind in (means, rates, paired_rates, paired_means) for layout in SIZES]
+    with ProcessPoolExecutor(args.workers) as pool:
+        found_by = [pool.submit(kind, layout, n) for kind, layout in jobs]
+        cases = [c for f in found_by for c in f.result()]
     found = {"schema_version": 3, "nominal": 0.95, "draws": n, "cases": cases, "beyond": beyond(n)}
     atomic_write(args.out, (json.dumps(found, indent=1) + "\n").encode())
     for kind in dict.fromkeys(c["interval"] for c in cases):

@@ -90,7 +90,7 @@ def recompute_mean(x: np.ndarray, family: np.ndarray, end: float) -> dict[str, A
     squares = sum(len(p) ** 2 for p in parts)
     out = {"value": mean, "n": n, "n_eff": n / (1 + (squares / n - 1) * correlation(parts)), "families": k}
     worth = n * n / squares
-    out["few"] = worth < 32 - 1e-9
+    out["few"] = worth < 28 - 1e-9
     if k == 1:
         return out | {"low": None, "high": None}
     variance = sum((len(p) / n * (p.mean() - mean)) ** 2 / (1 - len(p) / n) for p in parts)
@@ -104,13 +104,14 @@ def recompute_mean(x: np.ndarray, family: np.ndarray, end: float) -> dict[str, A
         step = math.sqrt(variance) * (2 * t**2 + 1) / 6 / math.sqrt(worth)
         low -= step * max(0, spread - skewness)
         high += step * max(0, spread + skewness)
-    if worth < 32 - 1e-9:
+    if worth < 28 - 1e-9:
         unseen = 1 - 0.05 ** (1 / worth)
         low = min(low, mean - unseen * (mean - min(0.0, x.min())))
         high = max(high, mean + unseen * (max(end, x.max()) - mean))
-        return out | {"low": low, "high": high}
-    bounds = bootstrap(parts, mean)
-    return out | {"low": min(low, bounds[0]), "high": max(high, bounds[1])}
+    if worth >= 32 - 1e-9:
+        bounds = bootstrap(parts, mean)
+        low, high = min(low, bounds[0]), max(high, bounds[1])
+    return out | {"low": low, "high": high}
 
 
 def bootstrap(parts: list[np.ndarray], mean: float) -> tuple[float, float]:

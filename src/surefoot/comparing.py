@@ -149,7 +149,10 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def print_fields(console: Console, title: str, fields: tuple[Field, ...]) -> None:
-    rows = _table(title, "field", "A", "B")
+    console.print(
+        f"\n[bold]{title}", highlight=False
+    )  # a table's own title wraps to the width of its columns
+    rows = _table("", "field", "A", "B")
     for f in fields:
         rows.add_row(escape(f.name), escape(_short(f.a)), escape(_short(f.b)))
     console.print(rows, highlight=False)

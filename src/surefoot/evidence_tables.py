@@ -47,8 +47,8 @@ def print_columns(console: Console, s: PanelSummary) -> None:
 
 def _columns(s: PanelSummary) -> Table:
     table = plain_table(
-        "Columns: the same scenarios, perturbed; on stride unless it says mujoco", "column", "success",
-        "95%", "falls", "error m/s", "holds", "most failures",
+        f"Columns: the same {s.episodes} scenarios each; on stride unless it says mujoco; errors in m/s",
+        "column", "success", "95%", "falls", "error", "n_eff", "holds", "most failures",
     )  # fmt: skip
     table.padding = (0, 1, 0, 0)
     for column in table.columns:
@@ -63,9 +63,10 @@ def _row(c: ColumnSummary) -> tuple[str, ...]:
     return (
         c.column.removeprefix("baseline:") + ("" if c.engine == "stride" else f", {c.engine}"),
         percent(c.success),
-        f"{100 * c.success_low:.0f} to {100 * c.success_high:.0f}",
+        f"{100 * c.success_low:.0f}-{100 * c.success_high:.0f}",
         percent(c.fall_rate),
         "-" if c.velocity_error_mps is None else f"{c.velocity_error_mps:.3f}",
+        f"{c.effective_episodes:.1f}",
         "yes" if c.holds else "no",
         f"{most[0]} {most[1]}" if most else "-",
     )
@@ -87,8 +88,8 @@ def verdicts(s: PanelSummary) -> list[str]:
     grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
     out = [
         f"[bold {COLOURS[grade]}]{WORDS[grade]}:[/] {percent(s.success)} of {s.episodes} held-out episodes "
-        f"succeed (95% interval {percent(s.success_low)} to {percent(s.success_high)})"
-        + ("." if s.safety_held else "; the safety limit is broken.")
+        f"succeed (95% interval {percent(s.success_low)} to {percent(s.success_high)}, "
+        f"n_eff {s.effective_episodes:g})" + ("." if s.safety_held else "; the safety limit is broken.")
     ]
     if s.beats_baselines is False:
         out.append(

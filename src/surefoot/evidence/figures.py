@@ -28,7 +28,7 @@ SPANS: dict[str, tuple[float, float]] = {
     "yaw_error_radps": (0, 6),
     "cost_of_transport": (0, 20),
 }
-"""Column -> the range that an episode's value can have, for intervals of fewer than 32 families. Rates by
+"""Column -> the range that an episode's value can have, for intervals of fewer than 28 families. Rates by
 definition; the others rounded up from the largest of any policy, random actions and every perturbation among
 them (2.0 m/s, 5.3 rad/s, 20.0), and larger where larger was seen."""
 

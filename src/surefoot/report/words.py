@@ -22,7 +22,7 @@ WORDS = {
         "where hardly any failed the data cannot rule out that whole families fail together."
     ),
     "few families": (
-        "Fewer than 32 seed families: the interval also allows for what whole families may now and then "
+        "Fewer than 28 seed families: the interval also allows for what whole families may now and then "
         "share and none of these showed."
     ),
     "success": (

@@ -15,6 +15,10 @@ from surefoot.evidence.statistics.rates import check_confidence, t_quantile
 
 BOOTSTRAP_FAMILIES = 32
 """Families (in worth: n^2 / sum(n_i^2)) from which on intervals come from the cluster bootstrap."""
+UNSEEN_FAMILIES = 28
+"""Families (in worth) from which on a mean no longer allows for events that none of them showed: an event
+that one family in ten has escapes 28 families in 5% of all panels. Below 32, so that a panel of 32 families
+in which some episodes have no value is not taken for one of few."""
 TRIMMED_FAMILIES = 8
 """Families (in worth) below which an interquartile mean has the degrees of freedom of the half it keeps."""
 REPLICATES = 1000
@@ -45,20 +49,20 @@ def mean_interval(
     mean, K' - 1 degrees of freedom with K' = n^2 / sum(n_i^2). For equal sizes both are the textbook ones
     (K' = K); for unequal ones K - 1 degrees covered as little as 51% in simulation where K' - 1 stayed above
     93%. Either side reaches further where the family means may be skewed, see `_skew_reach`, and as far as an
-    event at the end of the span would move the mean that K' families may not have shown, see `_unseen`. From
-    K' = 32 on: studentised cluster bootstrap, see `_bootstrap`; events that fewer than one family in ten has
-    can still escape the mean there, and are for `rate` to count.
+    event at the end of the span would move the mean that fewer than 28 families may not have shown, see
+    `unseen`. From K' = 32 on: studentised cluster bootstrap, see `_bootstrap`. Events that fewer than one
+    family in ten has can escape the mean of 28 families and more, and are for `rate` to count.
 
-    A single family says nothing about others: the interval is then infinite, as it is below 32 families for
-    an infinite span (Bahadur and Savage 1956: without bounds no interval of a mean holds). From 32 families
+    A single family says nothing about others: the interval is then infinite, as it is below 28 families for
+    an infinite span (Bahadur and Savage 1956: without bounds no interval of a mean holds). From 28 families
     on constant values give an interval of width 0; for true-or-false values use `rate`.
     """
     families = split(values, family)
     low, high = interval_of(families, confidence)
-    few = families.worth < BOOTSTRAP_FAMILIES - 1e-9
+    few = families.worth < UNSEEN_FAMILIES - 1e-9
     if few:
         x = np.asarray(values, dtype=np.float64)
-        below, above = _unseen(
+        below, above = unseen(
             families, (min(span[0], float(x.min())), max(span[1], float(x.max()))), confidence
         )
         low, high = min(low, below), max(high, above)
@@ -151,7 +155,7 @@ def _shifted(x: NDArray[np.float64], family: ArrayLike, confidence: float) -> tu
     return window(-shift), window(shift)
 
 
-def _unseen(families: Families, span: tuple[float, float], confidence: float) -> tuple[float, float]:
+def unseen(families: Families, span: tuple[float, float], confidence: float) -> tuple[float, float]:
     """The mean if the largest share of families that may have escaped K' of them lay at an end of the span.
 
     An event that a share q of all families has is in none of K' with probability (1 - q)^K', so

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from surefoot.evidence.statistics.clusters import checked, effective_n_of, split
-from surefoot.evidence.statistics.means import interval_of, mean_interval
+from surefoot.evidence.statistics.means import interval_of, mean_interval, unseen
 from surefoot.evidence.statistics.rates import check_confidence, rate, t_quantile
 
 POWER = 0.8
@@ -52,7 +52,8 @@ def paired(
     `span` is the range of a and b. Rates (span 0 to 1) that differ in 12 families or more have shown what
     there is to see: their interval is that of the values, without allowance for what was not seen. Rates of
     true-or-false values that differ in fewer get the interval of `_rate_difference`, which is never 0 wide: t
-    covered as little as 70% there.
+    covered as little as 70% there. Shares (a success averaged over columns) that do get the allowance,
+    however many families there are.
     """
     first, labels = checked(a, family)
     second, _ = checked(b, family)
@@ -64,8 +65,11 @@ def paired(
     n_eff = effective_n_of(families)
     if binary and sparse:
         low, high, n_eff = _rate_difference(gap, labels, confidence)
-    elif shares and not sparse:
+    elif shares:
         low, high = interval_of(families, confidence)
+        if sparse:
+            below, above = unseen(families, (-1.0, 1.0), confidence)
+            low, high = min(low, below), max(high, above)
     else:
         width = span[1] - span[0]
         found = mean_interval(gap, labels, (-width, width), confidence)
