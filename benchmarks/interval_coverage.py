@@ -22,9 +22,9 @@ import tyro
 from scipy import stats
 
 from surefoot.artifacts import atomic_write
-from surefoot.evidence.statistics import iqm_interval, mean_interval, paired, rate
+from surefoot.evidence.statistics import iqm_interval, mean_interval, rate
 from surefoot.evidence.statistics.means import UNSEEN_FAMILIES
-from surefoot.evidence.statistics.paired import SPARSE_FAMILIES
+from surefoot.evidence.statistics.paired import SPARSE_FAMILIES, paired_interval
 
 OUT = Path(__file__).with_name("interval_coverage.json")
 GRID = np.arange(0.5, 100_000) / 100_000
@@ -123,9 +123,10 @@ def paired_rates(layout: str, draws: int) -> list[dict[str, Any]]:
         for icc in CORRELATIONS:
             a = alike(rng, sizes, icc, draws)
             b = 0.6 * a + 0.8 * alike(rng, sizes, icc, draws)
-            x, y = a < stats.norm.ppf(pa), b < stats.norm.ppf(pb)
+            x, y = (a < stats.norm.ppf(pa)).astype(float), (b < stats.norm.ppf(pb)).astype(float)
             held = [
-                (r := paired(*z, family, (0, 1))).low <= pb - pa <= r.high for z in zip(x, y, strict=True)
+                (r := paired_interval(*z, family, (0, 1))).low <= pb - pa <= r.high
+                for z in zip(x, y, strict=True)
             ]
             differ = [np.unique(family[d]).size for d in x != y]
             exact = float(np.mean(differ)) < SPARSE_FAMILIES
@@ -146,7 +147,7 @@ def paired_means(layout: str, draws: int) -> list[dict[str, Any]]:
             a = alike(rng, sizes, icc, draws)
             b = 0.6 * a + 0.8 * alike(rng, sizes, icc, draws)
             z = zip(before(stats.norm.cdf(a)), after(stats.norm.cdf(b)), strict=True)
-            held = [(r := paired(*x, family, (low, high))).low <= truth <= r.high for x in z]
+            held = [(r := paired_interval(*x, family, (low, high))).low <= truth <= r.high for x in z]
             out.append(case("paired mean", layout, name, icc, held, few))
     return out
 

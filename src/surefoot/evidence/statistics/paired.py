@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from surefoot.evidence.statistics.clusters import checked, effective_n_of, split
-from surefoot.evidence.statistics.means import interval_of, mean_interval, unseen
+from surefoot.evidence.statistics.means import Mean, interval_of, mean_interval, unseen
 from surefoot.evidence.statistics.rates import check_confidence, rate, t_quantile
 
 POWER = 0.8
@@ -47,53 +47,61 @@ class Difference:
 def paired(
     a: ArrayLike, b: ArrayLike, family: ArrayLike, span: tuple[float, float], confidence: float = 0.95
 ) -> Difference:
-    """Mean over scenarios of b - a, with the interval of that mean over families.
-
-    `span` is the range of a and b. Rates (span 0 to 1) that differ in 12 families or more have shown what
-    there is to see: their interval is that of the values, without allowance for what was not seen. Rates of
-    true-or-false values that differ in fewer get the interval of `_rate_difference`, which is never 0 wide: t
-    covered as little as 70% there. Shares (a success averaged over columns) that do get the allowance,
-    however many families there are.
-    """
+    """Mean over scenarios of b - a, with its interval over families; `span` is the range of a and b."""
     first, labels = checked(a, family)
     second, _ = checked(b, family)
-    gap = second - first
-    families, few = split(gap, labels), False
-    shares = tuple(span) == (0, 1)
-    sparse = np.unique(labels[gap != 0]).size < SPARSE_FAMILIES
-    binary = shares and bool(np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all())
-    n_eff = effective_n_of(families)
-    if binary and sparse:
-        low, high, n_eff = _rate_difference(gap, labels, confidence)
-    elif shares:
-        low, high = interval_of(families, confidence)
-        if sparse:
-            below, above = unseen(families, (-1.0, 1.0), confidence)
-            low, high = min(low, below), max(high, above)
-    else:
-        width = span[1] - span[0]
-        found = mean_interval(gap, labels, (-width, width), confidence)
-        low, high, few = found.low, found.high, found.few
-    if shares and families.count > 1:  # no difference of rates is beyond 1
-        low, high = max(low, -1.0), min(high, 1.0)
+    families, found = split(second - first, labels), paired_interval(first, second, labels, span, confidence)
     detectable = math.inf
     if families.count > 1:
         degrees = families.worth - 1
-        error = (high - low) / 2 / t_quantile(degrees, confidence)
+        error = (found.high - found.low) / 2 / t_quantile(degrees, confidence)
         detectable = error * (t_quantile(degrees, confidence) + t_quantile(degrees, 2 * POWER - 1))
     return Difference(
         a=float(first.mean()),
         b=float(second.mean()),
         value=families.mean,
-        low=low,
-        high=high,
+        low=found.low,
+        high=found.high,
         p=sign_flip(families.means * families.sizes),
         detectable=detectable,
         n=families.n,
-        n_eff=n_eff,
+        n_eff=found.n_eff,
         families=families.count,
-        few=few,
+        few=found.few,
     )
+
+
+def paired_interval(
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    family: NDArray[np.generic],
+    span: tuple[float, float],
+    confidence: float = 0.95,
+) -> Mean:
+    """The mean difference with its interval, as a mean or as a rate.
+
+    Rates (span 0 to 1) that differ in 12 families or more have shown what there is to see: their interval is
+    that of the values, without allowance for what was not seen. Rates of true-or-false values that differ in
+    fewer get the interval of `_rate_difference`, which is never 0 wide: t covered as little as 70% there.
+    Shares (a success averaged over columns) that do get the allowance, however many families there are.
+    """
+    gap = b - a
+    families, shares = split(gap, family), tuple(span) == (0, 1)
+    if not shares:
+        width = span[1] - span[0]
+        return mean_interval(gap, family, (-width, width), confidence)
+    n_eff = effective_n_of(families)
+    sparse = np.unique(family[gap != 0]).size < SPARSE_FAMILIES
+    if sparse and np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all():
+        low, high, n_eff = _rate_difference(gap, family, confidence)
+    else:
+        low, high = interval_of(families, confidence)
+        if sparse:
+            below, above = unseen(families, (-1.0, 1.0), confidence)
+            low, high = min(low, below), max(high, above)
+    if families.count > 1:  # no difference of rates is beyond 1
+        low, high = max(low, -1.0), min(high, 1.0)
+    return Mean(families.mean, low, high, families.n, n_eff)
 
 
 def sign_flip(sums: ArrayLike) -> float:
