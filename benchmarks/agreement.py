@@ -38,6 +38,7 @@ from surefoot.engines import surface
 from surefoot.evidence import PanelEvaluator, RunFolder, evaluate_panel
 from surefoot.evidence.columns import Rows, agreement, column_summary
 from surefoot.evidence.compare import METRICS
+from surefoot.evidence.figures import SPANS
 from surefoot.evidence.statistics import paired
 from surefoot.plan import make_plan
 
@@ -185,10 +186,10 @@ def on_level_ground(trained: Trained, runs: Path, every: int = 4) -> dict[str, d
 def differences(a: Rows, b: Rows) -> dict[str, dict[str, Any]]:
     """B minus A in every metric, over scenarios where both have a value."""
     out = {}
-    for title, (column, binary) in METRICS.items():
+    for title, column in METRICS.items():
         x, y = (np.asarray(r[column], np.float64) for r in (a, b))
         known = np.isfinite(x) & np.isfinite(y)
-        found = paired(x[known], y[known], a["family"][known], binary=binary)
+        found = paired(x[known], y[known], a["family"][known], SPANS[column])
         out[title] = asdict(found) | {"holds_zero": bool(found.low <= 0.0 <= found.high)}
     return out
 

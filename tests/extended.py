@@ -20,7 +20,7 @@ from surefoot.artifacts import (
     table_meta,
     write_table,
 )
-from surefoot.evidence.statistics import mean_interval, rate
+from surefoot.evidence.statistics import rate
 
 COLUMNS = (
     ("nominal", "", float("nan"), "stride", "trained", 0.0),
@@ -178,7 +178,7 @@ def _summary(path: Path, tables: list[dict[str, np.ndarray]]) -> None:
     for t in tables:
         success, fall = rate(t["success"], t["family"]), rate(t["fall"], t["family"])
         known = np.isfinite(t["velocity_error_mps"])
-        error = mean_interval(t["velocity_error_mps"][known], t["family"][known]) if known.any() else None
+        error = float(t["velocity_error_mps"][known].mean()) if known.any() else None
         columns.append(
             {
                 **{k: str(t[k][0]) for k in ("column", "perturbation", "engine", "policy")},
@@ -188,7 +188,7 @@ def _summary(path: Path, tables: list[dict[str, np.ndarray]]) -> None:
                 "success_low": success.low,
                 "success_high": success.high,
                 "fall_rate": fall.value,
-                "velocity_error_mps": error.value if error else None,
+                "velocity_error_mps": error,
                 "holds": success.low >= 0.6,
                 "labels": {},
             }

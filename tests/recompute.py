@@ -79,14 +79,18 @@ def recompute_rate(x: np.ndarray, family: np.ndarray) -> dict[str, float]:
     }
 
 
-def recompute_mean(x: np.ndarray, family: np.ndarray) -> dict[str, float | None]:
+ENDS = {"velocity_error_mps": 2.0, "yaw_error_radps": 6.0, "cost_of_transport": 20.0}
+"""How large an episode's value can be; the least is 0."""
+
+
+def recompute_mean(x: np.ndarray, family: np.ndarray, end: float) -> dict[str, Any]:
     x, family = x[np.isfinite(x)], family[np.isfinite(x)]
     parts = groups(x, family)
     n, k, mean = len(x), len(parts), x.mean()
     squares = sum(len(p) ** 2 for p in parts)
     out = {"value": mean, "n": n, "n_eff": n / (1 + (squares / n - 1) * correlation(parts)), "families": k}
     worth = n * n / squares
-    out["few"] = worth < 24
+    out["few"] = worth < 28 - 1e-9
     if k == 1:
         return out | {"low": None, "high": None}
     variance = sum((len(p) / n * (p.mean() - mean)) ** 2 / (1 - len(p) / n) for p in parts)
@@ -100,30 +104,75 @@ def recompute_mean(x: np.ndarray, family: np.ndarray) -> dict[str, float | None]
         step = math.sqrt(variance) * (2 * t**2 + 1) / 6 / math.sqrt(worth)
         low -= step * max(0, spread - skewness)
         high += step * max(0, spread + skewness)
+    if worth < 28 - 1e-9:
+        unseen = 1 - 0.05 ** (1 / worth)
+        low = min(low, mean - unseen * (mean - min(0.0, x.min())))
+        high = max(high, mean + unseen * (max(end, x.max()) - mean))
     if worth >= 32 - 1e-9:
-        ratios = []
-        parts = sorted(parts, key=lambda p: (p.mean(), len(p)))
-        rng = np.random.Generator(np.random.PCG64(20_260_101))
-        for times in rng.multinomial(k, np.full(k, 1 / k), size=1000):
-            drawn = [p for p, t in zip(parts, times, strict=True) for _ in range(t)]
-            size = sum(map(len, drawn))
-            m = sum(p.sum() for p in drawn) / size
-            error = math.sqrt(k / (k - 1) * sum((p.sum() - m * len(p)) ** 2 for p in drawn)) / size
-            if error > 0:
-                ratios.append((m - mean) / error)
-        error = math.sqrt(k / (k - 1) * sum((p.sum() - mean * len(p)) ** 2 for p in parts)) / n
-        q = np.quantile(ratios, (0.025, 0.975))
-        low, high = min(low, mean - q[1] * error), max(high, mean - q[0] * error)
+        bounds = bootstrap(parts, mean)
+        low, high = min(low, bounds[0]), max(high, bounds[1])
     return out | {"low": low, "high": high}
 
 
-def recompute_iqm(x: np.ndarray, family: np.ndarray) -> dict[str, float | None]:
+def bootstrap(parts: list[np.ndarray], mean: float) -> tuple[float, float]:
+    """Studentised, over families."""
+    ratios, n, k = [], sum(map(len, parts)), len(parts)
+    parts = sorted(parts, key=lambda p: (p.mean(), len(p)))
+    rng = np.random.Generator(np.random.PCG64(20_260_101))
+    for times in rng.multinomial(k, np.full(k, 1 / k), size=1000):
+        drawn = [p for p, t in zip(parts, times, strict=True) for _ in range(t)]
+        size = sum(map(len, drawn))
+        m = sum(p.sum() for p in drawn) / size
+        error = math.sqrt(k / (k - 1) * sum((p.sum() - m * len(p)) ** 2 for p in drawn)) / size
+        if error > 0:
+            ratios.append((m - mean) / error)
+    error = math.sqrt(k / (k - 1) * sum((p.sum() - mean * len(p)) ** 2 for p in parts)) / n
+    q = np.quantile(ratios, (0.025, 0.975))
+    return mean - q[1] * error, mean - q[0] * error
+
+
+def standard_error(parts: list[np.ndarray]) -> float:
+    n = sum(map(len, parts))
+    mean = sum(p.sum() for p in parts) / n
+    return math.sqrt(sum((len(p) / n * (p.mean() - mean)) ** 2 / (1 - len(p) / n) for p in parts))
+
+
+def recompute_iqm(x: np.ndarray, family: np.ndarray) -> dict[str, Any]:
     order = np.sort(x)
-    cut = len(x) // 4
-    kept = order[cut : len(x) - cut]
+    n, cut = len(x), len(x) // 4
+    kept = order[cut : n - cut]
     held = np.minimum(np.maximum(x, kept[0]), kept[-1])
-    out = recompute_mean(kept.mean() + (held - held.mean()) * len(x) / len(kept), family)
-    return out | {"value": kept.mean()}
+    parts = groups(kept.mean() + (held - held.mean()) * n / len(kept), family)
+    squares = sum(len(p) ** 2 for p in parts)
+    worth = n * n / squares
+    out = {
+        "value": kept.mean(),
+        "n": n,
+        "n_eff": n / (1 + (squares / n - 1) * correlation(parts)),
+        "families": len(parts),
+        "few": False,
+    }
+    if worth < 1 - math.log2(0.05) - 1e-9:
+        return out | {"low": None, "high": None, "few": True}
+    t = stats.t.ppf(0.975, worth - 1)
+    reach = standard_error(parts) * (t if worth >= 8 - 1e-9 else stats.t.ppf(0.975, worth / 2 - 1))
+    low, high = kept.mean() - reach, kept.mean() + reach
+    if worth >= 32 - 1e-9 and reach > 0:
+        bounds = bootstrap(parts, kept.mean())
+        low, high = min(low, bounds[0]), max(high, bounds[1])
+    ranks = np.array([((x < v).sum() + (x <= v).sum()) / 2 / n for v in x])
+    shift = t * standard_error(groups(2 * np.clip(ranks, 0.25, 0.75), family))
+
+    def moved(by: float) -> float:
+        """Mean of the quantile function from 1/4 + by to 3/4 + by, its steps one by one."""
+        area = 0.0
+        for i, v in enumerate(order):
+            start = -math.inf if i == 0 else i / n
+            stop = math.inf if i == n - 1 else (i + 1) / n
+            area += v * max(0.0, min(stop, 0.75 + by) - max(start, 0.25 + by))
+        return 2 * area
+
+    return out | {"low": min(low, moved(-shift)), "high": max(high, moved(shift))}
 
 
 def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -142,7 +191,8 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "return_iqm": ("return", recompute_iqm),
     }
     for name, (column, statistic) in kinds.items():
-        again = statistic(nominal[column], nominal["family"]) if np.isfinite(nominal[column]).any() else None
+        measured, end = np.isfinite(nominal[column]).any(), [ENDS[column]] if column in ENDS else []
+        again = statistic(nominal[column], nominal["family"], *end) if measured else None
         for key in ("value", "low", "high", "n", "n_eff", "families", "few"):
             written[f"figures.{name}.{key}"] = summary["figures"].get(name, {}).get(key)
             found[f"figures.{name}.{key}"] = again and again[key]
@@ -174,7 +224,7 @@ DECLARED = {"column", "perturbation", "strength", "unit", "trained", "source", "
 def of_column(rows: Rows) -> dict[str, Any]:
     success, family = recompute_rate(rows["success"], rows["family"]), rows["family"]
     known = np.isfinite(rows["velocity_error_mps"]).any()
-    error = recompute_mean(rows["velocity_error_mps"], family) if known else {"low": None, "high": None}
+    error = recompute_mean(rows["velocity_error_mps"], family, 2.0) if known else {"low": None, "high": None}
     pushed = np.isfinite(rows["recovery_s"]) | ~rows["recovered"]
     seconds = rows["recovery_s"][np.isfinite(rows["recovery_s"])]
     return {

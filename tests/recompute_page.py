@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from recompute import Rows, read, recompute_mean, recompute_rate, same, select
+from recompute import ENDS, Rows, read, recompute_mean, recompute_rate, same, select
 
 Expected = dict[str, Any]
 RATES = {"success": "success", "fall": "fall"}
@@ -63,7 +63,11 @@ def rate(rows: Rows, name: str = "success", at: np.ndarray | None = None) -> Exp
 
 
 def mean(rows: Rows, name: str) -> Expected:
-    return recompute_mean(rows[name], rows["family"]) if np.isfinite(rows[name]).any() else value(None)
+    return (
+        recompute_mean(rows[name], rows["family"], ENDS[name])
+        if np.isfinite(rows[name]).any()
+        else value(None)
+    )
 
 
 def both(rows: Rows, prefix: str) -> Iterator[tuple[str, Expected]]:

@@ -124,7 +124,7 @@ def test_an_untrained_policy_says_that_it_fails_and_beats_nobody(
     shutil.copytree(tiny_run, run)
     assert surefoot("evaluate", run, "--perturb", "none") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "It fails:" in said
+    assert f"Failing: 0.0% of {summary.episodes} held-out episodes succeed" in said
     assert "It does not beat the baselines" in said
     assert "Sim-to-sim, stride against mujoco" in said
     assert "Shown to hold (success interval from 80% up): nothing." in said

@@ -82,8 +82,10 @@ def test_differences_are_those_of_the_same_scenarios(pair: tuple[Path, Path]) ->
     d = found.metrics["velocity error m/s"]
     known = np.isfinite(load_result(RunFolder.open(a)).rows["velocity_error_mps"]).sum()
     assert d.n == known
-    assert (d.value, d.low, d.high) == pytest.approx((-0.1, -0.1, -0.1), abs=1e-6)
+    assert d.value == pytest.approx(-0.1, abs=1e-6)
     assert d.families == 2
+    assert d.low < -1.5, "two families say next to nothing about differences of up to 2 m/s"
+    assert d.high > 1.5
     assert found.metrics["success"].n == found.n == 8
 
 
@@ -243,7 +245,7 @@ def test_selection_half_is_that_of_the_chosen_checkpoint(pair: tuple[Path, Path]
 
 
 def test_forest_bars_show_where_zero_is() -> None:
-    better = paired(np.zeros(60), 0.5 + 0.01 * np.arange(60), np.arange(60) // 3)
+    better = paired(np.zeros(60), 0.5 + 0.01 * np.arange(60), np.arange(60) // 3, (0, 1))
     bar = forest_bar(better, 1.0)
     assert len(bar) == 21
     assert bar[10] == "|"

@@ -12,10 +12,10 @@ import torch
 from make_golden import expected_actions
 from recompute import differences
 from recompute_page import page_differences
-from surefoot.artifacts import load_npz, read_json, read_table, table_meta
+from surefoot.artifacts import JsonLines, load_npz, read_json, read_table, table_meta
 from surefoot.commands import load_policy
-from surefoot.contract import SeedPlan
-from surefoot.evidence import PanelSummary, RunFolder
+from surefoot.contract import SeedPlan, SurefootError
+from surefoot.evidence import PanelSummary, RunFolder, read_ledger
 from surefoot.evidence.run import (
     EPISODES_VERSION,
     PANEL_ROWS_VERSION,
@@ -61,6 +61,18 @@ def test_the_ledger_is_read(folder: Path) -> None:
     for row in rows:
         assert row["samples"] == row["update"] * run.record.accounting.samples_per_update
         assert {f"reward.{t.name}" for t in run.record.contract.rewards} <= row.keys()
+
+
+def test_old_ledgers_are_read_under_the_names_of_today(folder: Path, tmp_path: Path) -> None:
+    path = folder / "ledger.jsonl"
+    raw, (rows, _) = JsonLines(path).rows(), read_ledger(path)
+    for old, new in zip(raw, rows, strict=True):
+        assert new["seconds.environment"] == old["seconds.physics"] + old["seconds.task"]
+        assert not {"seconds.physics", "seconds.task"} & new.keys()
+    later = tmp_path / "ledger.jsonl"
+    later.write_text(json.dumps(raw[0] | {"schema_version": 99}) + "\n")
+    with pytest.raises(SurefootError, match="upgrade Surefoot"):
+        read_ledger(later)
 
 
 def test_the_episodes_are_read(folder: Path) -> None:

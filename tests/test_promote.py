@@ -62,6 +62,20 @@ def test_better_on_both_is_promoted(like: Result) -> None:
     assert "mujoco, sim-to-sim" in found.transfer.name, "stride is what both were trained on"
 
 
+def test_a_cautious_interval_of_few_families_does_not_excuse_a_worse_error(
+    like: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 families: the interval of an error allows for differences unseen and holds 0; sign flips do not."""
+    monkeypatch.setattr("test_promote.FAMILIES", 16)
+    found = promote(made(like, 0.9, 0.95, shift=0.1), made(like, 0.6, 0.7))
+    assert found.disturbances is not None
+    error = found.disturbances.metrics["velocity_error_mps"]
+    assert error.low < 0 < error.high
+    assert (error.few, error.p) == (True, pytest.approx(1e-4, abs=1e-3))
+    assert found.disturbances.outcome == "worse"
+    assert not found.promoted
+
+
 @pytest.mark.parametrize(
     ("disturbed", "second", "outcomes"),
     [

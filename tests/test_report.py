@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import json
 import math
@@ -21,9 +22,11 @@ from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, ta
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evidence import PanelEvaluator, RunFolder
 from surefoot.evidence.compare import Comparison, compare
+from surefoot.evidence.figures import SPANS
 from surefoot.evidence.results import load_result
 from surefoot.evidence.run import PANEL_ROWS_VERSION
 from surefoot.evidence.statistics import mean_interval, rate
+from surefoot.evidence_tables import verdicts
 from surefoot.learners import checkpoint
 from surefoot.policy import HoldPose
 from surefoot.report import write_report
@@ -110,7 +113,9 @@ def check_column(page: Page, name: str, rows: list[dict[str, Any]], key: str, ra
     shown = page.figures[name]
     assert page.value(name) == pytest.approx(values[ok].mean(), abs=1e-12)
     assert int(str(shown["data-n"])) == ok.sum()
-    interval = rate(values.astype(bool), family) if rated else mean_interval(values[ok], family[ok])
+    interval = (
+        rate(values.astype(bool), family) if rated else mean_interval(values[ok], family[ok], SPANS[key])
+    )
     assert float(str(shown["data-neff"])) == pytest.approx(interval.n_eff)
     if math.isfinite(interval.low):
         assert float(str(shown["data-low"])) == pytest.approx(interval.low)
@@ -348,6 +353,38 @@ def test_untrained_policy_is_reported_as_failing(plain_run: Path) -> None:
     assert (found.grade, found.headline) == ("bad", "Failing")
     assert "no perturbations" in found.evidence
     assert found.claims[2].says == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("success", "low", "held", "beats", "word"),
+    [
+        (0.97, 0.92, True, True, "Reliable"),
+        (0.97, 0.92, True, None, "Reliable"),
+        (0.97, 0.85, True, True, "Partly working"),
+        (0.7, 0.5, True, True, "Partly working"),
+        (0.97, 0.92, False, True, "Failing"),
+        (0.97, 0.92, True, False, "Failing"),
+        (0.4, 0.2, True, True, "Failing"),
+    ],
+)
+def test_terminal_and_page_say_the_same_word(
+    extended_run: Path, success: float, low: float, held: bool, beats: bool | None, word: str
+) -> None:
+    run = read_run(extended_run)
+    assert run.panel is not None
+    said = RunFolder.open(extended_run).record.confirmation
+    assert said is not None
+    words = {"success": success, "success_low": low, "safety_held": held, "beats_baselines": beats}
+    line = verdicts(said.model_copy(update=words))[0]
+    assert f"]{word}:[/]" in line
+    nominal = dataclasses.replace(
+        run.panel.nominal, success=dataclasses.replace(run.panel.nominal.success, value=success, low=low)
+    )
+    summary = run.panel.summary.model_copy(update={"safety_held": held, "beats_baselines": beats})
+    panel = dataclasses.replace(run.panel, nominal=nominal, summary=summary)
+    if beats is None:
+        panel = dataclasses.replace(panel, columns=tuple(c for c in panel.columns if not c.baseline))
+    assert verdict(dataclasses.replace(run, panel=panel)).headline == word
 
 
 def test_verdict_weighs_baselines_and_perturbations(extended_run: Path, tmp_path: Path) -> None:

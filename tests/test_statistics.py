@@ -16,10 +16,13 @@ from surefoot.evidence.statistics import (
     design_effect,
     effective_n,
     icc,
+    iqm_interval,
     mean_interval,
     rate,
     wilson,
 )
+from surefoot.evidence.statistics.clusters import split
+from surefoot.evidence.statistics.means import interval_of
 
 EQUAL = np.full(20, 8)
 UNEQUAL = np.array([1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 10, 12, 16, 20])
@@ -213,18 +216,17 @@ def test_mean_of_equal_families_is_the_textbook_interval_made_wider_for_skewness
     values = rng.normal(size=160) + rng.normal(size=20)[family]
     means = values.reshape(20, 8).mean(axis=1)
     low, high = stats.t.interval(0.9, 19, means.mean(), stats.sem(means))
-    result = mean_interval(values, family, confidence=0.9)
+    got = interval_of(split(values, family), 0.9)
     t, g = stats.t.ppf(0.95, 19), stats.skew(means)
     unit = stats.sem(means) * (2 * t**2 + 1) / (6 * math.sqrt(20))
     unsure = math.sqrt(6 * 20 * 19 / (18 * 21 * 23))
     assert abs(g) < unsure, "so that both sides are wider"
-    assert (result.low, result.high) == pytest.approx((low - unit * (unsure - g), high + unit * (unsure + g)))
-    assert result.n_eff == pytest.approx(effective_n(values, family))
-    assert result.few
+    assert got == pytest.approx((low - unit * (unsure - g), high + unit * (unsure + g)))
+    assert mean_interval(values, family, (-9, 9)).n_eff == pytest.approx(effective_n(values, family))
 
 
 def test_mean_is_over_episodes_not_over_families() -> None:
-    assert mean_interval([0, 0, 0, 4], [0, 0, 0, 1]).value == 1
+    assert mean_interval([0, 0, 0, 4], [0, 0, 0, 1], (0, 4)).value == 1
 
 
 @pytest.mark.parametrize("sizes", [EQUAL, UNEQUAL, np.full(5, 30), np.array([100] + [2] * 10)])
@@ -234,15 +236,15 @@ def test_mean_covers_the_truth(sizes: np.ndarray) -> None:
     for correlation in (0.0, 0.3, 0.9):
         shared = rng.normal(size=(1000, len(sizes)))[:, family]
         values = math.sqrt(correlation) * shared + math.sqrt(1 - correlation) * rng.normal(size=shared.shape)
-        runs = [mean_interval(row, family) for row in values]
-        covered = np.mean([r.low <= 0 <= r.high for r in runs])
+        runs = [interval_of(split(row, family), 0.95) for row in values]
+        covered = np.mean([low <= 0 <= high for low, high in runs])
         assert covered >= 0.93, (correlation, covered)
 
 
 def test_one_family_bounds_nothing_and_constants_have_no_width() -> None:
-    alone = mean_interval([1.0, 2.0, 3.0], [5, 5, 5])
+    alone = mean_interval([1.0, 2.0, 3.0], [5, 5, 5], (0, 4))
     assert (alone.value, alone.low, alone.high, alone.n_eff) == (2, -math.inf, math.inf, 1)
-    constant = mean_interval([0.1] * 6, [0, 0, 1, 1, 2, 2])
+    constant = mean_interval([0.1] * 64, np.arange(64) // 2, (0, 1))
     assert constant.low == constant.value == constant.high == 0.1
 
 
@@ -259,9 +261,11 @@ def test_one_family_bounds_nothing_and_constants_have_no_width() -> None:
     ],
 )
 def test_unusable_values_are_refused(values: list[float], family: list[int], complaint: str) -> None:
-    for statistic in (icc, design_effect, effective_n, mean_interval):
+    for statistic in (icc, design_effect, effective_n, iqm_interval):
         with pytest.raises(SurefootError, match=complaint):
             statistic(values, family)
+    with pytest.raises(SurefootError, match=complaint):
+        mean_interval(values, family, (0, 1))
 
 
 def test_impossible_requests_are_refused() -> None:
@@ -273,6 +277,8 @@ def test_impossible_requests_are_refused() -> None:
         for arguments in ((1.2, 10.0, 0.95), (0.5, 0.0, 0.95), (0.5, math.inf, 0.95), (0.5, 10.0, 1.0)):
             with pytest.raises(SurefootError):
                 interval(*arguments)
-    for statistic in (rate, mean_interval):
+    for statistic in (rate, iqm_interval):
         with pytest.raises(SurefootError, match="confidence"):
             statistic([1, 0], [0, 1], 95)
+    with pytest.raises(SurefootError, match="confidence"):
+        mean_interval([1, 0], [0, 1], (0, 1), 95)

@@ -91,8 +91,8 @@ def print_comparison(console: Console, c: Comparison) -> None:
         )
     if any(d.few for d in c.metrics.values()):
         console.print(
-            "[yellow]Few families: if whole families now and then share a large difference, the intervals of "
-            "errors and energy are too narrow.",
+            "[yellow]Few families: the intervals of errors and energy also allow for differences that whole "
+            "families may now and then have and none of these showed.",
             highlight=False,
         )
     families = next(iter(c.metrics.values())).families
@@ -149,7 +149,10 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def print_fields(console: Console, title: str, fields: tuple[Field, ...]) -> None:
-    rows = _table(title, "field", "A", "B")
+    console.print(
+        f"\n[bold]{title}", highlight=False
+    )  # a table's own title wraps to the width of its columns
+    rows = _table("", "field", "A", "B")
     for f in fields:
         rows.add_row(escape(f.name), escape(_short(f.a)), escape(_short(f.b)))
     console.print(rows, highlight=False)

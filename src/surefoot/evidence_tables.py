@@ -8,9 +8,13 @@ from rich.console import Console
 from rich.table import Table
 
 from surefoot.evidence.columns import HOLDS_AT
+from surefoot.evidence.judgement import WORDS, Grade, judge
 
 if TYPE_CHECKING:
     from surefoot.evidence import ColumnSummary, PanelSummary
+
+
+COLOURS: dict[Grade, str] = {"good": "green", "mixed": "yellow", "bad": "red"}
 
 
 def plain_table(title: str, *columns: str) -> Table:
@@ -32,23 +36,26 @@ def percent(value: float) -> str:
 
 
 def print_columns(console: Console, s: PanelSummary) -> None:
-    """The columns beside the nominal one, the baselines, and what follows from them."""
-    if len(s.columns) < 2:
-        return
+    """The columns beside the nominal one, the baselines, and what follows from all of them."""
+    console.print()
+    if len(s.columns) > 1:
+        console.print(_columns(s), highlight=False)
+        console.print()
+    for line in verdicts(s):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _columns(s: PanelSummary) -> Table:
     table = plain_table(
-        "Columns: the same scenarios, perturbed; on stride unless it says mujoco", "column", "success",
-        "95%", "falls", "error m/s", "holds", "most failures",
+        f"Columns: the same {s.episodes} scenarios each; on stride unless it says mujoco; errors in m/s",
+        "column", "success", "95%", "falls", "error", "n_eff", "holds", "most failures",
     )  # fmt: skip
     table.padding = (0, 1, 0, 0)
     for column in table.columns:
         column.no_wrap = True
     for c in s.columns:
         table.add_row(*_row(c))
-    console.print()
-    console.print(table, highlight=False)
-    console.print()
-    for line in verdicts(s):
-        console.print(line, highlight=False, soft_wrap=True)
+    return table
 
 
 def _row(c: ColumnSummary) -> tuple[str, ...]:
@@ -56,9 +63,10 @@ def _row(c: ColumnSummary) -> tuple[str, ...]:
     return (
         c.column.removeprefix("baseline:") + ("" if c.engine == "stride" else f", {c.engine}"),
         percent(c.success),
-        f"{100 * c.success_low:.0f} to {100 * c.success_high:.0f}",
+        f"{100 * c.success_low:.0f}-{100 * c.success_high:.0f}",
         percent(c.fall_rate),
         "-" if c.velocity_error_mps is None else f"{c.velocity_error_mps:.3f}",
+        f"{c.effective_episodes:.1f}",
         "yes" if c.holds else "no",
         f"{most[0]} {most[1]}" if most else "-",
     )
@@ -77,12 +85,12 @@ def _from_to(s: PanelSummary, tag: str) -> str:
 
 def verdicts(s: PanelSummary) -> list[str]:
     """What the columns say, in sentences."""
-    out = []
-    if s.success_low < HOLDS_AT:
-        out.append(
-            f"[bold red]It fails:[/bold red] its success is not shown to reach {percent(HOLDS_AT)} "
-            f"(interval from {percent(s.success_low)})."
-        )
+    grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
+    out = [
+        f"[bold {COLOURS[grade]}]{WORDS[grade]}:[/] {percent(s.success)} of {s.episodes} held-out episodes "
+        f"succeed (95% interval {percent(s.success_low)} to {percent(s.success_high)}, "
+        f"n_eff {s.effective_episodes:g})" + ("." if s.safety_held else "; the safety limit is broken.")
+    ]
     if s.beats_baselines is False:
         out.append(
             "[bold red]It does not beat the baselines:[/bold red] its success interval is not above that of "
@@ -91,7 +99,7 @@ def verdicts(s: PanelSummary) -> list[str]:
     elif s.beats_baselines:
         out.append("It beats every baseline: its success interval lies above theirs.")
     held = ", ".join(f"{tag} ({_from_to(s, tag)})" for tag in s.transfer) or "nothing"
-    out.append(f"Shown to hold (success interval from 80% up): {held}.")
+    out.append(f"Shown to hold (success interval from {HOLDS_AT:.0%} up): {held}.")
     for a in s.agreement:
         rank = "not measured" if a.rank_correlation is None else f"{a.rank_correlation:.2f}"
         out.append(

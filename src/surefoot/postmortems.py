@@ -9,6 +9,7 @@ from rich.console import Console
 from surefoot.artifacts import atomic_write, write_json
 from surefoot.artifacts.documents import plain
 from surefoot.contract import SurefootError
+from surefoot.evidence import read_ledger
 from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
 from surefoot.evidence.results import load_result
 from surefoot.evidence.run import RunFolder
@@ -23,7 +24,7 @@ def postmortem_run(console: Console, folder: str, as_json: bool) -> int:
         )
     result = load_result(run)
     where = result.folder.relative_to(run.path).as_posix()
-    ledger = run.ledger.rows() if run.ledger.path.exists() else []
+    ledger = read_ledger(run.ledger.path)[0]
     found = postmortem(result, ledger, where)
     write_json(run.path / "postmortem.json", found)
     text = as_text(found)

@@ -30,6 +30,7 @@ from surefoot.evidence import (
     RunRecord,
     honesty_row,
     ledger_row,
+    read_ledger,
     run_name,
     summarise,
     timestamp,
@@ -326,7 +327,7 @@ class Trainer:
         p.best, p.best_update = float(meta["best"]), int(meta["best_update"])
         self.run.rewind(p.update)
         # A run killed in its first update has a checkpoint and no ledger yet.
-        rows = self.run.ledger.rows() if self.run.ledger.path.exists() else []
+        rows, _ = read_ledger(self.run.ledger.path)
         if rows:
             p.train_seconds = float(rows[-1]["train_seconds"])
             p.evaluation_seconds = float(rows[-1]["wall_seconds"]) - p.train_seconds

@@ -6,7 +6,7 @@ from surefoot.evidence.figures import Figure, figure, headline
 from surefoot.evidence.honesty import EVERY as HONESTY_EVERY
 from surefoot.evidence.honesty import honesty_figures, honesty_row
 from surefoot.evidence.labels import CAUSES, LABELS, label
-from surefoot.evidence.ledger import block_figures, ledger_row, without_timing
+from surefoot.evidence.ledger import block_figures, ledger_row, read_ledger, without_timing
 from surefoot.evidence.passes import evaluate_panel
 from surefoot.evidence.run import RunFolder, RunRecord, run_name, timestamp, versions
 from surefoot.evidence.summary import PanelSummary, summarise
@@ -31,6 +31,7 @@ __all__ = [
     "honesty_row",
     "label",
     "ledger_row",
+    "read_ledger",
     "run_name",
     "summarise",
     "timestamp",

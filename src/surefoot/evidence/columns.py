@@ -3,7 +3,6 @@ agree, and whether anything was learned that a baseline does not do."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -11,8 +10,8 @@ import numpy as np
 
 from surefoot.contract import NOMINAL, TaskContract, find_perturbation, trained_range
 from surefoot.contract.model import Frozen
-from surefoot.evidence.figures import Figure
-from surefoot.evidence.statistics import mean_interval, rate
+from surefoot.evidence.figures import Figure, figure
+from surefoot.evidence.statistics import rate
 from surefoot.tasks import source_digest
 
 HOLDS_AT = 0.8
@@ -85,15 +84,11 @@ def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
     kind = str(rows["perturbation"][0])
     known = find_perturbation(kind) if kind else None
 
-    def mean(name: str) -> tuple[float | None, float | None, float | None]:
+    def mean(name: str) -> float | None:
         at = np.isfinite(np.asarray(rows[name], np.float64))
-        if not at.any():
-            return None, None, None
-        m = mean_interval(rows[name][at], family[at])
-        low, high = (x if math.isfinite(x) else None for x in (m.low, m.high))
-        return m.value, low, high
+        return float(rows[name][at].mean()) if at.any() else None
 
-    velocity, low, high = mean("velocity_error_mps")
+    velocity = figure(rows, "velocity_error_mps", "mean")
     pushed = np.isfinite(rows["recovery_s"]) | ~np.asarray(rows["recovered"], bool)
     return ColumnSummary(
         column=str(rows["column"][0]),
@@ -112,13 +107,13 @@ def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
         fall_rate=fall.value,
         fall_low=fall.low,
         fall_high=fall.high,
-        velocity_error_mps=velocity,
-        velocity_error_low=low,
-        velocity_error_high=high,
-        yaw_error_radps=mean("yaw_error_radps")[0],
-        cost_of_transport=mean("cost_of_transport")[0],
+        velocity_error_mps=velocity.value if velocity else None,
+        velocity_error_low=velocity.low if velocity else None,
+        velocity_error_high=velocity.high if velocity else None,
+        yaw_error_radps=mean("yaw_error_radps"),
+        cost_of_transport=mean("cost_of_transport"),
         recovered=float(np.asarray(rows["recovered"], bool)[pushed].mean()) if pushed.any() else None,
-        recovery_s=mean("recovery_s")[0],
+        recovery_s=mean("recovery_s"),
         holds=success.low >= HOLDS_AT,
         labels=dict(sorted(Counter(x for x in rows["label"].tolist() if x).items())),
     )

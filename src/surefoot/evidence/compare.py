@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import SurefootError, construct_fields, digest
+from surefoot.evidence.figures import SPANS
 from surefoot.evidence.results import Result
 from surefoot.evidence.statistics import Difference, paired
 from surefoot.evidence.strata import panel_strata
 
 METRICS = {
-    "success": ("success", True),
-    "fall rate": ("fall", True),
-    "velocity error m/s": ("velocity_error_mps", False),
-    "yaw error rad/s": ("yaw_error_radps", False),
-    "cost of transport": ("cost_of_transport", False),
+    "success": "success",
+    "fall rate": "fall",
+    "velocity error m/s": "velocity_error_mps",
+    "yaw error rad/s": "yaw_error_radps",
+    "cost of transport": "cost_of_transport",
 }
-"""Title -> column, and whether it is true or false."""
+"""Title -> column."""
+Rows = Mapping[str, np.ndarray]
 PANEL_FIELDS = ("panel", "panel_digest")
 _SCENARIO = (
     "command_vx",
@@ -90,13 +92,13 @@ def compare(
     left = {k: v[pairs[:, 0]] for k, v in a.rows.items()}
     right = {k: v[pairs[:, 1]] for k, v in b.rows.items()}
     metrics = {}
-    for title, (name, binary) in METRICS.items():
-        found = _difference(left[name], right[name], left["family"], binary)
+    for title, name in METRICS.items():
+        found = _difference(left, right, name)
         if found is not None:
             metrics[title] = found
     strata = {}
     for label, mask in panel_strata(left, a.run.contract).items():
-        found = _difference(left["success"][mask], right["success"][mask], left["family"][mask], True)
+        found = _difference(left, right, "success", mask)
         if found is not None:
             strata[label] = found
     return Comparison(
@@ -113,11 +115,11 @@ def compare(
     )
 
 
-def _difference(a: np.ndarray, b: np.ndarray, family: np.ndarray, binary: bool) -> Difference | None:
+def _difference(a: Rows, b: Rows, name: str, mask: np.ndarray | None = None) -> Difference | None:
     """Over the scenarios where both have a value; an error exists only where the robot lived long enough."""
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    known = np.isfinite(x) & np.isfinite(y)
-    return paired(x[known], y[known], family[known], binary=binary) if known.any() else None
+    x, y = a[name].astype(np.float64), b[name].astype(np.float64)
+    known = np.isfinite(x) & np.isfinite(y) & (True if mask is None else mask)
+    return paired(x[known], y[known], a["family"][known], SPANS[name]) if known.any() else None
 
 
 def shared_scenarios(a: Result, b: Result) -> np.ndarray:

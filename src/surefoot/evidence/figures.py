@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -21,11 +21,16 @@ HEADLINE: dict[str, tuple[str, Kind]] = {
     "return_iqm": ("return", "iqm"),
 }
 """Figure -> column of the rows, and how it is summarised."""
-_STATISTICS: dict[Kind, Callable[[np.ndarray, np.ndarray], Rate | Mean]] = {
-    "rate": rate,
-    "mean": mean_interval,
-    "iqm": iqm_interval,
+SPANS: dict[str, tuple[float, float]] = {
+    "success": (0, 1),
+    "fall": (0, 1),
+    "velocity_error_mps": (0, 2),
+    "yaw_error_radps": (0, 6),
+    "cost_of_transport": (0, 20),
 }
+"""Column -> the range that an episode's value can have, for intervals of fewer than 28 families. Rates by
+definition; the others rounded up from the largest of any policy, random actions and every perturbation among
+them (2.0 m/s, 5.3 rad/s, 20.0), and larger where larger was seen."""
 
 
 class Figure(Frozen):
@@ -39,15 +44,17 @@ class Figure(Frozen):
     n_eff: float
     families: int
     few: bool = False
-    """Too few families for the interval of a mean to be trusted if values are skewed (docs/evidence.md)."""
+    """So few families that the interval allows for events that none of them may have shown, or has no ends
+    (in older files: that it should have; docs/evidence.md)."""
 
 
-def figure(values: np.ndarray, family: np.ndarray, kind: Kind) -> Figure | None:
+def figure(rows: Mapping[str, np.ndarray], column: str, kind: Kind) -> Figure | None:
     """The figure of a column, over its finite values; None where there are none."""
+    values, family = rows[column], rows["family"]
     known = np.isfinite(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
     if not known.any():
         return None
-    found = _STATISTICS[kind](values[known], family[known])
+    found = _statistic(values[known], family[known], kind, column)
     return Figure(
         value=found.value,
         low=_bounded(found.low),
@@ -61,12 +68,14 @@ def figure(values: np.ndarray, family: np.ndarray, kind: Kind) -> Figure | None:
 
 def headline(rows: Mapping[str, np.ndarray]) -> dict[str, Figure]:
     """Every headline figure that the rows can give."""
-    found = {
-        name: figure(rows[column], rows["family"], kind)
-        for name, (column, kind) in HEADLINE.items()
-        if column in rows
-    }
+    found = {name: figure(rows, column, kind) for name, (column, kind) in HEADLINE.items() if column in rows}
     return {name: f for name, f in found.items() if f is not None}
+
+
+def _statistic(values: np.ndarray, family: np.ndarray, kind: Kind, column: str) -> Rate | Mean:
+    if kind == "rate":
+        return rate(values, family)
+    return iqm_interval(values, family) if kind == "iqm" else mean_interval(values, family, SPANS[column])
 
 
 def _bounded(bound: float) -> float | None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.artifacts import JsonLines
+from surefoot.artifacts.documents import check_version
 from surefoot.env import Harvest
 from surefoot.learners import PpoMetrics
 from surefoot.rollout import RolloutBlock
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1 had `seconds.physics` and `seconds.task` where 2 has their sum, `seconds.environment`."""
 
 
 FIGURES = ("reward", "mean", "std", "p01", "p99", "largest", "clipped")
@@ -146,6 +150,20 @@ def _terrain(harvest: Harvest) -> dict[str, Any]:
 
 def _mean_level(count: np.ndarray) -> float | None:
     return float((count * np.arange(len(count))).sum() / count.sum()) if count.sum() else None
+
+
+def read_ledger(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """Rows of any version under the names of the newest, and whether a torn last line was left out."""
+    rows, torn = JsonLines(path).read() if path.exists() else ([], False)  # none: killed in its first update
+    return [_newest(path, row) for row in rows], torn
+
+
+def _newest(path: Path, row: dict[str, Any]) -> dict[str, Any]:
+    version = check_version(path, row.get("schema_version"), SCHEMA_VERSION)
+    if version == 1 and "seconds.physics" in row:
+        row = dict(row)
+        row["seconds.environment"] = row.pop("seconds.physics") + row.pop("seconds.task")
+    return row
 
 
 TIMING = ("seconds.", "startup.", "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_")

@@ -11,6 +11,7 @@ import numpy as np
 
 from surefoot.contract import NOMINAL, SurefootError
 from surefoot.evidence.compare import Field, construct_difference
+from surefoot.evidence.figures import SPANS
 from surefoot.evidence.results import REFERENCE, Result
 from surefoot.evidence.statistics import Difference, paired
 
@@ -85,12 +86,13 @@ def _side(name: str, candidate: Result, baseline: Result, keys: set[Key]) -> Sid
         a, b, family = _pairs(candidate, baseline, metric, keys)
         if not len(family):
             continue
-        binary = metric == "success" and bool(np.isin([a, b], (0, 1)).all())
-        found = paired(b, a, family, binary=binary)
-        strict = paired(b, a, family, confidence=CHANCES, binary=binary)
+        found = paired(b, a, family, SPANS[metric])
+        strict = paired(b, a, family, SPANS[metric], CHANCES)
         metrics[metric] = found
         better |= strict.low > 0 if sign > 0 else strict.high < 0
+        # Also by sign flips: the caution of an interval of few families must not excuse what they do show.
         worse |= found.high < 0 if sign > 0 else found.low > 0
+        worse |= found.value * sign < 0 and found.p <= 0.05
     outcome: Outcome = "worse" if worse else "better" if better else "no difference shown"
     return Side(name, tuple(sorted({k[0] for k in keys})), metrics, outcome)
 

@@ -19,7 +19,7 @@ from surefoot.evidence.columns import (
     transfer,
 )
 from surefoot.evidence.figures import Figure, figure, headline
-from surefoot.evidence.statistics import mean_interval, rate
+from surefoot.evidence.statistics import rate
 
 
 class PanelSummary(Frozen):
@@ -107,12 +107,13 @@ def summarise(
 
     def mean(name: str) -> float | None:
         known = np.isfinite(rows[name])
-        return mean_interval(rows[name][known], family[known]).value if known.any() else None
+        return float(rows[name][known].mean()) if known.any() else None
 
     unsafe = float(np.average(rows[contract.safety.name], weights=rows["steps"]))
     terrain: dict[str, Figure] = {}
     for c in np.unique(rows["terrain"]):
-        found = figure(rows["success"][rows["terrain"] == c], family[rows["terrain"] == c], "rate")
+        at = rows["terrain"] == c
+        found = figure({k: rows[k][at] for k in ("success", "family")}, "success", "rate")
         assert found is not None
         terrain[str(c)] = found
     return PanelSummary(

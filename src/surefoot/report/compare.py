@@ -9,6 +9,7 @@ from typing import Any
 from surefoot.contract import construct_fields
 from surefoot.evidence import RunRecord
 from surefoot.evidence.compare import METRICS
+from surefoot.evidence.figures import SPANS
 from surefoot.evidence.statistics import Difference, paired
 from surefoot.report.charts import Line, at_widths, legend, line_chart, rate_axis
 from surefoot.report.figures import Figure, RunFigures
@@ -125,7 +126,7 @@ def _difference_row(metric: str, runs: Sequence[RunFigures]) -> Html:
     cells = [el("td", "reference")]
     for r in runs[1:]:
         d = paired_difference(runs[0], r, metric)
-        shown_name = f"{r.record.id}.difference.{METRICS[metric][0]}"
+        shown_name = f"{r.record.id}.difference.{METRICS[metric]}"
         text = NOT_MEASURED if d is None else _signed(d.value, metric)
         value = el("b", shown(shown_name, _figure(d), text))
         if d is None:
@@ -149,7 +150,7 @@ def _difference_row(metric: str, runs: Sequence[RunFigures]) -> Html:
 
 def paired_difference(a: RunFigures, b: RunFigures, metric: str) -> Difference | None:
     """B minus A over the scenarios where both have the metric; the same that `surefoot compare` states."""
-    name, binary = METRICS[metric]
+    name = METRICS[metric]
     if a.panel is None or b.panel is None or any(name not in r.panel.nominal_rows for r in (a, b) if r.panel):
         return None
     ours, theirs = (
@@ -164,7 +165,7 @@ def paired_difference(a: RunFigures, b: RunFigures, metric: str) -> Difference |
     if not keys:
         return None
     family = [k[0] for k in keys]
-    return paired([ours[k] for k in keys], [theirs[k] for k in keys], family, binary=binary)
+    return paired([ours[k] for k in keys], [theirs[k] for k in keys], family, SPANS[name])
 
 
 def _figure(d: Difference | None) -> Figure:
@@ -177,7 +178,7 @@ def _figure(d: Difference | None) -> Figure:
 def _signed(value: float, metric: str) -> str:
     if not math.isfinite(value):
         return "unbounded"
-    text = f"{100 * value:+.1f} points" if METRICS[metric][1] else f"{value:+.3f}"
+    text = f"{100 * value:+.1f} points" if SPANS[METRICS[metric]] == (0, 1) else f"{value:+.3f}"
     return text.replace("-", "−")
 
 

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import SurefootError
-from surefoot.evidence import RunFolder, RunRecord
+from surefoot.evidence import RunFolder, RunRecord, read_ledger
+from surefoot.evidence.figures import SPANS
 from surefoot.evidence.run import read_rows
 from surefoot.evidence.statistics import mean_interval, rate
-from surefoot.report.ledger import Ledger, read_ledger
+from surefoot.report.ledger import Ledger
 from surefoot.report.summary import Summary, read_summary
 
 Rows = dict[str, np.ndarray]
@@ -34,7 +35,7 @@ class Figure:
     n: int | None = None
     n_eff: float | None = None
     few: bool = False
-    """Too few families for the interval of a mean to be trusted if values are skewed."""
+    """So few families that the interval allows for events that none of them may have shown."""
 
 
 ABSENT = Figure()
@@ -114,7 +115,7 @@ class RunFigures:
 def read_run(folder: str | Path) -> RunFigures:
     """The figures of a run folder; a corrupt or foreign artifact is refused with a sentence."""
     run = RunFolder.open(folder)
-    ledger = read_ledger(run.path / "ledger.jsonl")
+    ledger = Ledger(*read_ledger(run.path / "ledger.jsonl"))
     figures = run.record.figures
     # A run that was killed has no closing figures; its last ledger row has them.
     last = ledger.rows[-1] if ledger.rows else {}
@@ -209,7 +210,7 @@ def mean_of(rows: Mapping[str, np.ndarray], name: str) -> Figure:
     ok = np.isfinite(values)
     if not ok.any():
         return ABSENT
-    m = mean_interval(values[ok], rows["family"][ok])
+    m = mean_interval(values[ok], rows["family"][ok], SPANS[name])
     low, high = (m.low, m.high) if math.isfinite(m.low) else (None, None)
     return Figure(m.value, low, high, m.n, m.n_eff, m.few)
 

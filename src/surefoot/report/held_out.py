@@ -48,7 +48,7 @@ def forest(groups: Sequence[Group], kind: str) -> Html:
                 el("span", label, class_="what"),
                 bar(s),
                 el("span", shown(f"{kind}.{g.factor}.{g.label}", s, percent(s.value)), class_="num"),
-                el("span", f"n {s.n}", class_="count"),
+                el("span", f"n {s.n}/{number(s.n_eff)}", class_="count"),
                 class_="row",
                 data_tip=says,
                 tabindex="0",
@@ -58,6 +58,8 @@ def forest(groups: Sequence[Group], kind: str) -> Html:
         "div",
         el("span"),
         el("span", *[el("i", t) for t in ("0%", "50%", "100%")], class_="scale"),
+        el("span"),
+        el("span", word("n"), "/", word("n_eff"), class_="count"),
         class_="row head",
     )
     return el("div", scale, *rows, class_=f"forest {kind}")

@@ -6,12 +6,9 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from surefoot.artifacts import JsonLines
 
 POINTS = 160
 """Most points of a drawn series; longer runs are averaged over equal blocks of updates."""
@@ -57,13 +54,6 @@ class Ledger:
         edges = np.unique(np.linspace(0, n, min(n, POINTS) + 1).astype(int))
         parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
         return np.array([at[p][-1] for p in parts]), np.array([reduce(table[p], axis=0) for p in parts])
-
-
-def read_ledger(path: Path) -> Ledger:
-    if not path.exists():  # a run killed in its first update
-        return Ledger([], False)
-    rows, torn = JsonLines(path).read()
-    return Ledger(rows, torn)
 
 
 def thin(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

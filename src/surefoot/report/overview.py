@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from surefoot.evidence.judgement import RULE
 from surefoot.report.figures import Column, Figure, RunFigures
 from surefoot.report.html import NOT_MEASURED, Html, duration, el, join, known, number, percent
-from surefoot.report.verdict import RULE, verdict
+from surefoot.report.verdict import verdict
 from surefoot.report.words import word
 
 

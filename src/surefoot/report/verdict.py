@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from surefoot.evidence import judgement
 from surefoot.report.figures import Column, PanelFigures, RunFigures
 from surefoot.report.html import NOT_MEASURED, number, percent
 
-Grade = Literal["good", "mixed", "bad", "none"]
-
-RULE = (
-    "Reliable: the lower end of the success interval is at least 90%, the safety limit holds and every "
-    "baseline "
-    "that was measured is beaten. Failing: success below 50%, the safety limit broken, or a baseline not "
-    "beaten. "
-    "In between: partly working."
-)
+Grade = judgement.Grade | Literal["none"]
 
 
 @dataclass(frozen=True)
@@ -53,14 +46,10 @@ def verdict(run: RunFigures) -> Verdict:
     assert s.value is not None
     assert s.low is not None
     held = panel.summary.safety_held
-    if s.value < 0.5 or not held or lost:
-        grade: Grade = "bad"
-    else:
-        grade = "good" if s.low >= 0.9 else "mixed"
-    headline = {"good": "Reliable", "mixed": "Partly working", "bad": "Failing", "none": ""}[grade]
+    grade = judgement.judge(s.value, s.low, held, not lost)
     detail = (
         f"{percent(s.value)} of {s.n} held-out episodes succeed "
-        f"(95% interval {percent(s.low)} to {percent(s.high)})"
+        f"(95% interval {percent(s.low)} to {percent(s.high)}, n_eff {number(s.n_eff)})"
     )
     if lost:
         detail += f"; not better than {', '.join(c.policy for c in lost)}"
@@ -68,7 +57,9 @@ def verdict(run: RunFigures) -> Verdict:
         detail += "; better than every baseline"
     detail += "." if held else "; the safety limit is broken."
     learning = Claim("learning claim", f"{percent(s.value)} success, held out", grade)
-    return Verdict(grade, headline, detail, _evidence(panel), (systems, learning, _embodiment(panel)))
+    return Verdict(
+        grade, judgement.WORDS[grade], detail, _evidence(panel), (systems, learning, _embodiment(panel))
+    )
 
 
 def beaten_by(panel: PanelFigures) -> tuple[Column, ...]:

@@ -22,8 +22,8 @@ WORDS = {
         "where hardly any failed the data cannot rule out that whole families fail together."
     ),
     "few families": (
-        "Fewer than 24 seed families: if whole families now and then share a large deviation, too few were "
-        "seen for this interval to be trusted."
+        "Fewer than 28 seed families: the interval also allows for what whole families may now and then "
+        "share and none of these showed."
     ),
     "success": (
         "The episode did not end early, and its mean velocity and turning errors stayed below the "

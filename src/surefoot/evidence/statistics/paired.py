@@ -9,9 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from surefoot.contract.errors import SurefootError
 from surefoot.evidence.statistics.clusters import checked, effective_n_of, split
-from surefoot.evidence.statistics.means import mean_interval
+from surefoot.evidence.statistics.means import Mean, interval_of, mean_interval, unseen
 from surefoot.evidence.statistics.rates import check_confidence, rate, t_quantile
 
 POWER = 0.8
@@ -42,51 +41,67 @@ class Difference:
     n_eff: float
     families: int
     few: bool = False
-    """Too few families to trust the interval where whole families share rare, large differences."""
+    """So few families that the interval allows for differences that none of them may have shown."""
 
 
 def paired(
-    a: ArrayLike, b: ArrayLike, family: ArrayLike, confidence: float = 0.95, binary: bool = False
+    a: ArrayLike, b: ArrayLike, family: ArrayLike, span: tuple[float, float], confidence: float = 0.95
 ) -> Difference:
-    """Mean over scenarios of b - a, with the interval of that mean over families.
-
-    `binary` values (true or false) that differ in fewer than 12 families get the interval of
-    `_rate_difference` instead, which is never 0 wide: t covered as little as 70% there.
-    """
+    """Mean over scenarios of b - a, with its interval over families; `span` is the range of a and b."""
     first, labels = checked(a, family)
     second, _ = checked(b, family)
-    if binary and not (np.isin(first, (0, 1)).all() and np.isin(second, (0, 1)).all()):
-        raise SurefootError(
-            "A paired rate needs true or false (or 0 and 1) per episode; compare means instead."
-        )
-    gap = second - first
-    families, few = split(gap, labels), False
-    if binary and np.unique(labels[gap != 0]).size < SPARSE_FAMILIES:
-        low, high, n_eff = _rate_difference(gap, labels, confidence)
-    else:
-        found = mean_interval(gap, labels, confidence)
-        low, high, n_eff = found.low, found.high, effective_n_of(families)
-        few = found.few and not binary  # rates were simulated down to 8 families and hold
-        if binary and families.count > 1:  # no difference of rates is beyond 1
-            low, high = max(low, -1.0), min(high, 1.0)
+    families, found = split(second - first, labels), paired_interval(first, second, labels, span, confidence)
     detectable = math.inf
     if families.count > 1:
         degrees = families.worth - 1
-        error = (high - low) / 2 / t_quantile(degrees, confidence)
+        error = (found.high - found.low) / 2 / t_quantile(degrees, confidence)
         detectable = error * (t_quantile(degrees, confidence) + t_quantile(degrees, 2 * POWER - 1))
     return Difference(
         a=float(first.mean()),
         b=float(second.mean()),
         value=families.mean,
-        low=low,
-        high=high,
+        low=found.low,
+        high=found.high,
         p=sign_flip(families.means * families.sizes),
         detectable=detectable,
         n=families.n,
-        n_eff=n_eff,
+        n_eff=found.n_eff,
         families=families.count,
-        few=few,
+        few=found.few,
     )
+
+
+def paired_interval(
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    family: NDArray[np.generic],
+    span: tuple[float, float],
+    confidence: float = 0.95,
+) -> Mean:
+    """The mean difference with its interval, as a mean or as a rate.
+
+    Rates (span 0 to 1) that differ in 12 families or more have shown what there is to see: their interval is
+    that of the values, without allowance for what was not seen. Rates of true-or-false values that differ in
+    fewer get the interval of `_rate_difference`, which is never 0 wide: t covered as little as 70% there.
+    Shares (a success averaged over columns) that do get the allowance, however many families there are.
+    """
+    gap = b - a
+    families, shares = split(gap, family), tuple(span) == (0, 1)
+    if not shares:
+        width = span[1] - span[0]
+        return mean_interval(gap, family, (-width, width), confidence)
+    n_eff = effective_n_of(families)
+    sparse = np.unique(family[gap != 0]).size < SPARSE_FAMILIES
+    if sparse and np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all():
+        low, high, n_eff = _rate_difference(gap, family, confidence)
+    else:
+        low, high = interval_of(families, confidence)
+        if sparse:
+            below, above = unseen(families, (-1.0, 1.0), confidence)
+            low, high = min(low, below), max(high, above)
+    if families.count > 1:  # no difference of rates is beyond 1
+        low, high = max(low, -1.0), min(high, 1.0)
+    return Mean(families.mean, low, high, families.n, n_eff)
 
 
 def sign_flip(sums: ArrayLike) -> float:
