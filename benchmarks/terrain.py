@@ -8,7 +8,7 @@
 A run trains for `--seconds` (kernels compiled and graphs captured before the clock starts; nothing is
 evaluated meanwhile) and keeps a policy every sixth of that. Afterwards the policies are scored on the panel's
 selection half on stride; the best is confirmed on native MuJoCo on the half that nothing was chosen on. Rates
-by class are means over training seeds with 95% t intervals over seeds.
+by class are over training seeds, each seed a family; every class has as many episodes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from surefoot.artifacts import write_json
 from surefoot.contract import Half
 from surefoot.cores import prepare_torch
 from surefoot.evidence import PanelEvaluator, PanelResult
+from surefoot.evidence.statistics import rate
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, make_plan
 from surefoot.policy import PolicyBundle, PolicyCard
@@ -98,16 +99,22 @@ def score(path: Path, engine: str) -> dict[str, Any]:
 
 
 def summary(runs: list[dict[str, Any]], engine: str) -> dict[str, Any]:
-    """Over seeds, by class: mean, interval, worst seed; `trained` is the mean over classes trained on."""
-    found = [r["confirmed"][engine]["by_class"] for r in runs]
-    rates = {c: np.array([f[c] for f in found]) for c in found[0]}
-    trained = [x for c, x in rates.items() if c not in HELD_OUT]
-    rates |= {"trained": np.mean(trained, 0)} if trained else {}
+    """Over seeds: each class as a rate whose families are the seeds, and the mean over the classes that were
+    trained on with a t interval over seeds."""
+    found = [r["confirmed"][engine] for r in runs]
+    names = found[0]["by_class"]
+    count = found[0]["episodes"] // len(names)
     out = {}
-    for c, x in rates.items():
-        low, high = mean_interval(x) if len(x) > 1 else (None, None)
-        out[c] = {"mean": float(x.mean()), "low": low, "high": high, "worst": float(x.min())}
-    return {"engine": engine, "seeds": [r["seed"] for r in runs], "by_class": out}
+    for c in names:
+        hits = [round(f["by_class"][c] * count) for f in found]
+        episodes = np.concatenate([np.arange(count) < h for h in hits])
+        r = rate(episodes, np.repeat(np.arange(len(found)), count))
+        worst = min(f["by_class"][c] for f in found)
+        out[c] = {"mean": r.value, "low": r.low, "high": r.high, "worst": worst, "n": r.n, "n_eff": r.n_eff}
+    trained = np.mean([[f["by_class"][c] for c in names if c not in HELD_OUT] for f in found], 1)
+    low, high = mean_interval(trained) if len(trained) > 1 else (None, None)
+    overall = {"mean": float(trained.mean()), "low": low, "high": high, "worst": float(trained.min())}
+    return {"engine": engine, "seeds": [r["seed"] for r in runs], "trained": overall, "by_class": out}
 
 
 def main() -> None:
