@@ -96,7 +96,7 @@ def recompute_mean(x: np.ndarray, family: np.ndarray, end: float) -> dict[str, A
     variance = sum((len(p) / n * (p.mean() - mean)) ** 2 / (1 - len(p) / n) for p in parts)
     t = stats.t.ppf(0.975, worth - 1)
     low, high = mean - t * math.sqrt(variance), mean + t * math.sqrt(variance)
-    if worth < 32 - 1e-9 and variance > 0:
+    if variance > 0:
         second = sum(len(p) * (p.mean() - mean) ** 2 for p in parts) / n
         third = sum(len(p) * (p.mean() - mean) ** 3 for p in parts) / n
         skewness, m = third / second**1.5, max(worth, 3)
@@ -158,8 +158,10 @@ def recompute_iqm(x: np.ndarray, family: np.ndarray) -> dict[str, Any]:
     reach = standard_error(parts) * (t if worth >= 8 - 1e-9 else stats.t.ppf(0.975, worth / 2 - 1))
     low, high = kept.mean() - reach, kept.mean() + reach
     if worth >= 32 - 1e-9 and reach > 0:
-        bounds = bootstrap(parts, kept.mean())
-        low, high = min(low, bounds[0]), max(high, bounds[1])
+        wide = recompute_mean(
+            np.concatenate(parts), np.repeat(np.arange(len(parts)), list(map(len, parts))), 0.0
+        )
+        low, high = wide["low"], wide["high"]
     ranks = np.array([((x < v).sum() + (x <= v).sum()) / 2 / n for v in x])
     shift = t * standard_error(groups(2 * np.clip(ranks, 0.25, 0.75), family))
 
