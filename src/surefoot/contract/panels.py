@@ -38,7 +38,12 @@ def walk_anymal_flat_v1() -> Panel:
     """walk-flat-v1 with payloads for a robot of 52 kg."""
     seeds = SeedPlan(root=PANEL_ROOT + 2, split="eval", families=64, envs=64 * PER_FAMILY)
     return _panel(
-        "walk-anymal-flat-v1", seeds, FLAT_COMMANDS, lambda at: Terrain(), push=(0.5, 1.0), payloads=(-5, 0, 5)
+        "walk-anymal-flat-v1",
+        seeds,
+        FLAT_COMMANDS,
+        lambda at: Terrain(),
+        push=(0.5, 1.0),
+        payloads=(-5, 0, 5),
     )
 
 

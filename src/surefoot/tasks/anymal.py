@@ -1,4 +1,4 @@
-"""Velocity tracking with the ANYmal-class robot: `walk-flat` and `walk-rough` for 52 kg on legs twice as long.
+"""Velocity tracking with the ANYmal-class robot: `walk-flat` and `walk-rough` for 52 kg on longer legs.
 
 What its size changes: payloads and centre-of-mass offsets grow with the body, joint torques with weight times
 leg length (so their price falls with the square), and a longer leg swings more slowly.

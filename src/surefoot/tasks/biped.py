@@ -8,9 +8,9 @@ at 1 m/s it would have to run). A shove of 0.36 m/s is what soles of this length
 
 from __future__ import annotations
 
-from surefoot.contract import Prior, Recipe, RewardTerm, Success
+from surefoot.contract import Recipe, RewardTerm, Success
 from surefoot.robots import robot
-from surefoot.tasks.task import CUDA_RECIPE, Task
+from surefoot.tasks.task import Task
 from surefoot.tasks.velocity import Ranges, velocity_task
 
 RANGES: Ranges = {
@@ -61,7 +61,6 @@ REWARDS = (
     RewardTerm(name="joint_limits", weight=-1.0, params={"margin": 0.05}),
 )
 
-CLOCK = Prior(clock_hz=1.8, offsets=(0.0, 0.5), lift_rad=0.0)
 SUCCESS = Success(velocity_error_mps=0.2, yaw_error_radps=0.4)
 """The trunk of a biped sways and turns with every step, so its yaw rate may differ more at any instant; its
 commands are slower, so its speed may differ less."""
@@ -79,25 +78,5 @@ def walk_biped_flat() -> Task:
         success=SUCCESS,
         until=0.95,
         minutes=20.0,
-        cuda=CUDA_RECIPE,
-        cuda_minutes=1 / 6,
-    )
-
-
-def clocked() -> Task:
-    rewards = (*REWARDS, RewardTerm(name="gait", weight=1.0), RewardTerm(name="fall", weight=-0.5, event=True))
-    return velocity_task(
-        "walk-biped-flat",
-        robot=robot("biped"),
-        panel="walk-biped-flat-v1",
-        rewards=tuple(r for r in rewards if r.name not in ("single_support", "swing")),
-        recipe=Recipe(init_std=0.5),
-        ranges=RANGES,
-        action_scale_rad=0.25,
-        success=SUCCESS,
-        prior=CLOCK,
-        until=0.95,
-        minutes=20.0,
-        cuda=CUDA_RECIPE,
         cuda_minutes=1 / 6,
     )
