@@ -147,6 +147,8 @@ REWARDS: list[tuple[str, dict[str, float], dict[str, Any], float]] = [
     ("posture", {"hip": 1.0, "thigh": 0.3, "calf": 0.1}, BENT, 0.01 + 0.012 + 0.009),
     ("posture", {"FR_calf": 2.0, "FL_hip": 5.0}, BENT, 2 * 0.09),
     ("trunk_height", {}, {"base": 0.9 * WALK.robot.stand_height_m}, 0.01),
+    # Of limits of 23.7 N m; the first joint exceeds the share by 0.2, the second by 0.1.
+    ("torque_limits", {"share": 0.8}, {"torque": [23.7, -21.33] + [3.0] * 10}, 0.3),
     # A foot lands after 0.3 s beside others that stand; one lands alone; all four end a jump together.
     ("swing", AIR, {"landed": [0.3, 0.0, 0.0, 0.0]} | MOVING, 0.2 / 0.02),
     ("swing", AIR, {"landed": [0.04, 0.0, 0.0, 0.0]} | MOVING, -0.06 / 0.02),

@@ -43,6 +43,7 @@ REWARDS = (
     RewardTerm(name="tilt", weight=-2.0),
     RewardTerm(name="trunk_height", weight=-5.0),
     RewardTerm(name="torque", weight=-1e-3),
+    RewardTerm(name="torque_limits", weight=-3.0, params={"share": 0.8}),
     RewardTerm(name="action_rate", weight=-0.01),
     RewardTerm(
         name="posture",

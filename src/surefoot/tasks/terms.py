@@ -169,6 +169,11 @@ def joint_limits(v: View, margin: float) -> Tensor:
     return ((low - q).clamp_min(0) + (q - high).clamp_min(0)).sum(1)
 
 
+def torque_limits(v: View, share: float) -> Tensor:
+    """By how much torques exceed `share` of their limits, as shares of them, added up."""
+    return (v.robot.torque.abs() / v.const.torque_limit - share).clamp_min(0).sum(1)
+
+
 def air(v: View, threshold: float, most: float) -> Tensor:
     """Per touchdown: how much longer than `threshold` seconds the foot was in the air; negative for
     shuffling."""
