@@ -18,7 +18,7 @@ RANGES: Ranges = {
 
 REWARDS = (
     *reweighted(WALK_REWARDS, drop=("air",), torque=-1e-5),
-    RewardTerm(name="torque_limits", weight=-1.0, params={"share": 0.8}),
+    RewardTerm(name="torque_limits", weight=-1.0, params={"share": 0.9}),
     RewardTerm(
         name="air", weight=0.5, params={"threshold": 0.1, "most": 0.45}, doc="swing time at touchdown"
     ),
