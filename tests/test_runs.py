@@ -581,5 +581,5 @@ def test_another_robot_trains_and_is_judged_beside_its_baselines(name: str, tmp_
     assert [r["first_ratio_error"] <= 1e-5 for r in rows] == [True] * 3
     assert sum(r["reset.nonfinite"] for r in rows) == 0
     trots = {"baseline:open-loop-trot"} if "anymal" in name else set()
-    shown = {c.name for c in summary.columns if c.name.startswith("baseline:")}
+    shown = {c.column for c in summary.columns if c.column.startswith("baseline:")}
     assert shown == {"baseline:hold-pose", "baseline:random"} | trots
