@@ -65,7 +65,11 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
     [
         (("train", "walk-flt"), "did you mean 'walk-flat'?"),
         (("plan", "wlak-rough"), "did you mean 'walk-rough'?"),
-        (("train", "xyzzy"), "choose one of: trot-flat, walk-flat, walk-rough."),
+        (
+            ("train", "xyzzy"),
+            "choose one of: trot-flat, walk-anymal-flat, walk-anymal-rough, walk-biped-flat, walk-flat, "
+            "walk-rough.",
+        ),
         (("train", "walk-flat", "--engine", "mujco"), "did you mean 'mujoco'?"),
         (("plan", "walk-flat", "--engine", "brax"), "no engine 'brax'"),
         (("panel", "show", "walk-flat-v2"), "did you mean 'walk-flat-v1'?"),

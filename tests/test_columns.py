@@ -21,7 +21,7 @@ from surefoot.contract import Panel, SurefootError, load_panel
 from surefoot.evidence import PanelEvaluator, PanelSummary, RunFolder, label
 from surefoot.evidence.columns import agreement, beats_baselines, column_summary, split_columns
 from surefoot.evidence.keep import choose, severity
-from surefoot.evidence.passes import engines_for
+from surefoot.evidence.passes import _baseline, engines_for
 from surefoot.learners import checkpoint
 from surefoot.policy import FixedBatch, PolicyBundle, first_state
 from surefoot.robots import robot
@@ -358,6 +358,16 @@ def test_the_trot_fits_any_robot_with_legs_that_can_step(name: str) -> None:
     assert action_of.shape == (2, size)
     assert action_of[0].abs().max() > 0.1
     assert (action_of[1] == 0).all(), "told to stand, it stands"
+
+
+def test_a_biped_is_not_compared_with_a_trot() -> None:
+    biped = task("walk-biped-flat")
+    seeds = load_panel(biped.contract.panel).seeds
+    with pytest.raises(SurefootError, match="12 joints for 2 feet"):
+        baseline("open-loop-trot", biped.contract, biped.robot, 50.0, seeds)
+    assert _baseline("open-loop-trot", biped, 50.0, load_panel(biped.contract.panel)) is None
+    for name in ("hold-pose", "random"):
+        assert _baseline(name, biped, 50.0, load_panel(biped.contract.panel)) is not None
 
 
 def test_unknown_baselines_get_a_suggestion(forward: PanelEvaluator) -> None:

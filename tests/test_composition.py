@@ -83,7 +83,8 @@ def test_a_row_depends_on_its_own_draws_alone() -> None:
 
 
 def test_commands_are_those_of_their_modes_definition() -> None:
-    """Mode by mode, in plain numbers, for a range that does not have zero in its middle."""
+    """Mode by mode, in plain numbers, for a range that does not have zero in its middle: a draw of zero
+    stands still, and forwards and backwards reach as far as either end."""
     moved = {"vx": (-0.5, 1.5), "vy": (-0.25, 0.75), "wz": (-2.0, 1.0)}
     factors = tuple(f.model_copy(update={"train": moved.get(f.name, f.train)}) for f in WALK.contract.factors)
     contract = WALK.contract.model_copy(update={"factors": factors})
@@ -103,7 +104,7 @@ def test_commands_are_those_of_their_modes_definition() -> None:
                 unit[0] = abs(unit[0]) if mode == "forward" else -abs(unit[0])
             keep = {"stand": (), "axis": (int(3 * which),)}.get(mode, (0, 1, 2))
             want = [
-                (low + high) / 2 + (v * (high - low) / 2 if k in keep else 0.0)
+                v * (high if v > 0 else -low) if k in keep else 0.0
                 for k, (v, (low, high)) in enumerate(zip(unit, moved.values(), strict=True))
             ]
             assert got[row, segment].tolist() == pytest.approx(want, abs=1e-6), mode

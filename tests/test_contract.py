@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -37,18 +38,20 @@ from surefoot.contract import (
     parse_panel,
     training_id,
 )
+from surefoot.contract.panels import MAKERS
 from surefoot.evidence import RunRecord
 from surefoot.plan import check_disjoint, make_plan
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
 from surefoot.tasks import task
+from surefoot.tasks.registry import BUILT_IN
 from surefoot.terrain import HELD_OUT, TRAINED
 from tiny import PANEL, surefoot, tiny_panel
 
 WALK = task("walk-flat")
 ROUGH = task("walk-rough")
 PLAIN = make_plan("walk-flat")
-PANELS = {name: make_panel(name) for name in ("walk-flat-v1", "walk-rough-v1")}
+PANELS = {name: make_panel(name) for name in MAKERS}
 TEXTBOOK = ["plan", "walk-flat", "--envs", "4096", "--horizon", "24", "--minibatches", "8", "--epochs", "5",
             "--control-hz", "50", "--families", "128", "--json"]  # fmt: skip
 
@@ -305,15 +308,44 @@ def test_halves_share_no_family_and_cover_every_condition(panel: Panel) -> None:
     assert len({(s.family, s.member) for s in panel.scenarios}) == len(panel.scenarios)
 
 
-def test_the_rough_panel_has_classes_and_tiles_that_are_never_trained_on() -> None:
-    classes = Counter(s.terrain.cls for s in PANELS["walk-rough-v1"].scenarios)
+@pytest.mark.parametrize("name", ["walk-rough-v1", "walk-anymal-rough-v1"])
+def test_a_rough_panel_has_classes_and_tiles_that_are_never_trained_on(name: str) -> None:
+    classes = Counter(s.terrain.cls for s in PANELS[name].scenarios)
     assert set(classes) == {*TRAINED, *HELD_OUT}
     assert set(HELD_OUT).isdisjoint(t.cls for t in ROUGH.tiles)
     assert max(classes.values()) == min(classes.values())
     trained = {(t.cls, t.level, t.key) for t in ROUGH.tiles}
-    assert trained.isdisjoint(
-        (s.terrain.cls, s.terrain.level, s.terrain.key) for s in PANELS["walk-rough-v1"].scenarios
-    )
+    assert trained.isdisjoint((s.terrain.cls, s.terrain.level, s.terrain.key) for s in PANELS[name].scenarios)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_panel_stays_within_what_its_task_declares_as_held_out(name: str) -> None:
+    """And reaches both ends of it."""
+    contract = task(name).contract
+    scenarios = load_panel(contract.panel).scenarios
+    seen = {
+        "payload": [s.payload_kg for s in scenarios],
+        "friction": [s.friction for s in scenarios],
+        "push": [math.hypot(p.vx_mps, p.vy_mps) for s in scenarios for p in s.pushes],
+        **{axis: [s.command[k] for s in scenarios] for k, axis in enumerate(("vx", "vy", "wz"))},
+    }
+    for factor, values in seen.items():
+        low, high = contract.factor(factor).held_out
+        room = 0.05 * (high - low)
+        if "rough" in name and factor not in ("payload", "friction"):
+            continue  # terrain has gentler pushes, and is crossed forwards
+        assert low - 1e-3 <= min(values) <= low + room, factor
+        assert high - room <= max(values) <= high + 1e-3, factor
+
+
+def test_standing_still_is_no_way_to_walk_like_a_biped() -> None:
+    """Every command but the one to stand is too fast for the success limits to be met by not moving."""
+    contract = task("walk-biped-flat").contract
+    limit = contract.success
+    for s in load_panel(contract.panel).scenarios:
+        vx, vy, wz = s.command
+        slow = math.hypot(vx, vy) < limit.velocity_error_mps and abs(wz) < limit.yaw_error_radps
+        assert slow == (s.command == (0.0, 0.0, 0.0))
 
 
 def test_a_cut_panel_keeps_halves_even_and_has_another_digest() -> None:
@@ -451,7 +483,7 @@ def test_walk_and_trot_are_different_constructs() -> None:
     assert {k for k in first if first[k] != second[k]} == {"prior", "observation"}
 
 
-@pytest.mark.parametrize("name", ["walk-flat", "trot-flat", "walk-rough"])
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_contracts_survive_json_with_the_same_digest(name: str) -> None:
     contract = task(name).contract
     again = TaskContract.model_validate_json(canonical(contract))

@@ -24,6 +24,7 @@ from surefoot.plan import check_memory, device_bytes
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
 from surefoot.tasks import Ground, TaskState, View, task
+from surefoot.tasks.registry import BUILT_IN
 from surefoot.terrain import Atlas
 
 STEPS = 40
@@ -61,7 +62,7 @@ class Wild:
         return self.actions[self.at - 1]
 
 
-@pytest.mark.parametrize("name", ["trot-flat", "walk-flat"])
+@pytest.mark.parametrize("name", ["trot-flat", "walk-flat", "walk-anymal-flat", "walk-biped-flat"])
 def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
     plain, fused = make(name), FusedEnv(make(name))
     n, size = plain.num_envs, plain.contract.action.size
@@ -233,7 +234,7 @@ def test_what_cannot_be_traced_is_refused_by_name() -> None:
         x[:, 0] = 0.0
 
 
-@pytest.mark.parametrize("name", ["walk-flat", "trot-flat", "walk-rough"])
+@pytest.mark.parametrize("name", BUILT_IN)
 def test_traced_terms_have_the_values_of_the_tensors(name: str) -> None:
     t, n = task(name), 7
     draw = torch.Generator().manual_seed(1)

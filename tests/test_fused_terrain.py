@@ -41,12 +41,12 @@ def atlas() -> Atlas:
     return Atlas.build(ROUGH.tiles)
 
 
-def short(steps: int) -> Task:
+def short(steps: int, of: Task = ROUGH) -> Task:
     """Episodes end, and commands change, much sooner."""
-    c = ROUGH.contract
+    c = of.contract
     command = c.command.model_copy(update={"resample_s": 0.5})
     return dataclasses.replace(
-        ROUGH, contract=c.model_copy(update={"episode_s": steps / 50, "command": command})
+        of, contract=c.model_copy(update={"episode_s": steps / 50, "command": command})
     )
 
 
@@ -70,11 +70,13 @@ class Stumbling:
         return torch.randn(len(obs), 12, generator=self.draw) * self.size
 
 
-def test_every_step_on_terrain_is_the_plain_ones() -> None:
+@pytest.mark.parametrize(("name", "noise"), [("walk-rough", 1.0), ("walk-anymal-rough", 1.5)])
+def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> None:
     """Step by step from the same state: rewards, ends, levels, tiles, starts, wraps and what is seen."""
-    of = short(40)
+    of = short(40, task(name))
+    assert of.tiles == ROUGH.tiles
     plain, fused = make(of), FusedEnv(make(of))
-    block, wild, draw = block_of(fused, 1), Stumbling(), torch.Generator().manual_seed(1)
+    block, wild, draw = block_of(fused, 1), Stumbling(noise), torch.Generator().manual_seed(1)
     moves, wraps, seen, ended, found = set(), 0, set(), [], []
     ends = np.zeros(len(plain.reasons), int)
     origins = torch.tensor(atlas().origins)
@@ -108,7 +110,9 @@ def test_every_step_on_terrain_is_the_plain_ones() -> None:
             if name in ("exploration", "reset_counts", "obs", "critic"):
                 continue
             if value.is_floating_point():
-                assert torch.allclose(mine[name], value, atol=2e-3, rtol=1e-3), (name, t)
+                # Forces and accelerations of a heavy robot run into the hundreds.
+                near = 2e-3 + 1e-5 * float(value.abs().max())
+                assert torch.allclose(mine[name], value, atol=near, rtol=1e-3), (name, t)
             else:
                 assert torch.equal(mine[name].long(), value.long()), (name, t)
         done = step.terminated | step.truncated
@@ -121,7 +125,9 @@ def test_every_step_on_terrain_is_the_plain_ones() -> None:
         ended += plain.take_ended()
         found += fused.harvest(fused.news()).ended
     assert {(3, 4), (4, 3), (0, 0), (0, 1)} <= moves
-    assert {after for level, after in moves if level == LEVELS - 1} > {0, 3, LEVELS - 2}, "past the top"
+    beyond = {after for level, after in moves if level == LEVELS - 1}
+    assert LEVELS - 2 in beyond
+    assert len(beyond - {LEVELS - 1, LEVELS - 2}) >= 3, "past the top anywhere"
     assert wraps > 20
     assert len(seen) > 130
     assert ends[1] > 50

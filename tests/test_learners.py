@@ -28,16 +28,13 @@ from surefoot.policy import PolicyBundle, policy_card
 from surefoot.rollout import RolloutBlock, collect
 from surefoot.scenarios import TrainSampler
 from surefoot.tasks import task
+from surefoot.tasks.registry import BUILT_IN
 
 CPU = torch.device("cpu")
 TASK = tiny.walk()
 CONTRACT = TASK.contract
 SEEDS = SeedPlan(root=4, families=4, envs=16)
-MIRRORS = {
-    n: (t, symmetry(t.contract, t.robot, t.scan, CPU))
-    for n in ("walk-flat", "trot-flat", "walk-rough")
-    for t in [task(n)]
-}
+MIRRORS = {n: (t, symmetry(t.contract, t.robot, t.scan, CPU)) for n in BUILT_IN for t in [task(n)]}
 WIDTHS = (CONTRACT.observation_size, CONTRACT.critic_size, CONTRACT.action.size, len(CONTRACT.rewards))
 
 

@@ -555,10 +555,11 @@ def test_walk_flat_trains_and_fills_tensorboard(tmp_path: Path) -> None:
         assert [e.value for e in seen] == pytest.approx([r[field] for r in rows], rel=1e-5)
 
 
-def test_walk_rough_trains_and_is_judged_on_ground_it_never_saw(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["walk-rough", "walk-anymal-rough"])
+def test_a_task_on_terrain_trains_and_is_judged_on_ground_it_never_saw(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     sizes = ("--envs", "16", "--families", "4", "--eval-families", "4", "--updates", "2")
-    assert train(folder, *sizes, task="walk-rough") == 0
+    assert train(folder, *sizes, task=name) == 0
     run = RunFolder.open(folder)
     summary = run.record.confirmation
     assert summary is not None
@@ -566,3 +567,19 @@ def test_walk_rough_trains_and_is_judged_on_ground_it_never_saw(tmp_path: Path) 
     assert summary.episodes == 16
     assert [r["first_ratio_error"] <= 1e-5 for r in ledger(folder)] == [True, True]
     assert len(run.record.strata) == len(ledger(folder)[0]["stratum.samples"])
+
+
+@pytest.mark.parametrize("name", ["walk-anymal-flat", "walk-biped-flat"])
+def test_another_robot_trains_and_is_judged_beside_its_baselines(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    sizes = ("--envs", "32", "--families", "4", "--eval-families", "2", "--updates", "3")
+    assert train(folder, *sizes, "--perturb", "push", task=name) == 0
+    run, rows = RunFolder.open(folder), ledger(folder)
+    summary = run.record.confirmation
+    assert summary is not None
+    assert summary.episodes == 8
+    assert [r["first_ratio_error"] <= 1e-5 for r in rows] == [True] * 3
+    assert sum(r["reset.nonfinite"] for r in rows) == 0
+    trots = {"baseline:open-loop-trot"} if "anymal" in name else set()
+    shown = {c.column for c in summary.columns if c.column.startswith("baseline:")}
+    assert shown == {"baseline:hold-pose", "baseline:random"} | trots

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from surefoot.contract import SeedPlan, SurefootError, TaskContract
+from surefoot.contract import Prior, RewardTerm, SeedPlan, SurefootError, TaskContract
 from surefoot.engines import Parameters, RobotState
 from surefoot.env import VecEnv
 from surefoot.learners import Symmetry, symmetry
@@ -38,6 +38,7 @@ from surefoot.tasks import (
     terms,
     velocity_task,
 )
+from surefoot.tasks.registry import BUILT_IN
 from surefoot.tasks.task import advance
 
 CPU = torch.device("cpu")
@@ -45,7 +46,8 @@ WALK, ROUGH, TROTTING = task("walk-flat"), task("walk-rough"), task("trot-flat")
 ANYMAL = velocity_task(
     "anymal-walk", robot=robot("anymal"), panel="walk-flat-v1", prior=TROT, rewards=TROT_REWARDS, rough=True
 )
-TASKS = {"walk-flat": WALK, "trot-flat": TROTTING, "walk-rough": ROUGH, "anymal": ANYMAL}
+BIPED = task("walk-biped-flat")
+TASKS = {name: task(name) for name in BUILT_IN} | {"anymal with a prior": ANYMAL}
 
 
 @pytest.fixture(autouse=True)
@@ -109,6 +111,7 @@ MOVING = {"command": [0.5, 0.0, 0.0]}
 OFF = {"command": [0.5, -0.2, 9.0], "linear_velocity": [0.2, 0.2, 7.0]}  # by (0.3, 0.4)
 TURNING = {"command": [9.0, 9.0, -0.5], "angular_velocity": [7.0, 7.0, 0.2]}
 SLIDING = {"foot_velocity": [[0.3, 0.4, 5.0]] * 4, "contact": [True, False, True, False]}
+ONE = [True, False, False, False]
 WIDTH, MARGIN, AIR = {"width": 0.25}, {"margin": 0.05}, {"threshold": 0.1, "most": 0.35}
 
 
@@ -141,6 +144,23 @@ REWARDS: list[tuple[str, dict[str, float], dict[str, Any], float]] = [
     ("air", AIR, {"landed": [0.04, 0.0, 0.0, 0.0]} | MOVING, -0.06 / 0.02),
     ("air", AIR, {"landed": [0.3, 0.5, 0.0, 0.0]}, 0.0),
     ("fall", {}, {"trunk_contact": True}, 0.0),
+    ("posture", {"hip": 1.0, "thigh": 0.3, "calf": 0.1}, BENT, 0.01 + 0.012 + 0.009),
+    ("posture", {"FR_calf": 2.0, "FL_hip": 5.0}, BENT, 2 * 0.09),
+    ("trunk_height", {}, {"base": 0.9 * WALK.robot.stand_height_m}, 0.01),
+    # Of limits of 23.7 N m; the first joint exceeds the share by 0.2, the second by 0.1.
+    ("torque_limits", {"share": 0.8}, {"torque": [23.7, -21.33] + [3.0] * 10}, 0.3),
+    # A foot lands after 0.3 s beside others that stand; one lands alone; all four end a jump together.
+    ("swing", AIR, {"landed": [0.3, 0.0, 0.0, 0.0]} | MOVING, 0.2 / 0.02),
+    ("swing", AIR, {"landed": [0.04, 0.0, 0.0, 0.0]} | MOVING, -0.06 / 0.02),
+    ("swing", AIR, {"landed": [0.3, 0.0, 0.0, 0.0], "contact": [True, False, False, False]} | MOVING, 0.0),
+    ("swing", AIR, {"landed": 0.3} | MOVING, 0.0),
+    ("swing", AIR, {"landed": [0.3, 0.0, 0.0, 0.0]}, 0.0),
+    ("single_support", {"most": 0.4}, {}, 1.0),
+    ("single_support", {"most": 0.4}, MOVING, 0.0),
+    ("single_support", {"most": 0.4}, {"contact": ONE, "air_time": 0.3} | MOVING, 1.0),
+    ("single_support", {"most": 0.4}, {"contact": ONE, "air_time": [0.0, 0.5, 0.1, 0.1]} | MOVING, 0.0),
+    ("single_support", {"most": 0.4}, {"contact": ONE, "air_time": 0.3}, 0.0),
+    ("single_support", {"most": 0.4}, {"contact": False, "air_time": 0.1} | MOVING, 0.0),
 ]
 
 
@@ -155,7 +175,7 @@ def test_reward_term_is_what_its_name_says(
 
 
 def test_every_reward_term_of_every_task_has_a_hand_computed_value() -> None:
-    named = {t.name for t in (*WALK_REWARDS, *TROT_REWARDS)}
+    named = {t.name for made in TASKS.values() for t in made.contract.rewards}
     assert named - {"gait"} == {name for name, *_ in REWARDS}
 
 
@@ -208,7 +228,7 @@ def test_a_robot_that_does_as_told_is_not_penalised_and_does_not_end(name: str) 
     view = resting(made)
     for t in made.contract.rewards:
         value = float(made.terms[t.name](view, **t.params))
-        assert (value >= 0.99) if t.weight > 0 and t.name != "air" else (value == 0.0), t.name
+        assert (value >= 0.99) if t.weight > 0 and t.name not in ("air", "swing") else (value == 0.0), t.name
     for t in made.contract.terminations:
         assert not bool(made.terms[t.name](view, **t.params)), t.name
 
@@ -421,7 +441,7 @@ class MirroredPair(TrainSampler):
         return s
 
 
-@pytest.mark.parametrize("name", ["walk-flat", "trot-flat"])
+@pytest.mark.parametrize("name", ["walk-flat", "trot-flat", "walk-anymal-flat", "walk-biped-flat"])
 def test_a_mirrored_episode_is_lived_as_the_mirror_image(name: str) -> None:
     """Robot, physics, prior, pushes, observations, rewards and reflection at once: any error in one breaks
     it."""
@@ -442,6 +462,19 @@ def test_a_mirrored_episode_is_lived_as_the_mirror_image(name: str) -> None:
         assert step.terminated.tolist() == [False, False], "choose another seed: this one falls"
     assert float(env.critic[0].abs().max()) > 0.5
     env.close()
+
+
+def test_a_bipeds_legs_swap_with_their_signs() -> None:
+    """By hand: the right knee bends the other way round than the left, and a step to the left becomes one to
+    the right."""
+    names = BIPED.robot.joints
+    pose = torch.zeros(12)
+    pose[names.index("r_knee")], pose[names.index("l_hip_roll")] = -0.9, 0.2
+    other = reflection(BIPED).action(pose)
+    assert {n: x for n, x in zip(names, other.tolist(), strict=True) if x} == pytest.approx(
+        {"l_knee": 0.9, "r_hip_roll": -0.2}
+    )
+    assert torch.equal(reflection(BIPED).action(other), pose)
 
 
 # ---- contracts
@@ -552,12 +585,49 @@ def test_the_training_plant_runs_at_the_recipes_control_rate() -> None:
         assert made.plant.control_hz == pytest.approx(made.recipe.control_hz)
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "'pose' and the gait prior's lift expect hip, thigh and calf"),
+        ({"rewards": BIPED.contract.rewards, "prior": TROT}, "lift expect hip, thigh and calf"),
+        (
+            {"rewards": BIPED.contract.rewards, "prior": TROT.model_copy(update={"lift_rad": 0.0})},
+            "4 offsets and robot 'biped' 2 feet",
+        ),
+        (
+            {"rewards": [RewardTerm(name="posture", weight=-1.0, params={"elbow": 1.0})]},
+            "'posture' weighs 'elbow', and no joint of robot 'biped'",
+        ),
+        (
+            {"rewards": BIPED.contract.rewards, "ranges": {"gravity": ((0.0, 1.0), (0.0, 1.0))}},
+            "no factor gravity",
+        ),
+    ],
+)
+def test_a_task_that_does_not_fit_its_robot_is_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SurefootError, match=sentence):
+        velocity_task("mine", robot=BIPED.robot, panel=BIPED.contract.panel, **options)
+
+
+def test_a_clock_alone_leaves_any_legs_to_the_policy() -> None:
+    clock = Prior(clock_hz=1.8, offsets=(0.0, 0.5), lift_rad=0.0)
+    of = velocity_task(
+        "march", robot=BIPED.robot, panel=BIPED.contract.panel, rewards=BIPED.contract.rewards, prior=clock
+    )
+    sampler = TrainSampler(of.contract, of.robot, SeedPlan(root=3, families=2, envs=2), 50.0, None, CPU)
+    env = VecEnv(of, sampler, of.on("mujoco").plant)
+    action = torch.randn(2, 12, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(env._targets(action), env.const.default_pose + 0.3 * action)
+    assert env.step(action).obs.shape == (2, of.contract.observation_size) == (2, 47)
+    env.close()
+
+
 # ---- registry
 
 
 def test_tasks_are_found_by_name() -> None:
-    assert {"walk-flat", "trot-flat", "walk-rough"} <= set(task_names())
-    assert all(task(name).contract.name == name for name in ("walk-flat", "trot-flat", "walk-rough"))
+    assert set(BUILT_IN) <= set(task_names())
+    assert all(task(name).contract.name == name for name in BUILT_IN)
 
 
 def test_a_task_comes_from_any_module() -> None:

@@ -37,6 +37,11 @@ def baseline(
     if name == "random":
         return RandomActions(contract.action.size, seeds)
     if name == "open-loop-trot":
+        if len(robot.joints) != 3 * len(robot.feet):
+            raise SurefootError(
+                f"Robot '{robot.name}' has {len(robot.joints)} joints for {len(robot.feet)} feet, and the "
+                "open-loop trot is one of legs with hip, thigh and calf; leave that baseline out."
+            )
         return OpenLoopTrot(contract, robot, control_hz)
     raise unknown("baseline", name, BASELINES)
 

@@ -95,7 +95,7 @@ class TrainCommand:
 
     Stops at the first limit reached. Without --updates, --minutes or --until the task's own limits apply: two
     consecutive evaluations at 98% success on the selection half, or the task's minutes (walk-flat 6,
-    trot-flat 4, walk-rough 20).
+    trot-flat 4, walk-rough 20; `surefoot plan` shows a task's).
     """
 
     task: Positional[str] = ""

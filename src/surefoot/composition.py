@@ -181,7 +181,7 @@ class Composition:
             assert self.classes is not None, "a task on terrain stratifies it"
             self.land = Land.of(atlas, contract, device)
             self.draws["terrain"] = (Channel.TERRAIN, 2)  # the first is the curriculum's
-        self._middle, how = (x.to(device) for x in self._command_tables())
+        self._up, self._down, how = (x.to(device) for x in self._command_tables())
         self._how = how[self.modes.table]  # [length, S, 3, 3]
         env = np.arange(seeds.envs)
         family, member = seeds.family_of(env), seeds.member_of(env)
@@ -226,10 +226,11 @@ class Composition:
         ]
         return Deal(multiplier, torch.from_numpy(np.stack(by_segment, 1)).to(device))
 
-    def _command_tables(self) -> tuple[Tensor, Tensor]:
-        """The middle [3] of the commands' range, and how each mode moves away from it, [modes, 3, 3]: what it
-        multiplies the absolute draws, the draws, and the chosen axis' draw with."""
-        low, high = torch.tensor([self.contract.factor(n).train for n in ("vx", "vy", "wz")]).double().T
+    def _command_tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What a full command is, upwards [3] and downwards [3] from standing still, and how each mode makes
+        shares of it, [modes, 3, 3]: what it multiplies the absolute draws, the draws, and the chosen axis'
+        draw with."""
+        low, high = torch.tensor([self.contract.factor(n).train for n in ("vx", "vy", "wz")]).T
         how = torch.tensor(
             [
                 {
@@ -241,7 +242,7 @@ class Composition:
                 for mode in self.contract.factor("command").categories
             ]
         )
-        return ((low + high) / 2).float(), (how * (high - low) / 2).float()
+        return high, -low, how.float()
 
     def facts(self, env: Tensor, episode: Tensor, level: Tensor) -> Facts:
         """For environments [M] in their episodes [M] at a level [M] of the terrain, int64."""
@@ -296,7 +297,8 @@ class Composition:
         axis, (first, last) = u[..., 3:] * 3, self._axis
         chosen = (axis >= first) & (axis < last)
         factor = how[..., 1, :] + torch.where(chosen, how[..., 2, :], 0.0)
-        return torch.abs(unit) * how[..., 0, :] + unit * factor + self._middle
+        share = torch.abs(unit) * how[..., 0, :] + unit * factor
+        return share * torch.where(share > 0, self._up, self._down)
 
 
 def _circle(angle: Tensor) -> tuple[Tensor, Tensor]:

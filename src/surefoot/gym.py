@@ -36,6 +36,9 @@ ENVIRONMENTS = {
     "surefoot/WalkFlat-v0": "walk-flat",
     "surefoot/TrotFlat-v0": "trot-flat",
     "surefoot/WalkRough-v0": "walk-rough",
+    "surefoot/WalkAnymalFlat-v0": "walk-anymal-flat",
+    "surefoot/WalkAnymalRough-v0": "walk-anymal-rough",
+    "surefoot/WalkBipedFlat-v0": "walk-biped-flat",
 }
 MOST_FAMILIES = 32
 """As many seed families as the recipes train with."""

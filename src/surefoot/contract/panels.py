@@ -17,6 +17,7 @@ PAYLOADS = (-1.0, 0.0, 1.0)
 FLAT_COMMANDS = tuple(
     itertools.product((-1.0, -0.5, 0.0, 0.5, 1.0), (-0.5, 0.0, 0.5), (-1.0, -0.5, 0.0, 0.5, 1.0))
 )
+BIPED_COMMANDS = tuple(itertools.product((-0.4, 0.0, 0.3, 0.6), (-0.25, 0.0, 0.25), (-0.7, 0.0, 0.7)))
 ROUGH_COMMANDS = tuple(itertools.product((0.4, 0.7), (-0.2, 0.0, 0.2), (-0.4, 0.0, 0.4)))
 
 
@@ -30,6 +31,50 @@ def walk_flat_v1() -> Panel:
 def walk_rough_v1() -> Panel:
     """320 scenarios x 10 s over ten terrain classes, two of them never trained on, at levels 2, 4 and 6."""
     seeds = SeedPlan(root=PANEL_ROOT + 1, split="eval", families=40, envs=40 * PER_FAMILY)
+    return _panel("walk-rough-v1", seeds, ROUGH_COMMANDS, _terrain(2, 4, 6), push=(0.3, 0.6))
+
+
+def walk_anymal_flat_v1() -> Panel:
+    """walk-flat-v1 with payloads for a robot of 52 kg."""
+    seeds = SeedPlan(root=PANEL_ROOT + 2, split="eval", families=64, envs=64 * PER_FAMILY)
+    return _panel(
+        "walk-anymal-flat-v1",
+        seeds,
+        FLAT_COMMANDS,
+        lambda at: Terrain(),
+        push=(0.5, 1.0),
+        payloads=(-5, 0, 5),
+    )
+
+
+def walk_anymal_rough_v1() -> Panel:
+    """walk-rough-v1 with payloads for a robot of 52 kg, at levels 4, 6 and 8 for its longer legs."""
+    seeds = SeedPlan(root=PANEL_ROOT + 3, split="eval", families=40, envs=40 * PER_FAMILY)
+    return _panel(
+        "walk-anymal-rough-v1",
+        seeds,
+        ROUGH_COMMANDS,
+        _terrain(4, 6, 8),
+        push=(0.3, 0.6),
+        payloads=(-5, 0, 5),
+    )
+
+
+def walk_biped_flat_v1() -> Panel:
+    """512 scenarios x 10 s for a robot of 3.1 kg and 0.5 m: slower commands, of which one in 36 is to stand,
+    lighter payloads, pushes of 0.2 to 0.4 m/s."""
+    seeds = SeedPlan(root=PANEL_ROOT + 4, split="eval", families=64, envs=64 * PER_FAMILY)
+    return _panel(
+        "walk-biped-flat-v1",
+        seeds,
+        BIPED_COMMANDS,
+        lambda at: Terrain(),
+        push=(0.2, 0.4),
+        payloads=(-0.25, 0, 0.25),
+    )
+
+
+def _terrain(*levels: int) -> Callable[[int], Terrain]:
     # Names and not imports: a frozen panel must not follow a list that grows.
     classes = (
         "flat",
@@ -46,9 +91,9 @@ def walk_rough_v1() -> Panel:
 
     def terrain(at: int) -> Terrain:
         # Keys from 1000 on: the atlas that training builds uses small keys.
-        return Terrain(cls=classes[at % 10], level=(2, 4, 6)[at // 10 % 3], key=1000 + at // 30 % 4)
+        return Terrain(cls=classes[at % 10], level=levels[at // 10 % 3], key=1000 + at // 30 % 4)
 
-    return _panel("walk-rough-v1", seeds, ROUGH_COMMANDS, terrain, push=(0.3, 0.6))
+    return terrain
 
 
 def _panel(
@@ -57,9 +102,10 @@ def _panel(
     commands: tuple[tuple[float, float, float], ...],
     terrain: Callable[[int], Terrain],
     push: tuple[float, float],
+    payloads: tuple[float, float, float] = PAYLOADS,
 ) -> Panel:
     scenarios = []
-    stride = 31  # coprime to the 75 and the 18 commands: neighbours in a family differ
+    stride = 31  # coprime to the 75, the 36 and the 18 commands: neighbours in a family differ
     for env in range(seeds.envs):
         family, member = int(seeds.family_of(env)), int(seeds.member_of(env))
         at = family // 2 * PER_FAMILY + member  # ordinal within the half
@@ -73,7 +119,7 @@ def _panel(
                 half="selection" if family % 2 == 0 else "confirmation",
                 command=commands[at * stride % len(commands)],
                 friction=FRICTIONS[family // 2 % 3],
-                payload_kg=PAYLOADS[int(3 * load)],
+                payload_kg=payloads[int(3 * load)],
                 pushes=(
                     Push(
                         time_s=round(3.0 + 3.0 * when, 2),
@@ -87,7 +133,13 @@ def _panel(
     return Panel(name=name, episode_s=10.0, seeds=seeds, scenarios=tuple(scenarios))
 
 
-MAKERS: dict[str, Callable[[], Panel]] = {"walk-flat-v1": walk_flat_v1, "walk-rough-v1": walk_rough_v1}
+MAKERS: dict[str, Callable[[], Panel]] = {
+    "walk-flat-v1": walk_flat_v1,
+    "walk-rough-v1": walk_rough_v1,
+    "walk-anymal-flat-v1": walk_anymal_flat_v1,
+    "walk-anymal-rough-v1": walk_anymal_rough_v1,
+    "walk-biped-flat-v1": walk_biped_flat_v1,
+}
 
 
 def make_panel(name: str) -> Panel:

@@ -10,7 +10,7 @@ from surefoot.contract.model import Frozen
 
 Mirror = Literal["scalar", "vector", "pseudovector", "command", "joints", "feet", "grid", "clock"]
 """How a term changes when the world is reflected left to right (y -> -y). `clock` changes sign: the two
-diagonal pairs of a trot swap, half a period apart."""
+diagonal pairs of a trot, or the two legs of a biped, swap, half a period apart."""
 
 
 class ObservationTerm(Frozen):
@@ -77,7 +77,7 @@ class Prior(Frozen):
     offsets: tuple[float, ...]
     """Phase of each foot, in periods."""
     lift_rad: float
-    """Thigh +lift and calf -2 x lift at mid-swing."""
+    """Thigh +lift and calf -2 x lift at mid-swing, on legs of hip, thigh and calf; 0: a clock alone."""
 
 
 class CommandSpec(Frozen):

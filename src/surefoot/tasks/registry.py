@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 
 from surefoot.contract import SurefootError, unknown
+from surefoot.tasks.anymal import walk_anymal_flat, walk_anymal_rough
+from surefoot.tasks.biped import walk_biped_flat
 from surefoot.tasks.task import Task
 from surefoot.tasks.velocity import trot_flat, walk_flat, walk_rough
 
@@ -15,6 +17,9 @@ BUILT_IN: dict[str, Callable[[], Task]] = {
     "walk-flat": walk_flat,
     "trot-flat": trot_flat,
     "walk-rough": walk_rough,
+    "walk-anymal-flat": walk_anymal_flat,
+    "walk-anymal-rough": walk_anymal_rough,
+    "walk-biped-flat": walk_biped_flat,
 }
 
 

@@ -61,6 +61,7 @@ class Constants:
     dead_zone: float
     clock_hz: float
     offsets: Tensor  # [F] gait clock offsets, zeros without a prior
+    joints: tuple[str, ...]  # J names
 
 
 @dataclass
@@ -200,6 +201,7 @@ class Task:
             self.contract.command.dead_zone,
             prior.clock_hz if prior else 0.0,
             tensor(prior.offsets if prior else (0.0,) * len(r.feet)),
+            r.joints,
         )
 
 

@@ -143,6 +143,17 @@ def pose(v: View, hip: float, thigh: float, calf: float) -> Tensor:
     return (hip * square[..., 0] + thigh * square[..., 1] + calf * square[..., 2]).sum(1)
 
 
+def posture(v: View, **weights: float) -> Tensor:
+    """Squared offset from the default pose, by how the joints' names end: `knee=0.1` weighs both knees."""
+    square = (v.robot.joint_position - v.const.default_pose).square()
+    total = torch.zeros_like(v.task.phase)
+    for ending, weight in weights.items():
+        for k, joint in enumerate(v.const.joints):
+            if joint.endswith(ending):
+                total = total + weight * square[:, k]
+    return total
+
+
 def stand_still(v: View) -> Tensor:
     return (v.robot.joint_position - v.const.default_pose).abs().sum(1) * (1 - v.moving)
 
@@ -158,12 +169,38 @@ def joint_limits(v: View, margin: float) -> Tensor:
     return ((low - q).clamp_min(0) + (q - high).clamp_min(0)).sum(1)
 
 
+def torque_limits(v: View, share: float) -> Tensor:
+    """By how much torques exceed `share` of their limits, as shares of them, added up."""
+    return (v.robot.torque.abs() / v.const.torque_limit - share).clamp_min(0).sum(1)
+
+
 def air(v: View, threshold: float, most: float) -> Tensor:
     """Per touchdown: how much longer than `threshold` seconds the foot was in the air; negative for
     shuffling."""
     landed = v.task.landed
     gain = (landed.clamp_max(most) - threshold) * (landed > 0)
     return gain.sum(1) * v.moving / v.const.dt
+
+
+def swing(v: View, threshold: float, most: float) -> Tensor:
+    """As `air`, for touchdowns while another foot was standing and still is: steps count, hops do not."""
+    landed = v.task.landed
+    gain = (landed.clamp_max(most) - threshold) * (landed > 0)
+    stood = (v.task.contact & (landed == 0)).any(1)
+    return gain.sum(1) * stood * v.moving / v.const.dt
+
+
+def single_support(v: View, most: float) -> Tensor:
+    """1 while one foot stands and no other has been in the air for longer than `most` seconds; told to stand
+    still, while all feet do."""
+    down = v.task.contact.to(torch.float32).sum(1)
+    stepping = (down == 1) & (v.task.air_time.amax(1) <= most)
+    return torch.where(v.moving > 0, stepping, v.task.contact.all(1)).to(torch.float32)
+
+
+def trunk_height(v: View) -> Tensor:
+    """Squared offset from the stand height, as a share of it."""
+    return (v.ground.base / v.const.stand_height - 1).square()
 
 
 def gait(v: View) -> Tensor:

@@ -1,5 +1,5 @@
-"""Velocity tracking: follow a commanded (vx, vy, wz). Three tasks, each a table of terms with their weights
-beside them.
+"""Velocity tracking: follow a commanded (vx, vy, wz). What such a task is made of, and three of them for the
+Go1, each a table of terms with their weights beside them; `anymal.py` and `biped.py` have other robots'.
 
 `walk-flat`: neither clock nor feed-forward, 45 numbers of proprioception: the construct that other stacks
 train.
@@ -112,6 +112,19 @@ def factors(rough: bool) -> tuple[Factor, ...]:
     return (*table, terrain)
 
 
+Ranges = Mapping[str, tuple[tuple[float, float], tuple[float, float]]]
+"""What is drawn in training and what panels have, by factor."""
+
+
+def ranged(table: Sequence[Factor], ranges: Ranges) -> tuple[Factor, ...]:
+    """The table with other ranges for some factors: a robot's size decides what is heavy, fast or a shove."""
+    unknown = ranges.keys() - {f.name for f in table}
+    if unknown:
+        raise SurefootError(f"There is no factor {', '.join(sorted(unknown))}; see `factors`.")
+    new = {name: {"train": train, "held_out": held_out} for name, (train, held_out) in ranges.items()}
+    return tuple(f.model_copy(update=new.get(f.name, {})) for f in table)
+
+
 WALK_REWARDS = (
     RewardTerm(name="track_linear", weight=1.5, params={"width": 0.25}, doc="exp(-|v error|^2 / width)"),
     RewardTerm(name="track_yaw", weight=0.75, params={"width": 0.25}, doc="exp(-yaw rate error^2 / width)"),
@@ -170,24 +183,21 @@ def velocity_task(
     prior: Prior | None = None,
     rough: bool = False,
     terms: Mapping[str, Term] | None = None,
+    ranges: Ranges | None = None,
+    action_scale_rad: float = 0.3,
+    success: Success | None = None,
     until: float = 0.98,
     minutes: float = 6.0,
     cuda: Mapping[str, object] = CUDA_RECIPE,
     cuda_minutes: float | None = None,
 ) -> Task:
     """Builds a velocity task; `terms` adds functions of your own (or replaces ours) for the rewards you
-    name."""
+    name, `ranges` are those of factors for a robot of another size than the Go1."""
     recipe = recipe or Recipe()
     scan = SCAN if rough else ()
     joints, feet = len(robot.joints), len(robot.feet)
-    posed = any(t.name == "pose" for t in rewards) and "pose" not in (terms or {})
-    if (posed or prior is not None) and joints != 3 * feet:
-        raise SurefootError(
-            f"Robot '{robot.name}' has {joints} joints for {feet} feet; the reward term 'pose' and the gait "
-            "prior expect hip, thigh and calf on each leg. Leave them out: "
-            "rewards=reweighted(WALK_REWARDS, drop=('pose',))."
-        )
-    table = factors(rough)
+    _check_legs(robot, rewards, prior, terms or {})
+    table = ranged(factors(rough), ranges or {})
     obs, priv = observation(joints, prior is not None), privileged(feet, len(scan))
     ends = (
         Termination(name="tilted", params={"gravity_z": -0.6}, doc="trunk tilted by more than 53 degrees"),
@@ -203,11 +213,11 @@ def velocity_task(
         episode_s=20.0,
         observation=obs,
         privileged=priv,
-        action=ActionSpec(size=joints, scale_rad=0.3, clip=6.0),
+        action=ActionSpec(size=joints, scale_rad=action_scale_rad, clip=6.0),
         command=CommandSpec(),
         rewards=tuple(rewards),
         terminations=ends,
-        success=Success(),
+        success=success or Success(),
         safety=Safety(),
         prior=prior,
         factors=table,
@@ -235,6 +245,31 @@ def velocity_task(
     return Task(
         contract, robot, recipe, plant, bound, native, tiles, scan, until, cuda, minutes, cuda_minutes
     )
+
+
+def _check_legs(
+    robot: RobotSpec, rewards: Sequence[RewardTerm], prior: Prior | None, own: Mapping[str, Term]
+) -> None:
+    """Terms of ours that know legs know the robot's."""
+    joints, feet = len(robot.joints), len(robot.feet)
+    ours = {t.name: t for t in rewards if t.name not in own}
+    if joints != 3 * feet and ("pose" in ours or (prior is not None and prior.lift_rad)):
+        raise SurefootError(
+            f"Robot '{robot.name}' has {joints} joints for {feet} feet; the reward term 'pose' and the gait "
+            "prior's lift expect hip, thigh and calf on each leg. Leave them out: "
+            "rewards=reweighted(WALK_REWARDS, drop=('pose',)), or use 'posture', which weighs joints by name."
+        )
+    for ending in ours["posture"].params if "posture" in ours else ():
+        if not any(j.endswith(ending) for j in robot.joints):
+            raise SurefootError(
+                f"The reward term 'posture' weighs '{ending}', and no joint of robot '{robot.name}' has a "
+                f"name that ends so; its joints: {', '.join(robot.joints)}."
+            )
+    if prior is not None and len(prior.offsets) != feet:
+        raise SurefootError(
+            f"The gait prior has {len(prior.offsets)} offsets and robot '{robot.name}' {feet} feet; "
+            "give one per foot."
+        )
 
 
 def walk_flat() -> Task:

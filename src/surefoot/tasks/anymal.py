@@ -1,0 +1,51 @@
+"""Velocity tracking with the ANYmal-class robot: `walk-flat` and `walk-rough` for 52 kg on longer legs.
+
+What its size changes: payloads and centre-of-mass offsets grow with the body, joint torques with weight times
+leg length (so their price falls with the square), and a longer leg swings more slowly.
+"""
+
+from __future__ import annotations
+
+from surefoot.contract import RewardTerm
+from surefoot.robots import robot
+from surefoot.tasks.task import CUDA_RECIPE, Task
+from surefoot.tasks.velocity import WALK_REWARDS, Ranges, reweighted, velocity_task
+
+RANGES: Ranges = {
+    "payload": ((-5.0, 5.0), (-5.0, 5.0)),
+    "com": ((-0.04, 0.04), (0.0, 0.0)),
+}
+
+REWARDS = (
+    *reweighted(WALK_REWARDS, drop=("air",), torque=-1e-5),
+    RewardTerm(name="torque_limits", weight=-1.0, params={"share": 0.9}),
+    RewardTerm(
+        name="air", weight=0.5, params={"threshold": 0.1, "most": 0.45}, doc="swing time at touchdown"
+    ),
+)
+
+
+def walk_anymal_flat() -> Task:
+    return velocity_task(
+        "walk-anymal-flat",
+        robot=robot("anymal"),
+        panel="walk-anymal-flat-v1",
+        rewards=REWARDS,
+        ranges=RANGES,
+        cuda_minutes=1 / 6,
+    )
+
+
+def walk_anymal_rough() -> Task:
+    """The recipe of `walk-rough`; its panel stands two levels higher."""
+    return velocity_task(
+        "walk-anymal-rough",
+        robot=robot("anymal"),
+        panel="walk-anymal-rough-v1",
+        rewards=reweighted(REWARDS, vertical_velocity=-0.5, tilt=-0.5),
+        ranges=RANGES,
+        rough=True,
+        minutes=20.0,
+        cuda=CUDA_RECIPE | {"hidden": (256, 128), "evaluate_every": 50, "checkpoint_every": 250},
+        cuda_minutes=0.5,
+    )
