@@ -176,11 +176,10 @@ class Torchrun(Fellows):
 
     def gather(self, x: Tensor, dim: int = 0) -> Tensor:
         plain = x.to(torch.uint8) if x.dtype == torch.bool else x.contiguous()
-        out = plain.new_empty(self.world * len(plain), *plain.shape[1:])
+        parts = [torch.empty_like(plain) for _ in range(self.world)]
         with self._meeting():
-            self._dist.all_gather_into_tensor(out, plain, group=self._group(x))
-        parts = out.view(self.world, *plain.shape)
-        return torch.cat(parts.unbind(), dim).to(x.dtype)
+            self._dist.all_gather(parts, plain, group=self._group(x))
+        return torch.cat(parts, dim).to(x.dtype)
 
     def std_mean(self, x: Tensor) -> tuple[Tensor, Tensor]:
         mean, var = self._moments(x)

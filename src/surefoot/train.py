@@ -411,7 +411,8 @@ class Trainer:
 
     def close(self) -> None:
         self.env.close()
-        self.selection.close()
+        if self.fellows.lead:
+            self.selection.close()
         self.run.ledger.close()
 
 
@@ -454,8 +455,7 @@ def panel_summary(
 
 
 def new_run(plan: Plan, out: str | None, fellows: Fellows = ALONE) -> RunFolder:
-    """Creates the run folder with run.json; nothing that exists is touched. Others than the lead write nothing
-    and create none."""
+    """Creates the run folder with run.json; nothing that exists is touched. Only the lead does."""
     task = plan.task.contract.name
     path = Path(out) if out else Path("runs") / run_name(task, plan.training_id, plan.seeds.root)
     per_family = plan.accounting.envs_per_seed_family

@@ -371,8 +371,8 @@ def loss(
     """Clipped surrogate + value error - entropy of the samples of a group, of a minibatch of `size`: the
     derivatives by the policy's mean and by the value, and in the group's row of `sums` the figures and the
     derivatives by log_std (from column FOUND), the mean (`mean_at`) and the value (`value_at`, the last one),
-    added up. A pick below 0 is no sample and adds nothing. `value_clip` < 0: none. `lanes`: threads that share
-    a group, 1 or, on CUDA, a warp.
+    added up. A pick below 0 is no sample and adds nothing. `value_clip` < 0: none. `lanes`: threads that
+    share a group, 1 or, on CUDA, a warp.
 
     KL(old || new), clipping and the ratio's error, of which the largest is kept, are those of samples that
     are not mirrored: the policy is not symmetric yet, so mirrored ones would show a divergence that no
