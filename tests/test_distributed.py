@@ -20,7 +20,7 @@ from surefoot.commands import plan_of
 from surefoot.contract import Recipe, SeedPlan, SurefootError
 from surefoot.env import VecEnv, join_snapshots, part_of_snapshot
 from surefoot.evidence import RunFolder, without_timing
-from surefoot.fellows import ALONE, Fellows, Launched, launched, local_device
+from surefoot.fellows import ALONE, Fellows, Launched, Torchrun, launched, local_device
 from surefoot.learners import Ppo
 from surefoot.learners.update import PpoUpdate, room
 from surefoot.plan import check_device, check_share, device_bytes, make_plan
@@ -279,7 +279,8 @@ def test_signals_stop_all_and_the_death_of_one_ends_the_run_as_interrupted(tmp_p
     child.send_signal(signal.SIGTERM)
     assert child.wait(60) != 0
     said = log.read_text()
-    assert said.count("Stopped by SIGTERM; saved.") == 1
+    hint = f"torchrun --nproc-per-node=2 -m surefoot train --resume {folder}"
+    assert said.count(f"Stopped by SIGTERM; saved. Continue with: {hint}\n") == 1
     run = RunFolder.open(folder)
     assert run.record.status == "interrupted"
     rows = rows_in(folder)
@@ -309,12 +310,36 @@ def test_signals_stop_all_and_the_death_of_one_ends_the_run_as_interrupted(tmp_p
 # ---- refusals
 
 
-def test_a_refusal_is_said_once(tmp_path: Path) -> None:
-    child = torchrun(*NEW, "--families", "1", "--out", tmp_path / "run")
-    said, _ = child.communicate(timeout=120)
-    assert child.returncode != 0
-    assert said.count("1 seed families cannot be split over 2 processes") == 1
-    assert not (tmp_path / "run").exists()
+class Refused(Torchrun):
+    """One of two processes, of which `both` were refused or not."""
+
+    def __init__(self, rank: int, both: list[bool]) -> None:
+        self.rank, self.world, self.both = rank, 2, both
+
+    def gather(self, x: torch.Tensor, dim: int = 0) -> torch.Tensor:
+        assert x.tolist() == [self.both[self.rank]]
+        return torch.tensor(self.both)
+
+
+def asked(fellow: Refused) -> None:
+    with fellow.agreed():
+        if fellow.both[fellow.rank]:
+            raise SurefootError("Use another.")
+
+
+@pytest.mark.parametrize("both", [[True, True], [True, False], [False, True]])
+def test_what_is_refused_to_one_is_refused_to_all_and_said_once(both: list[bool]) -> None:
+    said = []
+    for rank in range(2):
+        with pytest.raises((SurefootError, SystemExit)) as caught:
+            asked(Refused(rank, both))
+        said.append(isinstance(caught.value, SurefootError))
+        assert said[-1] or caught.value.code == 2
+    assert said == [both[0], not both[0]]
+
+
+def test_nothing_refused_is_nothing_said() -> None:
+    asked(Refused(1, [False, False]))
 
 
 def test_families_that_cannot_be_split_are_refused_with_what_can() -> None:
@@ -365,3 +390,12 @@ def test_every_process_has_a_gpu_of_its_own_or_is_refused(monkeypatch: pytest.Mo
 def test_memory_is_that_of_a_share() -> None:
     task = make_plan("walk-flat", overrides={"envs": 65536}).task
     assert device_bytes(task, 2) < 0.7 * device_bytes(task)
+
+
+def test_the_plan_on_paper_is_up_to_date() -> None:
+    script = TESTS.parent / "benchmarks" / "distributed_plan.py"
+    environment = os.environ | {"PYTHONPATH": str(TESTS.parent / "src")}
+    done = subprocess.run(
+        [sys.executable, script, "--check"], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert done.returncode == 0, done.stderr

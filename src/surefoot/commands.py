@@ -30,7 +30,7 @@ from surefoot.evidence import PanelSummary, RunFolder, evaluate_panel, summarise
 from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
 from surefoot.evidence.run import save_policy
-from surefoot.fellows import ALONE, Fellows, Lost, join, local_device
+from surefoot.fellows import ALONE, Fellows, Lost, join, launched, local_device
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
@@ -185,7 +185,9 @@ def _report(console: Console, run: RunFolder) -> Path | None:
 
 
 def _resume_hint(run: RunFolder) -> str:
-    return f"{surefoot_command()} train --resume {shlex.quote(str(run.path))}"
+    here = launched()
+    command = f"torchrun --nproc-per-node={here.local_world} -m surefoot" if here.world > 1 else ""
+    return f"{command or surefoot_command()} train --resume {shlex.quote(str(run.path))}"
 
 
 def surefoot_command() -> str:

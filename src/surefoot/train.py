@@ -395,7 +395,7 @@ class Trainer:
     @contextmanager
     def _signals(self) -> Iterator[None]:
         """Ctrl-C and SIGTERM finish the update that is under way; a second Ctrl-C aborts it, but not under
-        torchrun, which passes every signal on a second time."""
+        torchrun, which passes on what processes may have got already."""
 
         def stop(number: int, _: FrameType | None) -> None:
             if self.stopped is not None and self.fellows.world == 1:
@@ -424,7 +424,8 @@ def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecE
     try:
         return FusedEnv(env)
     except Untraceable as reason:
-        print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
+        if sampler.first == 0:  # said once
+            print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
         return env
 
 
