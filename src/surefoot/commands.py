@@ -154,6 +154,7 @@ def _train(
     finally:
         tracker.close()
         trainer.close()
+    fellows.leave()
     if trainer.stopped is not None:
         console.print(
             f"Stopped by {trainer.stopped.name}; saved. Continue with: {_resume_hint(run)}",
@@ -162,7 +163,6 @@ def _train(
             soft_wrap=True,
         )
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
-    fellows.leave()
     if not fellows.lead:
         return 0
     summary = _confirm(plan, run, trainer.chosen, perturb)

@@ -145,6 +145,11 @@ class Cycle:
         parameters = Parameters(**{k: gather(v) for k, v in env.parameters.tensors().items()})
         return block, gather(start_age), script, parameters
 
+    def close(self) -> None:
+        """Frees the graphs: NCCL does not end while one of them has calls of its."""
+        self._graph = None
+        self.learner.unbind()
+
     # ---- of a turn that has been waited for
 
     def metrics(self, turn: Turn) -> PpoMetrics:

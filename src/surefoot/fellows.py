@@ -175,7 +175,7 @@ class Torchrun(Fellows):
             self._dist.all_reduce(x, op=self._dist.ReduceOp.MAX, group=self._group(x))
 
     def gather(self, x: Tensor, dim: int = 0) -> Tensor:
-        plain = x.to(torch.uint8) if x.dtype == torch.bool else x.contiguous()
+        plain = (x.to(torch.uint8) if x.dtype == torch.bool else x).contiguous()
         parts = [torch.empty_like(plain) for _ in range(self.world)]
         with self._meeting():
             self._dist.all_gather(parts, plain, group=self._group(x))

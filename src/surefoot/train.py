@@ -410,6 +410,7 @@ class Trainer:
                 signal.signal(s, handler)
 
     def close(self) -> None:
+        self.cycle.close()
         self.env.close()
         if self.fellows.lead:
             self.selection.close()

@@ -130,6 +130,10 @@ class Ppo:
             )
         return self._bound
 
+    def unbind(self) -> None:
+        """Frees buffers, and on CUDA the graph."""
+        self._bound = None
+
     def metrics(self, record: Tensor | None = None) -> PpoMetrics:
         """Of the last update, in one transfer from the device, for which it waits; or of a copy of
         `state.record` that was made earlier."""
