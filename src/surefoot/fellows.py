@@ -8,6 +8,7 @@ methods in the same order.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -232,4 +233,6 @@ def join() -> Fellows:
 
 
 def _line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].strip().rstrip(".")
+    """What a library said, without the place in its source and its advice."""
+    said = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip()) or type(error).__name__
+    return said.splitlines()[0].split(". ")[0].rstrip(".")
