@@ -123,8 +123,9 @@ class TrainCommand:
 
     def run(self, console: Console) -> int:
         from surefoot.cores import wake
+        from surefoot.fellows import local_device
 
-        wake(self.options.device)
+        wake(local_device(self.options.device))
         from surefoot.commands import resume_run, start_run
 
         if self.json:

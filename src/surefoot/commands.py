@@ -31,6 +31,7 @@ from surefoot.evidence import PanelSummary, RunFolder, evaluate_panel, summarise
 from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
 from surefoot.evidence.run import save_policy
+from surefoot.fellows import ALONE, Fellows, Lost, join, launched, local_device
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
@@ -57,17 +58,23 @@ def start_run(
     as_json: bool = False,
 ) -> int:
     """Plans, prints, trains, confirms."""
-    limits = Limits(updates, minutes, until)
-    check_tracker(tracker)
-    plan = make_plan(task, overrides=overrides, seed=seed, engine=engine, device=device)
-    if not quiet:
-        print_plan(console, plan)
-    columns(plan.panel, perturb)  # what is not known is refused before an hour is spent
-    if updates is None and minutes is None and until is None:
-        limits = Limits(None, plan.task.minutes, plan.task.until)
-    prepare_torch()
-    run = new_run(plan, out)
-    return _train(console, plan, run, limits, tracker, perturb, resume=False, as_json=as_json)
+    fellows, device = join(), local_device(device)
+    with fellows.agreed():
+        limits = Limits(updates, minutes, until)
+        check_tracker(tracker)
+        plan = make_plan(
+            task, overrides=overrides, seed=seed, engine=engine, device=device, processes=fellows.world
+        )
+        if not quiet and fellows.lead:
+            print_plan(console, plan)
+        columns(plan.panel, perturb)  # what is not known is refused before an hour is spent
+        if updates is None and minutes is None and until is None:
+            limits = Limits(None, plan.task.minutes, plan.task.until)
+        prepare_torch()
+        run = new_run(plan, out, fellows)
+    return _train(
+        console, plan, run, limits, tracker, perturb, resume=False, as_json=as_json, fellows=fellows
+    )
 
 
 def resume_run(
@@ -80,22 +87,29 @@ def resume_run(
     perturb: tuple[str, ...] = ("all",),
     as_json: bool = False,
 ) -> int:
-    limits = Limits(updates, minutes, until)
-    check_tracker(tracker)
-    run = RunFolder.open(folder)
-    plan = plan_of(run)
-    columns(plan.panel, perturb)
-    if updates is None and minutes is None and until is None:
-        limits = Limits(None, plan.task.minutes, plan.task.until)
-    prepare_torch()
-    return _train(console, plan, run, limits, tracker, perturb, resume=True, as_json=as_json)
+    fellows = join()
+    with fellows.agreed():
+        limits = Limits(updates, minutes, until)
+        check_tracker(tracker)
+        run = RunFolder.open(folder)
+        plan = plan_of(run, fellows)
+        columns(plan.panel, perturb)
+        if updates is None and minutes is None and until is None:
+            limits = Limits(None, plan.task.minutes, plan.task.until)
+        prepare_torch()
+    return _train(console, plan, run, limits, tracker, perturb, resume=True, as_json=as_json, fellows=fellows)
 
 
-def plan_of(run: RunFolder) -> Plan:
+def plan_of(run: RunFolder, fellows: Fellows = ALONE) -> Plan:
     """The plan that a run folder was started with; refused when the task has changed since."""
     r = run.record
     plan = make_plan(
-        r.task, overrides=r.recipe.model_dump(), seed=r.seeds.root, engine=r.engine, device=r.device
+        r.task,
+        overrides=r.recipe.model_dump(),
+        seed=r.seeds.root,
+        engine=r.engine,
+        device=local_device(r.device),
+        processes=fellows.world,
     )
     if plan.task.contract.digest != r.contract_digest:
         raise SurefootError(
@@ -115,15 +129,21 @@ def _train(
     perturb: tuple[str, ...],
     resume: bool,
     as_json: bool,
+    fellows: Fellows,
 ) -> int:
+    if not fellows.lead:
+        console, tracker_name = Console(quiet=True), "none"
     new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
     with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
-        trainer = Trainer(plan, run, resume)  # before the tracker: a refused checkpoint leaves no trace
+        fellows.use(plan.device)
+        trainer = Trainer(plan, run, resume, fellows)  # before the tracker: what is refused leaves no trace
     tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
     console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
     try:
         with Display(console, limits.updates, limits.minutes, limits.until) as display:
             trainer.train(limits, display, tracker)
+    except Lost as loss:
+        raise Lost(f"{loss} The run can be continued from its last checkpoint: {_resume_hint(run)}") from loss
     except KeyboardInterrupt:
         console.print(
             f"Aborted within an update. Continue from the last checkpoint: {_resume_hint(run)}",
@@ -135,6 +155,7 @@ def _train(
     finally:
         tracker.close()
         trainer.close()
+    fellows.leave()
     if trainer.stopped is not None:
         console.print(
             f"Stopped by {trainer.stopped.name}; saved. Continue with: {_resume_hint(run)}",
@@ -143,6 +164,8 @@ def _train(
             soft_wrap=True,
         )
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
+    if not fellows.lead:
+        return 0
     summary = _confirm(plan, run, trainer.chosen, perturb)
     run.write_record(confirmation=summary)
     report = _report(console, run)
@@ -163,7 +186,9 @@ def _report(console: Console, run: RunFolder) -> Path | None:
 
 
 def _resume_hint(run: RunFolder) -> str:
-    return f"{surefoot_command()} train --resume {shlex.quote(str(run.path))}"
+    here = launched()
+    command = f"torchrun --nproc-per-node={here.local_world} -m surefoot" if here.world > 1 else ""
+    return f"{command or surefoot_command()} train --resume {shlex.quote(str(run.path))}"
 
 
 def surefoot_command() -> str:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import torch
 
+from surefoot.fellows import launched
+
 
 def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use: its share, where torchrun started several."""
+    all_of_them = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, all_of_them // launched().local_world)
 
 
 def prepare_torch() -> None:
@@ -22,7 +25,7 @@ def prepare_torch() -> None:
 
 def wake(device: str) -> None:
     """Lets a GPU get ready (its context takes a third of a second) while the rest is still being imported."""
-    if device == "cuda" and torch.cuda.is_available():
+    if torch.device(device).type == "cuda" and torch.cuda.is_available():
         threading.Thread(target=lambda: torch.zeros(1, device=device), daemon=True).start()
 
 

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from surefoot.contract import Recipe
+from surefoot.engines import Parameters
 from surefoot.env import Harvest, VecEnv
 from surefoot.evidence import block_figures, honesty_figures
+from surefoot.fellows import ALONE, Fellows
 from surefoot.fused import FusedEnv
 from surefoot.learners import Ppo, PpoMetrics
 from surefoot.rollout import RolloutBlock, collect
+from surefoot.scenarios import Script
 
 
 @dataclass
@@ -56,9 +59,10 @@ class Cycle:
         *,
         strata: tuple[int, ...],
         action_clip: float,
+        fellows: Fellows = ALONE,
     ) -> None:
         self.env, self.learner, self.block, self.recipe = env, learner, block, recipe
-        self._strata, self._clip = strata, action_clip
+        self._strata, self._clip, self._fellows = strata, action_clip, fellows
         self._graph: torch.cuda.CUDAGraph | None = None
         self._figures = torch.zeros(0)
         self._pinned: list[dict[str, Tensor]] = [{}, {}]
@@ -74,7 +78,7 @@ class Cycle:
         self.env.restore(before)
         torch.cuda.synchronize(self.env.device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode=self._fellows.capture_mode):
             self._roll()
         self._graph = graph
         self.learner.bind(self.block).prepare()
@@ -100,7 +104,9 @@ class Cycle:
     def _roll(self) -> float:
         """Returns the seconds of inference."""
         inference = collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
-        self._figures = block_figures(self.block, len(self.env.reasons), math.prod(self._strata), self._clip)
+        self._figures = block_figures(
+            self.block, len(self.env.reasons), math.prod(self._strata), self._clip, self._fellows
+        )
         return inference
 
     def _enqueue(self, number: int, start_age: Tensor | None) -> Turn:
@@ -124,16 +130,25 @@ class Cycle:
     def _found(self, start_age: Tensor | None) -> dict[str, Tensor]:
         out = {"figures": self._figures, "record": self.learner.state.record, **self.env.news()}
         if start_age is not None:
-            env = self.env
+            block, age, script, parameters = self._everyones(start_age)
             out["honesty"] = honesty_figures(
-                self.block,
-                start_age,
-                env.script,
-                env.parameters,
-                families=self.recipe.families,
-                strata=self._strata,
+                block, age, script, parameters, families=self.recipe.families, strata=self._strata
             )
         return out
+
+    def _everyones(self, start_age: Tensor) -> tuple[RolloutBlock, Tensor, Script, Parameters]:
+        """What batch honesty looks at, of all processes' environments."""
+        env, gather = self.env, self._fellows.gather
+        looked_at = ("terminated", "truncated", "stratum", "returns", "advantage")
+        block = replace(self.block, **{k: gather(getattr(self.block, k), 1) for k in looked_at})
+        script = Script(**{k: gather(v) for k, v in env.script.tensors().items()})
+        parameters = Parameters(**{k: gather(v) for k, v in env.parameters.tensors().items()})
+        return block, gather(start_age), script, parameters
+
+    def close(self) -> None:
+        """Frees the graphs: NCCL does not end while one of them has calls of its."""
+        self._graph = None
+        self.learner.unbind()
 
     # ---- of a turn that has been waited for
 

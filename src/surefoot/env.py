@@ -57,6 +57,18 @@ class Harvest:
     standing: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     """Environments by terrain class, [levels] each, as they stand now; none on a plane."""
 
+    @classmethod
+    def of(cls, parts: Sequence[Harvest]) -> Harvest:
+        """What happened in the environments of several processes."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            [e for p in parts for e in p.ended],
+            [f for p in parts for f in p.failures],
+            np.sum([p.resets for p in parts], 0),
+            {name: np.sum([p.standing[name] for p in parts], 0) for name in parts[0].standing},
+        )
+
 
 @dataclass
 class Outcome:
@@ -144,7 +156,7 @@ class VecEnv:
         n, feet, act = self.num_envs, len(self.task.robot.feet), self.contract.action.size
         everyone = torch.arange(n, device=self.device)
         if self.contract.terrain_levels > 1:  # spread the first episodes over the lower half of the levels
-            self.level = everyone % max(1, self.contract.terrain_levels // 2)
+            self.level = (everyone + self.sampler.first) % max(1, self.contract.terrain_levels // 2)
         s = self.sampler.draw(everyone, self.episode, self.level)
         self.script: Script = s.script.clone()
         self.parameters: Parameters = s.parameters.clone()
@@ -164,7 +176,8 @@ class VecEnv:
         self.engine.reset(torch.ones(n, dtype=torch.bool, device=self.device), s.start, s.parameters)
         if stagger:
             # Environments that start together would end together and reset together for a long time.
-            u = torch.from_numpy(self.sampler.seeds.env_uniforms(np.arange(n), Channel.AGE, 1)[:, 0])
+            env = self.sampler.first + np.arange(n)
+            u = torch.from_numpy(self.sampler.seeds.env_uniforms(env, Channel.AGE, 1)[:, 0])
             self.state.age = (u.to(self.device) * self.sampler.episode_steps).long()
             self.born = self.state.age.clone()
             self.state.command = self._command()
@@ -585,6 +598,25 @@ class VecEnv:
 
     def close(self) -> None:
         self.engine.close()
+
+
+SUMMED = ("reset_counts",)
+"""What a snapshot has of all environments together; of all else it has a row per environment."""
+
+
+def join_snapshots(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The snapshot of all environments from those of some, in their order."""
+    return {
+        k: torch.stack([p[k] for p in parts]).sum(0) if k in SUMMED else torch.cat([p[k] for p in parts])
+        for k in parts[0]
+    }
+
+
+def part_of_snapshot(snapshot: Mapping[str, Tensor], part: range) -> dict[str, Tensor]:
+    """That of some environments. What is counted of all together goes to those that begin with the first."""
+    return {
+        k: v * (part.start == 0) if k in SUMMED else v[part.start : part.stop] for k, v in snapshot.items()
+    }
 
 
 def resting(count: int, feet: int, pose: Tensor) -> RobotState:

@@ -191,7 +191,7 @@ class SurefootEnv(gymnasium.Env[Array, Array]):
 class _Alone:
     """Serves one environment of a larger plan as if there were no other."""
 
-    count = 1
+    count, first = 1, 0
     dropout: Tensor | None = None
 
     def __init__(self, sampler: TrainSampler, env: int) -> None:

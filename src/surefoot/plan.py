@@ -25,7 +25,9 @@ from surefoot.contract import (
     prove_disjoint,
     training_id,
 )
+from surefoot.contract.seeds import nearest_divisors
 from surefoot.engines import choose_engine
+from surefoot.fellows import launched
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
@@ -83,9 +85,10 @@ def make_plan(
     seed: int = 1,
     engine: str = "auto",
     device: str = "cpu",
+    processes: int = 1,
 ) -> Plan:
     """Freezes a plan; `overrides` are recipe fields. Every contradiction is found here, before anything is
-    written."""
+    written. A plan is the same for any number of processes that can share its families."""
     found = find_task(task)
     check_device(device)
     engine, reason = choose_engine(engine, found.robot, found.plant, device)
@@ -94,6 +97,7 @@ def make_plan(
     plant = found.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )
+    check_share(recipe, processes)
     found = dataclasses.replace(found, recipe=recipe, plant=plant, minutes=found.minutes_on(device))
     contract = found.contract
     seeds = SeedPlan(root=seed, split="train", families=recipe.families, envs=recipe.envs)
@@ -104,7 +108,7 @@ def make_plan(
     evaluation = evaluation_plant(recipe.control_hz, found.on_heightfield(panel))
     proof = check_disjoint(seeds, panel)
     if torch.device(device).type == "cuda":
-        check_memory(found, torch.cuda.mem_get_info(device)[0])
+        check_memory(found, torch.cuda.mem_get_info(device)[0], processes)
     accounting = account(
         recipe,
         contract.observation_size,
@@ -136,9 +140,10 @@ ROBOT_BYTES = 4096
 """Of an environment on a device, block and networks apart: engine, script, task's memory."""
 
 
-def device_bytes(task: Task) -> int:
-    """Device memory that training needs, from the shapes; a third is added for what allocators keep, and a
-    GiB for the device's own (measured with 128-128 networks: 30.1 GiB in use at N = 262,144)."""
+def device_bytes(task: Task, processes: int = 1) -> int:
+    """Device memory that training needs on each process' device, from the shapes; a third is added for what
+    allocators keep, and a GiB for the device's own (measured with 128-128 networks, one process: 30.1 GiB in
+    use at N = 262,144)."""
     c, r = task.contract, task.recipe
     obs, critic, act, terms = c.observation_size, c.critic_size, c.action.size, len(c.rewards)
     block = 4 * (obs + critic + 2 * act + 6 + terms) + 11
@@ -147,26 +152,39 @@ def device_bytes(task: Task) -> int:
     figures = 6 * c.strata.count + 16
     samples = r.samples_per_update * (block + records + values + figures)
     minibatch = r.samples_per_update // r.minibatches * 4 * (obs + critic + 4 * sum(r.hidden) + 3 * act + 16)
-    return round(1.35 * (samples + minibatch + r.envs * ROBOT_BYTES)) + 2**30
+    share = (samples + minibatch + r.envs * ROBOT_BYTES) / processes
+    # Several processes draw all minibatches and sort out their own: int32, int64 and a few more of each.
+    sorting = r.epochs * r.samples_per_update * 40 if processes > 1 else 0
+    return round(1.35 * (share + sorting)) + 2**30
 
 
-def check_memory(task: Task, free: int) -> None:
+def check_memory(task: Task, free: int, processes: int = 1) -> None:
     """Refuses what would run out of device memory, naming the most environments that would not."""
-    if device_bytes(task) <= free:
+    if device_bytes(task, processes) <= free:
         return
     r, fits = task.recipe, 0
     step = math.lcm(r.families, r.minibatches // math.gcd(r.minibatches, r.horizon))
     for k in range(r.envs // step, 0, -1):
         less = dataclasses.replace(task, recipe=r.model_copy(update={"envs": k * step}))
-        if device_bytes(less) <= free:
+        if device_bytes(less, processes) <= free:
             fits = k * step
             break
-    need, have = device_bytes(task) / 2**30, free / 2**30
+    need, have = device_bytes(task, processes) / 2**30, free / 2**30
     remedy = f"use --envs {fits} or less" if fits else "use a smaller --horizon or --device cpu"
     raise SurefootError(
         f"{r.envs} environments would need {need:.1f} GiB of device memory and {have:.1f} GiB are free; "
         f"{remedy}."
     )
+
+
+def check_share(recipe: Recipe, processes: int) -> None:
+    """Families are never shared: all of an environment's family is in its process."""
+    if recipe.families % processes:
+        near = " or ".join(str(k) for k in nearest_divisors(recipe.families, processes))
+        raise SurefootError(
+            f"{recipe.families} seed families cannot be split over {processes} processes; use "
+            f"--nproc-per-node {near}, or a multiple of {processes} for --families."
+        )
 
 
 def check_disjoint(seeds: SeedPlan, panel: Panel) -> Disjointness:
@@ -188,6 +206,13 @@ def check_device(device: str) -> None:
         raise SurefootError(
             "--device cuda needs a CUDA GPU and a CUDA build of torch, and there is none here; "
             "use --device cpu."
+        )
+    here = launched()
+    if kind == "cuda" and here.world > 1 and torch.cuda.device_count() < here.local_world:
+        found = torch.cuda.device_count()
+        raise SurefootError(
+            f"--device cuda takes a GPU for each process, and this machine has {found} for "
+            f"{here.local_world}; use --nproc-per-node {found}."
         )
     if kind not in ("cpu", "cuda"):
         raise SurefootError(f"Device '{device}' is not supported; use --device cpu or --device cuda.")

@@ -66,6 +66,8 @@ class Sampler(Protocol):
     seeds: SeedPlan
     count: int
     """Environments served."""
+    first: int
+    """Number of the first of them in the seed plan."""
     episode_steps: int
     segment_steps: int
     strata: int
@@ -87,10 +89,13 @@ class TrainSampler:
         control_hz: float,
         atlas: Atlas | None,
         device: torch.device,
+        part: range | None = None,
     ) -> None:
+        """`part`: the environments of the plan that are served; all of them by default."""
         self.robot = robot
         self.contract, self.seeds = contract, seeds
-        self.count = seeds.envs
+        part = part or range(seeds.envs)
+        self.first, self.count = part.start, len(part)
         self.composition = Composition(contract, robot, seeds, control_hz, device, atlas)
         self.episode_steps = self.composition.episode_steps
         self.segment_steps = self.composition.segment_steps
@@ -156,9 +161,10 @@ class TrainSampler:
         return out
 
     def _draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
-        family, member = lookup(self._keyed.family, rows), lookup(self._keyed.member, rows)
+        env = rows + self.first
+        family, member = lookup(self._keyed.family, env), lookup(self._keyed.member, env)
         drawn = self._keyed.uniforms_many(family, member, episode, self._channels)
-        facts = self.composition.facts(rows, episode, level)
+        facts = self.composition.facts(env, episode, level)
         c = self.composition.compose(self.composition.named(drawn), facts)
         tile = c.tile.to(torch.int64)
         script = Script(
@@ -182,12 +188,14 @@ class TrainSampler:
             joint_position=c.joint_position,
             tile=tile,
         )
-        fixed = {name: lookup(value, rows) for name, value in self._fixed.tensors().items()}
+        fixed = {name: lookup(value, env) for name, value in self._fixed.tensors().items()}
         return Scenarios(script, start, Parameters(**fixed | {"delay_s": c.delay_s}))
 
 
 class PanelSampler:
     """One frozen scenario per environment; episode numbers do not matter, a scenario is always the same."""
+
+    first = 0
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from surefoot.cores import process_seconds
 from surefoot.cycle import Cycle, Turn
 from surefoot.display import Display
 from surefoot.engines.warp import compiled
-from surefoot.env import Harvest, VecEnv
+from surefoot.env import Harvest, VecEnv, join_snapshots, part_of_snapshot
 from surefoot.evidence import (
     HONESTY_EVERY,
     PanelEvaluator,
@@ -36,6 +36,7 @@ from surefoot.evidence import (
     timestamp,
     versions,
 )
+from surefoot.fellows import ALONE, Fellows, Lost
 from surefoot.fused import FusedEnv, Untraceable
 from surefoot.learners import Ppo, symmetry
 from surefoot.plan import Plan
@@ -82,20 +83,41 @@ class Progress:
 
 
 class Trainer:
-    """One run: built from a plan (anew) or from a run folder (resumed)."""
+    """One run: built from a plan (anew) or from a run folder (resumed).
 
-    def __init__(self, plan: Plan, run: RunFolder, resume: bool = False) -> None:
-        self.plan, self.run, self.progress = plan, run, Progress()
+    Several processes train it together, each with its share of the environments; all of them go through the
+    same updates, and the lead alone evaluates and writes.
+    """
+
+    def __init__(self, plan: Plan, run: RunFolder, resume: bool = False, fellows: Fellows = ALONE) -> None:
+        self.plan, self.run, self.progress, self.fellows = plan, run, Progress(), fellows
+        self.stopped: signal.Signals | None = None
+        self.startup: dict[str, float | int | None] = {}
+        """Seconds from the start of this process to the end of its first update, and the kernel modules that
+        it compiled for that; none of those: a warm start."""
+        self._begun_at = 0
+        self.chosen = "latest"
+        """The checkpoint that the run's result is stated on."""
+        with fellows.agreed():
+            self._build()
+            if resume:
+                self._resume()
+        if not resume:
+            self._save(best=True)
+
+    def _build(self) -> None:
+        plan, fellows = self.plan, self.fellows
         recipe, contract = plan.recipe, plan.task.contract
         device = torch.device(plan.device)
         atlas = plan.atlas()
-        sampler = TrainSampler(contract, plan.task.robot, plan.seeds, recipe.control_hz, atlas, device)
+        part = fellows.part(recipe.envs)
+        sampler = TrainSampler(contract, plan.task.robot, plan.seeds, recipe.control_hz, atlas, device, part)
         self.env = training_env(plan, sampler, atlas)
         mirror = symmetry(contract, plan.task.robot, plan.task.scan, device)
-        self.learner = Ppo(contract, recipe, mirror, plan.seeds, device)
+        self.learner = Ppo(contract, recipe, mirror, plan.seeds, device, fellows=fellows)
         self.block = RolloutBlock.empty(
             recipe.horizon,
-            recipe.envs,
+            len(part),
             contract.observation_size,
             contract.critic_size,
             contract.action.size,
@@ -109,24 +131,15 @@ class Trainer:
             recipe,
             strata=contract.strata.shape,
             action_clip=contract.action.clip,
+            fellows=fellows,
         )
         # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
         scored_on = "stride" if plan.engine == "stride" else "mujoco"
         near = plan.device if scored_on == "stride" else "cpu"
-        self.selection = PanelEvaluator(
-            plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
-        )
-        self.stopped: signal.Signals | None = None
-        self.startup: dict[str, float | int | None] = {}
-        """Seconds from the start of this process to the end of its first update, and the kernel modules that
-        it compiled for that; none of those: a warm start."""
-        self._begun_at = 0
-        self.chosen = "latest"
-        """The checkpoint that the run's result is stated on."""
-        if resume:
-            self._resume()
-        else:
-            run.save_checkpoint(*self._checkpoint(), best=True)
+        if fellows.lead:
+            self.selection = PanelEvaluator(
+                plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
+            )
 
     def train(self, limits: Limits, display: Display, tracker: Tracker) -> None:
         """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal.
@@ -134,8 +147,16 @@ class Trainer:
         Where the device works on its own, an update is written down while the next one is under way; files
         are another thread's work everywhere.
         """
-        with self._signals(), Writer() as writer:
-            self._loop(limits, display, tracker, writer)
+        with self._signals():
+            try:
+                with Writer() as writer:
+                    self._loop(limits, display, tracker, writer)
+            except Lost:
+                if self.fellows.lead:
+                    self.run.write_record(status="interrupted", figures=self.figures())
+                raise
+        if not self.fellows.lead:
+            return
         if not self.stopped:
             self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
@@ -144,8 +165,9 @@ class Trainer:
         recipe, p = self.plan.recipe, self.progress
 
         def note(row: dict[str, Any], harvest: Harvest) -> None:
-            writer.do(partial(self._write, row, harvest, tracker))
-            display.show(row, p.successes)
+            if self.fellows.lead:
+                writer.do(partial(self._write, row, harvest, tracker))
+                display.show(row, p.successes)
 
         self.cycle.prepare()
         waiting: Turn | None = None
@@ -169,10 +191,10 @@ class Trainer:
                 best = self._evaluate(row, writer) if look else False
                 note(row, harvest)
                 if best or save:
-                    writer.do(partial(self.run.save_checkpoint, *self._checkpoint(), best=best))
+                    self._save(best, writer)
         if waiting is not None:
             note(*self._row(waiting))
-        writer.do(partial(self.run.save_checkpoint, *self._checkpoint(), best=False))
+        self._save(False, writer)
 
     def _write(self, row: dict[str, Any], harvest: Harvest, tracker: Tracker) -> None:
         """One update, into the run folder and the tracker; its episodes go into the table."""
@@ -182,18 +204,33 @@ class Trainer:
         tracker.log(row)
 
     def _finished(self, limits: Limits) -> bool:
+        """The lead decides when a limit is reached; a signal to any process stops all."""
+        if self.fellows.world == 1:
+            return self.stopped is not None or self._reached(limits)
+        flags = torch.tensor([int(self.fellows.lead and self._reached(limits)), int(self.stopped or 0)])
+        self.fellows.largest(flags)
+        reached, number = flags.tolist()
+        if number:
+            self.stopped = signal.Signals(number)
+        return bool(reached or number)
+
+    def _reached(self, limits: Limits) -> bool:
         p = self.progress
-        if self.stopped or (limits.updates is not None and p.update >= limits.updates):
+        if limits.updates is not None and p.update >= limits.updates:
             return True
         if limits.minutes is not None and p.train_seconds >= 60 * limits.minutes:
             return True
         return limits.until is not None and len(p.successes) > 1 and min(p.successes[-2:]) >= limits.until
 
     def _row(self, turn: Turn) -> tuple[dict[str, Any], Harvest]:
-        """The ledger's row of a turn, for which it waits, and what its environments brought."""
+        """The ledger's row of a turn, for which it waits, and what all environments brought; for the lead."""
         turn.wait()
         plan, p, env = self.plan, self.progress, self.env
-        harvest = self.cycle.harvest(turn)
+        own = self.cycle.harvest(turn)
+        parts = self.fellows.collect(own)
+        if not parts:
+            return {}, own
+        harvest = Harvest.of(parts)
         row = ledger_row(
             turn.host["figures"],
             self.cycle.metrics(turn),
@@ -210,7 +247,7 @@ class Trainer:
             control_hz=plan.recipe.control_hz,
             epochs=plan.recipe.epochs,
             gradient_steps=plan.accounting.gradient_steps,
-            buffer_bytes=self.block.bytes,
+            buffer_bytes=self.block.bytes * self.fellows.world,
         )
         if "honesty" in turn.host:
             row |= honesty_row(turn.host["honesty"], plan.accounting.samples_per_update)
@@ -229,7 +266,11 @@ class Trainer:
 
     def _evaluate(self, row: dict[str, Any], writer: Writer) -> bool:
         """Scores the current policy on the selection half, into the ledger row; true when it is the best so
-        far."""
+        far. The lead does, while the others wait."""
+        best = self._score(row, writer) if self.fellows.lead else False
+        return bool(self.fellows.told(best))
+
+    def _score(self, row: dict[str, Any], writer: Writer) -> bool:
         p = self.progress
         policy = self.policy()
         result = self.selection.run(policy)
@@ -295,12 +336,29 @@ class Trainer:
 
     # ---- checkpoints
 
-    def _checkpoint(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    def _save(self, best: bool, writer: Writer | None = None) -> None:
+        """A checkpoint with the environments of all processes; written by `writer` if there is one."""
+        own = {k: v.cpu() for k, v in self.env.snapshot().items()}
+        weights = self.learner.state.parameters.cpu()
+        parts = self.fellows.collect((own, weights))
+        if not parts:
+            return
+        if not all(torch.equal(w, weights) for _, w in parts):
+            raise RuntimeError("the processes of this run have come to have different weights")
+        save = partial(self.run.save_checkpoint, *self._checkpoint([e for e, _ in parts]), best=best)
+        if writer is None:
+            save()
+        else:
+            writer.do(save)
+
+    def _checkpoint(
+        self, environments: list[dict[str, torch.Tensor]]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """Tensors, copies on the host, and what is said about them."""
         p = self.progress
         policy = self.policy()
         tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}
-        tensors |= {f"env.{k}": v for k, v in self.env.snapshot().items()}
+        tensors |= {f"env.{k}": v for k, v in join_snapshots(environments).items()}
         tensors |= {f"policy.{k}": v for k, v in policy.tensors.items()}
         # No timing in here: two runs that did the same have the same checkpoint to the bit.
         meta = {
@@ -321,10 +379,12 @@ class Trainer:
             return {k.removeprefix(prefix): v for k, v in found.tensors.items() if k.startswith(prefix)}
 
         self.learner.load(under("learner."))
-        self.env.restore(under("env."))
+        self.env.restore(part_of_snapshot(under("env."), self.fellows.part(self.plan.recipe.envs)))
         p, meta = self.progress, found.meta
         p.update, p.successes = int(meta["update"]), [float(s) for s in meta["successes"]]
         p.best, p.best_update = float(meta["best"]), int(meta["best_update"])
+        if not self.fellows.lead:
+            return
         self.run.rewind(p.update)
         # A run killed in its first update has a checkpoint and no ledger yet.
         rows, _ = read_ledger(self.run.ledger.path)
@@ -335,12 +395,13 @@ class Trainer:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM finish the update that is under way; a second Ctrl-C aborts it."""
+        """Ctrl-C and SIGTERM finish the update that is under way; a second Ctrl-C aborts it, but not under
+        torchrun, which passes on what processes may have got already."""
 
         def stop(number: int, _: FrameType | None) -> None:
-            if self.stopped is not None:
+            if self.stopped is not None and self.fellows.world == 1:
                 raise KeyboardInterrupt
-            self.stopped = signal.Signals(number)
+            self.stopped = self.stopped or signal.Signals(number)
 
         before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -350,8 +411,10 @@ class Trainer:
                 signal.signal(s, handler)
 
     def close(self) -> None:
+        self.cycle.close()
         self.env.close()
-        self.selection.close()
+        if self.fellows.lead:
+            self.selection.close()
         self.run.ledger.close()
 
 
@@ -363,7 +426,8 @@ def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecE
     try:
         return FusedEnv(env)
     except Untraceable as reason:
-        print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
+        if sampler.first == 0:  # said once
+            print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
         return env
 
 
@@ -393,8 +457,8 @@ def panel_summary(
     )
 
 
-def new_run(plan: Plan, out: str | None) -> RunFolder:
-    """Creates the run folder with run.json; nothing that exists is touched."""
+def new_run(plan: Plan, out: str | None, fellows: Fellows = ALONE) -> RunFolder:
+    """Creates the run folder with run.json; nothing that exists is touched. Only the lead does."""
     task = plan.task.contract.name
     path = Path(out) if out else Path("runs") / run_name(task, plan.training_id, plan.seeds.root)
     per_family = plan.accounting.envs_per_seed_family
@@ -424,6 +488,8 @@ def new_run(plan: Plan, out: str | None) -> RunFolder:
         engine=plan.engine,
         learner="ppo",
         device=plan.device,
-        versions=versions(),
+        versions=versions() | ({"processes": str(fellows.world)} if fellows.world > 1 else {}),
     )
+    if not fellows.lead:
+        return RunFolder(path, record)
     return RunFolder.create(path, record, need_bytes=200_000_000 + 4 * plan.accounting.buffer_bytes)

@@ -135,7 +135,7 @@ def _json(path: Path) -> Mapping[str, Any]:
 class CaseSampler:
     """The case in environment 0, as it was; in the others with its declared factors moved, by key."""
 
-    strata = 1
+    strata, first = 1, 0
     segment_steps = 1
 
     def __init__(

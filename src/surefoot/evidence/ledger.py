@@ -15,6 +15,7 @@ from torch import Tensor
 from surefoot.artifacts import JsonLines
 from surefoot.artifacts.documents import check_version
 from surefoot.env import Harvest
+from surefoot.fellows import ALONE, Fellows
 from surefoot.learners import PpoMetrics
 from surefoot.rollout import RolloutBlock
 
@@ -25,27 +26,31 @@ SCHEMA_VERSION = 2
 FIGURES = ("reward", "mean", "std", "p01", "p99", "largest", "clipped")
 
 
-def block_figures(block: RolloutBlock, reasons: int, strata: int, action_clip: float) -> Tensor:
-    """All that the ledger wants of a block, as one vector that is computed without asking the device."""
-    advantage = block.flat("advantage")
-    ordered = advantage.sort().values
-    low, high = _quantile(ordered, 0.01), _quantile(ordered, 0.99)
-    clipped = (block.action.abs() > action_clip).float().mean()
-    single = [
-        block.reward.mean(),
-        advantage.mean(),
-        advantage.std(),
-        low,
-        high,
-        advantage.abs().max(),
-        clipped,
+def block_figures(
+    block: RolloutBlock, reasons: int, strata: int, action_clip: float, fellows: Fellows = ALONE
+) -> Tensor:
+    """All that the ledger wants of a block, as one vector that is computed without asking the device; of all
+    processes' blocks, where there are several."""
+    everyone = fellows.gather(block.advantage, 1).flatten()
+    ordered = everyone.sort().values
+    spread = [
+        everyone.mean(),
+        everyone.std(),
+        _quantile(ordered, 0.01),
+        _quantile(ordered, 0.99),
+        everyone.abs().max(),
     ]
+    clipped = (block.action.abs() > action_clip).float().mean()
+    means = torch.cat([torch.stack([block.reward.mean(), clipped]), block.terms.mean((0, 1))])
     # Sums of masks: binning by index would add floats in any order, or ask for the largest index.
+    advantage = block.flat("advantage")
     member = block.flat("stratum")[:, None] == torch.arange(strata, device=advantage.device)
     by_stratum = torch.where(member, advantage[:, None], 0.0).sum(0, dtype=torch.float64)
     reason = block.flat("reason")[:, None] == torch.arange(reasons, device=advantage.device)
-    parts = [torch.stack(single), block.terms.mean((0, 1)), reason.sum(0), member.sum(0), by_stratum]
-    return torch.cat([x.to(torch.float64) for x in parts])
+    parts = [means.double() / fellows.world, reason.sum(0), member.sum(0), by_stratum]
+    summed = torch.cat([x.to(torch.float64) for x in parts])
+    fellows.sum(summed)
+    return torch.cat([summed[:1], torch.stack(spread).double(), summed[1:]])
 
 
 def _quantile(ordered: Tensor, share: float) -> Tensor:

@@ -88,6 +88,7 @@ class FamilySampler:
     """Some environments of one training family, as if there were no others."""
 
     dropout: Tensor | None = None
+    first = 0
 
     def __init__(self, inner: TrainSampler, first: int, count: int) -> None:
         self.seeds, self.strata, self.count = inner.seeds, inner.strata, count

@@ -215,10 +215,10 @@ class FusedEnv(Compiled):
         )
 
     def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
-        env, seeds = named["env"].astype(np.int64), self.sampler.seeds
+        env, seeds, first = named["env"].astype(np.int64), self.sampler.seeds, self.sampler.first
         out = {
-            "family": seeds.family_of(env),
-            "member": seeds.member_of(env),
+            "family": seeds.family_of(first + env),
+            "member": seeds.member_of(first + env),
             "episode": named["episode"].astype(np.int64),
             "stratum": named["stratum"].astype(np.int64),
             "level": named["level"].astype(np.int64),
@@ -236,8 +236,8 @@ class FusedEnv(Compiled):
 
     def _failures(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
-        env, state = rows[:, 0].astype(np.int64), self.engine.buffers.state.count
-        seeds = self.sampler.seeds
+        seeds, state = self.sampler.seeds, self.engine.buffers.state.count
+        env = self.sampler.first + rows[:, 0].astype(np.int64)
         return {
             "state": rows[:, 3 : 3 + state],
             "control": rows[:, 3 + state :],

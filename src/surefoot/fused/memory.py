@@ -86,9 +86,10 @@ class Memory:
         self.write("returns", env.returns)
         self.write("progress", env.progress)
         if isinstance(env.sampler, TrainSampler):  # a panel's scenarios have none to come
-            self.write("stratum", env.sampler.composition.stratum)
+            first = env.sampler.first
+            self.write("stratum", env.sampler.composition.stratum[first : first + self.count])
         whole: Mapping[str, Tensor] = {
-            "env": torch.arange(self.count, device=self.device),
+            "env": env.sampler.first + torch.arange(self.count, device=self.device),
             "family": env.script.family,
             "member": env.script.member,
             "episode": env.episode,

@@ -201,7 +201,7 @@ def gather(
     tid = wp.tid()
     at = first + tid // lanes
     lane = tid % lanes
-    pick = picks[clock[1], at]
+    pick = wp.max(picks[clock[1], at], 0)  # any row will do where there is no sample
     row = pick >> 1
     mirrored = pick & 1
     put(obs, row, obs_index, obs_sign, mirrored, obs_scaling, lane, lanes, at, obs_out)
@@ -235,9 +235,10 @@ const auto* __restrict__ means = mean.data;
 const int* __restrict__ pick = picks.data + (long long)clock.data[1] * picks.shape[1] + first;
 auto* __restrict__ slopes = by_mean.data;
 for (int k = lane; k < GROUP; k += lanes) {
-    const bool real = group * GROUP + k < rows;  // a last group may be short, but a warp adds up together
-    const int i = real ? group * GROUP + k : rows - 1;
-    const int picked = pick[i], row = picked >> 1, mirrored = picked & 1;
+    const bool inside = group * GROUP + k < rows;  // a last group may be short, but a warp adds up together
+    const int i = inside ? group * GROUP + k : rows - 1;
+    const bool real = inside && pick[i] >= 0;
+    const int picked = real ? pick[i] : 0, row = picked >> 1, mirrored = picked & 1;
     const auto* __restrict__ mu = means + (long long)i * width;
     const float* __restrict__ a = action.data + (long long)row * width;
     const float* __restrict__ old = old_mean.data + (long long)row * width;
@@ -264,7 +265,7 @@ for (int k = lane; k < GROUP; k += lanes) {
     for (int c = 0; c < width; ++c) {
         const float inverse = inverse_std.data[c], z = (a[from[c]] * flip[c] - (float)mu[c]) * inverse;
         const float slope = by_log_prob * z * inverse;
-        if (real) slopes[(long long)i * width + c] = slope;
+        if (inside) slopes[(long long)i * width + c] = real ? slope : 0.0f;
         add(FOUND + c, real ? by_log_prob * (z * z - 1.0f) - entropy / size : 0.0f);
         add(mean_at + c, real ? slope : 0.0f);
     }
@@ -279,10 +280,10 @@ for (int k = lane; k < GROUP; k += lanes) {
             slope = 0.0f;
         }
     }
-    if (real) by_value.data[i] = slope;
+    if (inside) by_value.data[i] = real ? slope : 0.0f;
     add(value_at, real ? slope : 0.0f);
 
-    const float plain = real && !mirrored ? 1.0f : 0.0f, off = mirrored ? 0.0f : wp::abs(ratio - 1.0f);
+    const float plain = real && !mirrored ? 1.0f : 0.0f, off = plain != 0.0f ? wp::abs(ratio - 1.0f) : 0.0f;
     add(KL, plain != 0.0f ? kl : 0.0f);
     add(CLIPPED, real && off > clip ? 1.0f : 0.0f);
     add(VALUE_LOSS, real ? error / size : 0.0f);
@@ -370,7 +371,8 @@ def loss(
     """Clipped surrogate + value error - entropy of the samples of a group, of a minibatch of `size`: the
     derivatives by the policy's mean and by the value, and in the group's row of `sums` the figures and the
     derivatives by log_std (from column FOUND), the mean (`mean_at`) and the value (`value_at`, the last one),
-    added up. `value_clip` < 0: none. `lanes`: threads that share a group, 1 or, on CUDA, a warp.
+    added up. A pick below 0 is no sample and adds nothing. `value_clip` < 0: none. `lanes`: threads that
+    share a group, 1 or, on CUDA, a warp.
 
     KL(old || new), clipping and the ratio's error, of which the largest is kept, are those of samples that
     are not mirrored: the policy is not symmetric yet, so mirrored ones would show a divergence that no
@@ -692,30 +694,33 @@ def moments(columns: int, x: wp.array2d(dtype=wp.float32), sums: wp.array2d(dtyp
 
 
 @wp.func
-def moments_of(c: int, x: wp.array2d(dtype=wp.float32), totals: wp.array(dtype=wp.float32)) -> wp.vec2:
+def moments_of(
+    c: int, rows: int, base: wp.array(dtype=wp.float32), totals: wp.array(dtype=wp.float32)
+) -> wp.vec2:
     """Mean and variance of a column."""
-    n = float(x.shape[0])
+    n = float(rows)
     off = totals[c] / n
-    return wp.vec2(x[0, c] + off, wp.max(totals[x.shape[1] + c] / n - off * off, 0.0))
+    return wp.vec2(base[c] + off, wp.max(totals[base.shape[0] + c] / n - off * off, 0.0))
 
 
 @wp.kernel(enable_backward=False)
 def take_in(
     index: wp.array(dtype=wp.int64),
     sign: wp.array(dtype=wp.float32),
-    x: wp.array2d(dtype=wp.float32),
+    rows: int,
+    base: wp.array(dtype=wp.float32),
     totals: wp.array(dtype=wp.float32),
     count: wp.array(dtype=wp.float64),
     mean: wp.array(dtype=wp.float32),
     var: wp.array(dtype=wp.float32),
 ):
-    """Running mean and variance of `count` samples take in x and its mirror image, of which `moments` are
-    known. A thread per column."""
+    """Running mean and variance of `count` samples take in `rows` others and their mirror image, of which the
+    `moments` are known as differences from `base`. A thread per column."""
     c = wp.tid()
-    own = moments_of(c, x, totals)
-    other = moments_of(int(index[c]), x, totals)
+    own = moments_of(c, rows, base, totals)
+    other = moments_of(int(index[c]), rows, base, totals)
     apart = (own[0] - sign[c] * other[0]) / 2.0
-    n = wp.float64(x.shape[0])
+    n = wp.float64(rows)
     share = float(n / (count[0] + n))
     delta = (own[0] + sign[c] * other[0]) / 2.0 - mean[c]
     rest = delta * delta * share * (1.0 - share)

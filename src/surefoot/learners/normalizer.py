@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from surefoot.fellows import ALONE, Fellows
 from surefoot.launch import Launch
 from surefoot.learners import kernels
 from surefoot.learners.symmetry import Reflection
@@ -42,17 +43,33 @@ class Normalizer:
         return 1 / (self.var.sqrt() + EPSILON)
 
     @torch.no_grad()
-    def update(self, x: Tensor) -> None:
-        """Takes a batch [B, size] into account; beyond `window` samples old ones fade exponentially."""
+    def update(self, x: Tensor, fellows: Fellows = ALONE) -> None:
+        """Takes a batch [B, size] into account, of every process its own; beyond `window` samples old ones
+        fade exponentially."""
         rows, size = x.shape
         columns = size if x.device.type == "cpu" else 1
         sums = x.new_empty(-(-rows // kernels.ROWS), 2 * size)
         Launch(kernels.moments, len(sums) * (size // columns), [columns, x, sums], x.device)()
         totals = torch.mv(sums.t(), sums.new_ones(len(sums)))
+        base = x[0]
+        if fellows.world > 1:
+            base, totals, rows = self._together(base, totals, rows, fellows)
         mirror, count = self._mirror, self.count.view(1)
-        inputs = [mirror.index, mirror.sign, x, totals, count, self.mean, self.var]
+        inputs: list[Tensor | float] = [mirror.index, mirror.sign, rows, base, totals]
+        inputs += [count, self.mean, self.var]
         Launch(kernels.take_in, size, inputs, x.device)()
         self.count.add_(rows).clamp_max_(self.window)
+
+    def _together(
+        self, base: Tensor, totals: Tensor, rows: int, fellows: Fellows
+    ) -> tuple[Tensor, Tensor, int]:
+        """The moments of all processes' batches, as differences from what all of them know: the mean so
+        far."""
+        first, square = totals.double().view(2, -1)
+        apart = (base - self.mean).double()
+        sums = torch.cat([first + rows * apart, square + 2 * apart * first + rows * apart * apart])
+        fellows.sum(sums)
+        return self.mean.clone(), sums.float(), rows * fellows.world
 
     def tensors(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "var": self.var, "count": self.count}

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from surefoot.contract import Channel, Recipe, SeedPlan, Split, TaskContract
 from surefoot.contract.seeds import words
+from surefoot.fellows import ALONE, Fellows
 from surefoot.learners import kernels
 from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer
@@ -53,9 +54,11 @@ class Ppo:
         seeds: SeedPlan,
         device: torch.device,
         align: int | None = None,
+        fellows: Fellows = ALONE,
     ) -> None:
-        """`align`: of the layout of the parameters, in numbers; by default what the device wants."""
-        self.recipe, self.device = recipe, device
+        """`align`: of the layout of the parameters, in numbers; by default what the device wants. `fellows`:
+        the processes that learn together, each from its own block; all of them have the same weights."""
+        self.recipe, self.device, self._fellows = recipe, device, fellows
         self.symmetry = s = symmetry if recipe.mirror else None
         obs, critic, act = contract.observation_size, contract.critic_size, contract.action.size
         self._root = seeds.root
@@ -122,14 +125,22 @@ class Ppo:
 
     def bind(self, block: RolloutBlock) -> PpoUpdate:
         if self._bound is None or self._bound.block is not block:
-            self._bound = PpoUpdate(self.recipe, self.symmetry, self._root, self.state, block)
+            self._bound = PpoUpdate(
+                self.recipe, self.symmetry, self._root, self.state, block, fellows=self._fellows
+            )
         return self._bound
+
+    def unbind(self) -> None:
+        """Frees buffers, and on CUDA the graph."""
+        self._bound = None
 
     def metrics(self, record: Tensor | None = None) -> PpoMetrics:
         """Of the last update, in one transfer from the device, for which it waits; or of a copy of
         `state.record` that was made earlier."""
         found: list[list[float]] = (self.state.record if record is None else record).tolist()
-        *rows, (unexplained, log_std, first_error, std, *_) = found
+        *rows, (unexplained, log_std, first_error, std, left_out, *_) = found
+        if left_out:
+            raise RuntimeError(f"{left_out:.0f} samples of an update did not fit into their minibatches")
         steps = [dict(zip(kernels.COLUMNS, row, strict=True)) for row in rows]
 
         def mean(name: str, last: int = len(steps)) -> float:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from surefoot.contract import Recipe
 from surefoot.cores import cores
+from surefoot.fellows import ALONE, Fellows
 from surefoot.launch import Launch
 from surefoot.learners import kernels
 from surefoot.learners.gradient import Tape, Weights
@@ -34,6 +35,9 @@ ALIGN = 8
 
 PARTS = 256
 """Warps that add up the squares of the gradient on CUDA."""
+
+SPARE = 8
+"""Standard deviations of a process' share of a minibatch that there is room for, beyond its mean."""
 
 LANES = 32
 """CUDA threads, a warp, that work on a sample or on a group of them together."""
@@ -67,7 +71,16 @@ class Shard:
     """A thread's share of every minibatch: samples `first` to `last`, and where the gradient of the weights
     and the sums of their groups go."""
 
-    def __init__(self, parent: PpoUpdate, first: int, last: int, gradient: Tensor, sums: Tensor) -> None:
+    def __init__(
+        self,
+        parent: PpoUpdate,
+        drawn: tuple[int, int],
+        rows: tuple[int, int],
+        gradient: Tensor,
+        sums: Tensor,
+    ) -> None:
+        """`drawn`: the places of all processes' minibatches that this thread draws."""
+        first, last = rows
         layout, layers = parent.state.layout, parent.layers
 
         def tape(net: str, weights: Weights, x: Tensor) -> Tape:
@@ -77,7 +90,7 @@ class Shard:
 
         self.actor = tape("actor", parent.actor, parent.obs)
         self.critic = tape("critic", parent.critic, parent.critic_obs)
-        self.draw = parent.draw_launch(first, last - first)
+        self.draw = parent.draw_launch(drawn[0], drawn[1] - drawn[0])
         self._gather = parent.gather_launch(first, last - first)
         self._loss = parent.loss_launch(first, self.actor, self.critic, sums)
         self._side = side_stream(parent.device)
@@ -113,13 +126,16 @@ class PpoUpdate:
         state: LearnerState,
         block: RolloutBlock,
         shards: int | None = None,
+        fellows: Fellows = ALONE,
     ) -> None:
         self.recipe, self.symmetry, self.state, self.block = recipe, symmetry, state, block
+        self._fellows = fellows
         device = self.device = block.obs.device
-        total = block.reward.numel()
+        total = block.reward.numel() * fellows.world
         if total % recipe.minibatches:
             raise ValueError(f"{total} samples cannot be split into {recipe.minibatches} equal minibatches")
-        size = self.size = total // recipe.minibatches
+        size = self.size = total // recipe.minibatches  # of a minibatch, whoever has its samples
+        rows = self.rows = room(size, total, fellows.world)
         self._bits = max(2, (total - 1).bit_length())
         layout = state.layout
         obs, critic, act = block.obs.shape[-1], block.critic.shape[-1], block.action.shape[-1]
@@ -132,10 +148,15 @@ class PpoUpdate:
             return torch.zeros(*shape, dtype=dtype, device=device)
 
         self._keys = empty(recipe.epochs, 8, dtype=torch.int32)
-        # [minibatches of all epochs, size]: twice the sample's row, plus 1 if it is mirrored
-        self.picks = empty(recipe.epochs * recipe.minibatches, size, dtype=torch.int32)
-        self.obs = empty(size, self.actor.inputs, dtype=dtype)
-        self.critic_obs = empty(size, self.critic.inputs, dtype=dtype)
+        # [minibatches of all epochs, size]: twice the sample's row, plus 1 if it is mirrored; first of all
+        # processes' samples, then, if there are others, of this one's
+        steps = recipe.epochs * recipe.minibatches
+        self._drawn = self.picks = empty(steps, size, dtype=torch.int32)
+        if fellows.world > 1:
+            self.picks = empty(steps, rows, dtype=torch.int32)
+        self._left_out = empty(1)[0]
+        self.obs = empty(rows, self.actor.inputs, dtype=dtype)
+        self.critic_obs = empty(rows, self.critic.inputs, dtype=dtype)
         self._reflect = [
             _table(s, width, device)
             for s, width in zip(
@@ -150,20 +171,20 @@ class PpoUpdate:
         self._old_log_std, self._old_std, self._inverse_std = empty(act), empty(act), empty(act)
         self._control = empty(4)
         # The figures and after them the gradient, whose first part is added up together with the figures.
-        sums = empty(kernels.FOUND + layout.size)
+        sums = self._sums = empty(kernels.FOUND + layout.size)
         self._totals, self.gradient = sums[: kernels.FOUND + layout.matrices], sums[kernels.FOUND :]
         self._weight_gradient = self.gradient[layout.matrices :]
-        count = min(shards or (cores() if device.type == "cpu" else 1), size)
+        count = min(shards or (cores() if device.type == "cpu" else 1), rows)
         own = count == 1 and dtype == torch.float32
         self._parts = self.gradient[None] if own else empty(count, layout.size, dtype=dtype)
-        edges = [round(k * size / count) for k in range(count + 1)]
-        groups = [-(-(b - a) // kernels.GROUP) for a, b in pairwise(edges)]
+        drawn, own_rows = (
+            list(pairwise(round(k * n / count) for k in range(count + 1))) for n in (size, rows)
+        )
+        groups = [-(-(b - a) // kernels.GROUP) for a, b in own_rows]
         self._groups = empty(sum(groups), len(self._totals))
         self._ones = empty(sum(groups)) + 1
-        rows = torch.split(self._groups, groups)
-        self._shards = [
-            Shard(self, a, b, g, r) for (a, b), g, r in zip(pairwise(edges), self._parts, rows, strict=True)
-        ]
+        found = torch.split(self._groups, groups)
+        self._shards = [Shard(self, *of) for of in zip(drawn, own_rows, self._parts, found, strict=True)]
         self._workers = (
             ThreadPoolExecutor(count, initializer=torch.set_flush_denormal, initargs=(True,))
             if count > 1
@@ -177,7 +198,7 @@ class PpoUpdate:
 
     def draw_launch(self, first: int, rows: int) -> Launch:
         numbers = [first, self.size, rows, self._bits, int(self.symmetry is not None)]
-        return Launch(kernels.draw, len(self.picks) * rows, [*numbers, self._keys, self.picks], self.device)
+        return Launch(kernels.draw, len(self._drawn) * rows, [*numbers, self._keys, self._drawn], self.device)
 
     def gather_launch(self, first: int, rows: int) -> Launch:
         lanes = LANES if self.device.type == "cuda" else 1
@@ -253,7 +274,7 @@ class PpoUpdate:
                 mine.copy_(old)
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode=self._fellows.capture_mode):
             self.enqueue()
         return graph
 
@@ -273,15 +294,31 @@ class PpoUpdate:
         """What stays as it is for the whole update."""
         self._draw_keys()
         self._each(lambda shard: shard.draw())
+        if self._fellows.world > 1:
+            self._take_own()
         normalizers = (self.state.obs_normalizer, self.state.critic_normalizer)
         for scaling, n in zip(self._scaling, normalizers, strict=True):
             if self.recipe.normalise:
                 scaling[0].copy_(n.mean)
                 scaling[1].copy_(n.scale())
-        torch.stack(torch.std_mean(self.block.advantage), out=self._spread)
+        torch.stack(self._fellows.std_mean(self.block.advantage), out=self._spread)
         self._old_log_std.copy_(self._log_std)
         torch.exp(self._log_std, out=self._old_std)
         torch.exp(-self._log_std, out=self._inverse_std)
+
+    def _take_own(self) -> None:
+        """Of the samples drawn for each minibatch those of this process' environments, in the order drawn;
+        -1 where there are no more. So a minibatch is the same whoever has its samples."""
+        envs, world = self.block.reward.shape[1], self._fellows.world
+        row, mirrored = self._drawn >> 1, self._drawn & 1
+        step, env = row // (envs * world), row % (envs * world)
+        mine = env // envs == self._fellows.rank
+        place = mine.cumsum(1) - 1
+        place = torch.where(mine & (place < self.rows), place, self.rows)  # a column more, for all others
+        kept = torch.full((len(row), self.rows + 1), -1, dtype=torch.int32, device=self.device)
+        kept.scatter_(1, place, 2 * (step * envs + env % envs) + mirrored)
+        self.picks.copy_(kept[:, :-1])
+        self._left_out.copy_((mine.sum(1) - self.rows).clamp_min(0).sum())
 
     def differentiate(self) -> None:
         """The gradient of the clock's minibatch, and what was found on the way.
@@ -301,6 +338,7 @@ class PpoUpdate:
         elif self._parts.dtype != torch.float32:
             self._weight_gradient.copy_(self._parts[0, at:])
         torch.mv(self._groups.t(), self._ones, out=self._totals)
+        self._fellows.sum(self._sums)
 
     def _each(self, do: Callable[[Shard], None]) -> None:
         if self._workers is None:
@@ -315,14 +353,26 @@ class PpoUpdate:
             launch()
 
     def _finish(self) -> None:
-        s, b = self.state, self.block
+        s, b, fellows = self.state, self.block, self._fellows
         if self.recipe.normalise:
-            s.obs_normalizer.update(b.flat("obs"))
-            s.critic_normalizer.update(b.flat("critic"))
-        unexplained = (b.returns - b.value).var() / b.returns.var().clamp_min(1e-12)
+            s.obs_normalizer.update(b.flat("obs"), fellows)
+            s.critic_normalizer.update(b.flat("critic"), fellows)
+        unexplained = fellows.var(b.returns - b.value) / fellows.var(b.returns).clamp_min(1e-12)
         std = self._log_std.exp().mean()
-        last = torch.stack([unexplained, self._log_std.sum(), self._first_error, std])
+        fellows.largest(self._first_error)
+        fellows.sum(self._left_out)
+        last = torch.stack([unexplained, self._log_std.sum(), self._first_error, std, self._left_out])
         s.record[-1, : len(last)] = last
+
+
+def room(size: int, total: int, world: int) -> int:
+    """Samples of a minibatch that one of `world` processes may have: a random share, so somewhat more than an
+    equal one; beyond that the update says that it failed."""
+    if world == 1:
+        return size
+    spread = math.sqrt(size * (world - 1) / world**2 * (total - size) / (total - 1))
+    wanted = size / world + SPARE * spread
+    return min(size, total // world, kernels.GROUP * math.ceil(wanted / kernels.GROUP))
 
 
 def _table(reflection: Reflection | None, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
