@@ -18,7 +18,7 @@ import torch
 from surefoot.contract import SurefootError
 from surefoot.cores import process_seconds
 from surefoot.cycle import Cycle, Turn
-from surefoot.display import Display
+from surefoot.display import Watcher
 from surefoot.engines.warp import compiled
 from surefoot.env import Harvest, VecEnv
 from surefoot.evidence import (
@@ -81,9 +81,12 @@ class Progress:
 
 
 class Trainer:
-    """One run: built from a plan (anew) or from a run folder (resumed)."""
+    """One run: built from a plan (anew) or from a run folder (resumed).
 
-    def __init__(self, plan: Plan, run: RunFolder, resume: bool = False) -> None:
+    Without `select` nothing is scored while it trains and nothing is chosen: the result is the last policy.
+    """
+
+    def __init__(self, plan: Plan, run: RunFolder, resume: bool = False, select: bool = True) -> None:
         self.plan, self.run, self.progress = plan, run, Progress()
         recipe, contract = plan.recipe, plan.task.contract
         device = torch.device(plan.device)
@@ -112,8 +115,12 @@ class Trainer:
         # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
         scored_on = "stride" if plan.engine == "stride" else "mujoco"
         near = plan.device if scored_on == "stride" else "cpu"
-        self.selection = PanelEvaluator(
-            plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
+        self.selection = (
+            PanelEvaluator(
+                plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
+            )
+            if select
+            else None
         )
         self.stopped: signal.Signals | None = None
         self.startup: dict[str, float | int | None] = {}
@@ -127,7 +134,7 @@ class Trainer:
         else:
             run.save_checkpoint(*self._checkpoint(), best=True)
 
-    def train(self, limits: Limits, display: Display, tracker: Tracker) -> None:
+    def train(self, limits: Limits, display: Watcher, tracker: Tracker) -> None:
         """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal.
 
         Where the device works on its own, an update is written down while the next one is under way; files
@@ -139,7 +146,7 @@ class Trainer:
             self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
-    def _loop(self, limits: Limits, display: Display, tracker: Tracker, writer: Writer) -> None:
+    def _loop(self, limits: Limits, display: Watcher, tracker: Tracker, writer: Writer) -> None:
         recipe, p = self.plan.recipe, self.progress
 
         def note(row: dict[str, Any], harvest: Harvest) -> None:
@@ -155,7 +162,8 @@ class Trainer:
             p.update = number
             if waiting is not None:
                 note(*self._row(waiting))
-            look, save = number % recipe.evaluate_every == 0, number % recipe.checkpoint_every == 0
+            look = self.selection is not None and number % recipe.evaluate_every == 0
+            save = number % recipe.checkpoint_every == 0
             waiting = turn
             if look or save or not self.cycle.overlaps:
                 turn.wait()
@@ -229,6 +237,7 @@ class Trainer:
     def _evaluate(self, row: dict[str, Any], writer: Writer) -> bool:
         """Scores the current policy on the selection half, into the ledger row; true when it is the best so
         far."""
+        assert self.selection is not None
         p = self.progress
         policy = self.policy()
         result = self.selection.run(policy)
@@ -266,6 +275,8 @@ class Trainer:
         so that a run stopped here and resumed later goes on as if it had not been stopped.
         """
         p = self.progress
+        if self.selection is None:
+            return "latest"
         if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
             return "best"
         policy = self.policy()
@@ -350,7 +361,8 @@ class Trainer:
 
     def close(self) -> None:
         self.env.close()
-        self.selection.close()
+        if self.selection is not None:
+            self.selection.close()
         self.run.ledger.close()
 
 
