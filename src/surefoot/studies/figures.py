@@ -270,12 +270,18 @@ def _sum(counts: Any) -> dict[str, int]:
 
 
 def over_seeds(values: Sequence[float | None], rate: bool = False) -> Figure:
-    """The mean of one value per seed, with the interval of K independent values."""
+    """The mean of one value per seed, with the interval of K independent values.
+
+    A rate that is the same in every seed has no interval: no spread bounds nothing, and 0 +- 0 would say that
+    it does.
+    """
     x = np.array([np.nan if v is None else float(v) for v in values])
     found = figure(x, np.arange(len(x)), "mean")
     assert found is not None
     if not rate:
         return found
+    if found.low == found.high:
+        return found.model_copy(update={"low": None, "high": None})
     low = None if found.low is None else max(found.low, 0.0)
     high = None if found.high is None else min(found.high, 1.0)
     return found.model_copy(update={"low": low, "high": high})

@@ -37,7 +37,7 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
             found = f.get(name)
             if found is None:
                 return el("td", el("span", NOT_MEASURED, class_="absent"), class_="num")
-            span = f"{percent(found.low)} to {percent(found.high)}"
+            span = "no spread" if found.low is None else f"{percent(found.low)} to {percent(found.high)}"
             value = _shown(f"{at}.{name}", found, percent(found.value))
             return el("td", el("b", value), el("br"), el("small", span), class_="num")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import Console
 from rich.markup import escape
 
@@ -46,20 +48,9 @@ def print_results(console: Console, record: StudyRecord) -> None:
         if not groups:
             continue
         what = f"{d.samples:,} samples" if budget == "samples" else f"{record.seconds or 0:.3g} s of training"
-        table = plain_table(
-            f"With the same {what}",
-            d.knob.unit,
-            "training s",
-            "samples",
-            "steps/s",
-            "n_eff of a block",
-            "age x reuse",
-            "success",
-            "falls",
-            "disturbed",
-        )
-        for g in groups:
-            table.add_row(*_cells(g))
+        table = plain_table(f"With the same {what}", d.knob.unit, *(f"{g.value:,}" for g in groups))
+        for name, cells in _rows(groups).items():
+            table.add_row(name, *cells)
         console.print(table, highlight=False)
         verdict = record.verdict_of(budget)
         if verdict is not None:
@@ -74,27 +65,37 @@ def print_results(console: Console, record: StudyRecord) -> None:
     )
 
 
-def _cells(g: Group) -> list[str]:
-    f = g.figures
-    block = (
-        f"{f['n_eff_return'].value:,.0f} of {f['block_samples'].value:,.0f}"
-        if "n_eff_return" in f
-        else "not measured"
-    )
-    return [
-        f"{g.value:,}",
-        f"{f['train_seconds'].value:.2f}",
-        f"{f['samples'].value:,.0f}",
-        f"{f['steps_per_second'].value:,.0f}",
-        block,
-        f"{f['age_steps'].value:g} x {f['reuse'].value:g}",
-        _rate(f["success"]),
-        _rate(f["fall"]),
-        _rate(f["disturbed_success"]) if "disturbed_success" in f else "not measured",
-    ]
+def _rows(groups: list[Group]) -> dict[str, list[str]]:
+    """A row per figure, a cell per value."""
+
+    def cells(name: str, text: Callable[[Figure], str]) -> list[str]:
+        return [text(g.figures[name]) if name in g.figures else "not measured" for g in groups]
+
+    rows = {
+        "training, s": cells("train_seconds", lambda f: f"{f.value:.2f}"),
+        "samples": cells("samples", lambda f: f"{f.value:,.0f}"),
+        "steps/s": cells("steps_per_second", lambda f: f"{f.value:,.0f}"),
+        "n of a rollout block": cells("block_samples", lambda f: f"{f.value:,.0f}"),
+        "n_eff of it, by return": cells("n_eff_return", lambda f: f"{f.value:,.0f}"),
+        "age of a sample, steps": cells("age_steps", lambda f: f"{f.value:g}"),
+        "reuse, epochs": cells("reuse", lambda f: f"{f.value:g}"),
+        "policy change, KL": cells("kl", lambda f: f"{f.value:.4f}"),
+        "success": cells("success", _rate),
+        "falls": cells("fall", _rate),
+        "success, disturbed": cells("disturbed_success", _rate),
+    }
+    for name in list(groups[0].columns)[1:]:
+        rows[f"  {name}"] = [_rate(g.columns[name]) for g in groups]
+    rows["failures"] = [_most(g.labels) for g in groups]
+    return rows
 
 
 def _rate(f: Figure) -> str:
     if f.low is None or f.high is None:
         return f"{100 * f.value:.1f}%"
     return f"{100 * f.value:.1f}% ({100 * f.low:.0f} to {100 * f.high:.0f})"
+
+
+def _most(labels: dict[str, int]) -> str:
+    found = sorted(labels.items(), key=lambda x: -x[1])[:2]
+    return ", ".join(f"{name} {count}" for name, count in found) or "none"
