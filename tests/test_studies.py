@@ -138,7 +138,9 @@ def test_intervals_are_those_of_one_value_per_seed(study: Path) -> None:
         assert s["difference"] == pytest.approx(np.mean(gaps), abs=1e-12)
         assert s["seeds"] == 2
         half = reach * abs(gaps[0] - gaps[1]) / 2
-        assert s["high"] == pytest.approx(np.mean(gaps) + half, abs=1e-9)
+        rate = s["figure"] != "velocity_error_mps"
+        high = np.mean(gaps) + half
+        assert s["high"] == pytest.approx(min(high, 1.0) if rate else high, abs=1e-9)
         power = stats.t.ppf(0.8, 1)
         assert s["detectable"] == pytest.approx(half / t * (t + power), abs=1e-9)
 
@@ -398,7 +400,7 @@ def test_sentences_say_what_was_found_and_what_could_have_been() -> None:
     assert says["same"].endswith("more environments did not help here.")
     assert says["worse"].endswith("did not help here; 1,024 to 4,096 made it worse.")
     assert says["unsure"].endswith("whether more environments help is undecided here.")
-    assert says["same"].startswith("With the same 3,670,016 samples: ") or "samples" in says["same"]
+    assert says["same"].startswith("With the same 3,670,016 samples: ")
 
 
 def test_a_headline_names_the_step_where_help_ends() -> None:

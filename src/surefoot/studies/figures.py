@@ -319,7 +319,9 @@ def step(
     d = paired(a, b, seeds)
 
     def bounded(x: float) -> float | None:
-        return x if np.isfinite(x) else None
+        if not np.isfinite(x):
+            return None
+        return min(max(x, -1.0), 1.0) if name in RATES else x  # no difference of rates is beyond 1
 
     return Step(
         budget=budget,
@@ -332,6 +334,6 @@ def step(
         low=bounded(d.low),
         high=bounded(d.high),
         p=d.p,
-        detectable=bounded(d.detectable),
+        detectable=d.detectable if np.isfinite(d.detectable) else None,
         seeds=d.families,
     )

@@ -178,7 +178,7 @@ def _runs(record: StudyRecord) -> Html:
         "section",
         el(
             "details",
-            el("summary", f"Every policy: {len(record.points)} of {len(record.points) // 2} runs"),
+            el("summary", f"All {len(record.points)} policies, one by one"),
             scroll(head, rows),
         ),
         class_="card",

@@ -79,7 +79,8 @@ def _chart(record: StudyRecord, budgets: list[Budget], name: str, title: str, *,
 
 
 def _line(name: str, x: np.ndarray, figures: list[Figure], colour: str) -> Line:
-    low = np.array([f.value if f.low is None else f.low for f in figures])
+    # Nothing that is drawn here can be negative, whatever the interval of a mean says.
+    low = np.array([f.value if f.low is None else max(f.low, 0.0) for f in figures])
     high = np.array([f.value if f.high is None else f.high for f in figures])
     return Line(name, x, np.array([f.value for f in figures]), colour, low, high, dots=True)
 

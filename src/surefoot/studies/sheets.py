@@ -51,11 +51,11 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
             el("th", f"{g.value:,}", scope="row"),
             cell("train_seconds", f"{f['train_seconds'].value:.2f}"),
             cell("samples", short(f["samples"].value)),
-            cell("updates", plain("updates")),
+            cell("updates", short(f["updates"].value)),
             cell("steps_per_second", short(f["steps_per_second"].value)),
             cell("n_eff_return", worth),
             cell("age_steps", f"{f['age_steps'].value:g} × {f['reuse'].value:g}"),
-            cell("gradient_steps", plain("gradient_steps")),
+            cell("gradient_steps", short(f["gradient_steps"].value)),
             cell("kl", plain("kl")),
             cell("clip_fraction", percent(f["clip_fraction"].value)),
             rate("success"),
@@ -108,6 +108,11 @@ def differences(record: StudyRecord) -> Html:
             return "unbounded"
         return (f"{100 * x:+.1f}" if s.figure in RATES else f"{x:+.3f}").replace("-", "−")
 
+    def detectable(s: Step) -> str:
+        if s.figure in RATES and s.detectable is not None and s.detectable > 1:
+            return "none"
+        return text(s, s.detectable).removeprefix("+") if s.detectable else "not known"
+
     rows = []
     for s in record.steps:
         at = f"{s.budget}.{s.lower}-{s.upper}.{s.figure}"
@@ -121,7 +126,7 @@ def differences(record: StudyRecord) -> Html:
                 el("td", NAMES[s.figure], class_="num"),
                 el("td", el("b", _shown(at, f, text(s, s.difference) + unit)), class_="num"),
                 el("td", f"{text(s, s.low)} to {text(s, s.high)}", class_="num"),
-                el("td", text(s, s.detectable).removeprefix("+"), class_="num"),
+                el("td", detectable(s), class_="num"),
                 el("td", f"{s.p:.3f}", class_="num"),
             )
         )

@@ -114,13 +114,16 @@ def _sentence(s: Step, knob: Knob, margin: float) -> str:
         why = "every seed gave the same difference, which bounds nothing"
     else:
         why = f"neither a gain nor the absence of one of {100 * margin:g} points is shown"
-    found = (
-        f"A true difference of {100 * s.detectable:.1f} points would be found with 80% power."
-        if s.detectable
-        else "What difference could be found is not known: there is no spread over seeds to tell."
-    )
-    word = _short(outcome)
-    return f"{s.lower:,} to {s.upper:,} {knob.unit} {word}: {gap}{f'; {why}' if why else ''}. {found}"
+    step = f"{s.lower:,} to {s.upper:,} {knob.unit} {_short(outcome)}"
+    return f"{step}: {gap}{f'; {why}' if why else ''}. {_power(s)}"
+
+
+def _power(s: Step) -> str:
+    if not s.detectable:
+        return "What difference could be found is not known: there is no spread over seeds to tell."
+    if s.detectable > 1:
+        return "No difference could be found with 80% power, however large: take more seeds."
+    return f"A true difference of {100 * s.detectable:.1f} points would be found with 80% power."
 
 
 def _percent(x: float) -> str:
