@@ -260,12 +260,12 @@ def test_horizon_and_epochs_are_studied_likewise(
     kind: str, option: str, extra: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "s"
-    code = surefoot("study", kind, "tiny:walk", option, "1", "4", "--seeds", "2", "--updates", "2",
+    code = surefoot("study", kind, "tiny:walk", option, "2", "4", "--seeds", "2", "--updates", "2",
                     "--seconds", "0.05", "--perturb", "none", "--out", folder, "--json", *extra)  # fmt: skip
     assert code == 0
     found = json.loads(capsys.readouterr().out)
     ages = {p["value"]: (p["age_steps"], p["reuse"]) for p in found["points"]}
-    assert ages == ({1: (0.0, 2), 4: (1.5, 2)} if kind == "horizon" else {1: (7.5, 1), 4: (7.5, 4)})
+    assert ages == ({2: (0.5, 2), 4: (1.5, 2)} if kind == "horizon" else {2: (7.5, 2), 4: (7.5, 4)})
     engine = "mujoco" if kind == "epochs" else "stride"
     assert {p["engine"] for p in found["points"]} == {engine}, "labelled"
     assert f"panel on {engine}" in (folder / "study.html").read_text()
