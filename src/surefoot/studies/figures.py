@@ -316,7 +316,8 @@ def step(
     b: Sequence[float],
     seeds: Sequence[int],
 ) -> Step:
-    d = paired(a, b, seeds)
+    # Two values of the quantity that differ by a shift only are exchangeable, seed by seed: plain t.
+    d = paired(a, b, seeds, symmetric=True)
 
     def bounded(x: float) -> float | None:
         if not np.isfinite(x):

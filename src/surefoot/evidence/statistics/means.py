@@ -36,15 +36,17 @@ class Mean:
     """Too few families to trust the interval where whole families share rare, large deviations."""
 
 
-def mean_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95) -> Mean:
+def mean_interval(
+    values: ArrayLike, family: ArrayLike, confidence: float = 0.95, symmetric: bool = False
+) -> Mean:
     """The mean over episodes, with an interval from the family means.
 
     Family means are weighted by size, w_i = n_i / n, so the value is the plain mean of the episodes. Below 32
     families: t interval, variance sum(w_i^2 * r_i^2 / (1 - w_i)), r_i the family mean's distance from the
     mean, K' - 1 degrees of freedom with K' = n^2 / sum(n_i^2). For equal sizes both are the textbook ones
     (K' = K); for unequal ones K - 1 degrees covered as little as 51% in simulation where K' - 1 stayed above
-    93%. Either side reaches further where the family means may be skewed, see `_skew_reach`. From K' = 32 on:
-    studentised cluster bootstrap, see `_bootstrap`.
+    93%. Either side reaches further where the family means may be skewed, see `_skew_reach`, unless they are
+    known to be `symmetric`. From K' = 32 on: studentised cluster bootstrap, see `_bootstrap`.
 
     A single family says nothing about others: the interval is then infinite. Constant values give an interval
     of width 0, since nothing bounds what was not seen; for true-or-false values use `rate`.
@@ -61,7 +63,7 @@ def mean_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95
         return Mean(families.mean, families.mean, families.mean, families.n, n_eff, few)
     t = t_quantile(families.worth - 1, confidence)
     if families.worth < BOOTSTRAP_FAMILIES - 1e-9:
-        below, above = _skew_reach(families, t)
+        below, above = (0.0, 0.0) if symmetric else _skew_reach(families, t)
         low, high = families.mean - (t + below) * error, families.mean + (t + above) * error
     else:
         bounds = _bootstrap(families, confidence)

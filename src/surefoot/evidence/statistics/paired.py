@@ -46,12 +46,18 @@ class Difference:
 
 
 def paired(
-    a: ArrayLike, b: ArrayLike, family: ArrayLike, confidence: float = 0.95, binary: bool = False
+    a: ArrayLike,
+    b: ArrayLike,
+    family: ArrayLike,
+    confidence: float = 0.95,
+    binary: bool = False,
+    symmetric: bool = False,
 ) -> Difference:
     """Mean over scenarios of b - a, with the interval of that mean over families.
 
     `binary` values (true or false) that differ in fewer than 12 families get the interval of
-    `_rate_difference` instead, which is never 0 wide: t covered as little as 70% there.
+    `_rate_difference` instead, which is never 0 wide: t covered as little as 70% there. Where A and B are
+    exchangeable but for a shift, differences are `symmetric`, and t needs no reach for skewness.
     """
     first, labels = checked(a, family)
     second, _ = checked(b, family)
@@ -64,7 +70,7 @@ def paired(
     if binary and np.unique(labels[gap != 0]).size < SPARSE_FAMILIES:
         low, high, n_eff = _rate_difference(gap, labels, confidence)
     else:
-        found = mean_interval(gap, labels, confidence)
+        found = mean_interval(gap, labels, confidence, symmetric)
         low, high, n_eff = found.low, found.high, effective_n_of(families)
         few = found.few and not binary  # rates were simulated down to 8 families and hold
         if binary and families.count > 1:  # no difference of rates is beyond 1
