@@ -14,6 +14,7 @@ from rich.markup import escape
 from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.cli_replay import ReplayCommand
+from surefoot.cli_study import StudyCommands
 from surefoot.contract import SurefootError
 
 
@@ -420,6 +421,7 @@ Commands = (
         | Annotated[PanelMakeCommand, tyro.conf.subcommand("make")],
         tyro.conf.subcommand("panel"),
     ]
+    | Annotated[StudyCommands, tyro.conf.subcommand("study")]
 )
 
 

@@ -136,7 +136,9 @@ def _train(
     new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
     with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
         fellows.use(plan.device)
-        trainer = Trainer(plan, run, resume, fellows)  # before the tracker: what is refused leaves no trace
+        trainer = Trainer(
+            plan, run, resume, fellows=fellows
+        )  # before the tracker: what is refused leaves no trace
     tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
     console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -13,6 +13,13 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 PLAIN_EVERY_S = 10.0
+
+
+class Watcher(Protocol):
+    """Who is told of every update."""
+
+    def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
+        """`row` is the ledger's; `successes` are those of the selection half so far."""
 
 
 class Display:

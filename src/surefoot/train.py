@@ -18,7 +18,7 @@ import torch
 from surefoot.contract import SurefootError
 from surefoot.cores import process_seconds
 from surefoot.cycle import Cycle, Turn
-from surefoot.display import Display
+from surefoot.display import Watcher
 from surefoot.engines.warp import compiled
 from surefoot.env import Harvest, VecEnv, join_snapshots, part_of_snapshot
 from surefoot.evidence import (
@@ -86,11 +86,20 @@ class Trainer:
     """One run: built from a plan (anew) or from a run folder (resumed).
 
     Several processes train it together, each with its share of the environments; all of them go through the
-    same updates, and the lead alone evaluates and writes.
+    same updates, and the lead alone evaluates and writes. Without `select` nothing is scored while it trains
+    and nothing is chosen: the result is the last policy.
     """
 
-    def __init__(self, plan: Plan, run: RunFolder, resume: bool = False, fellows: Fellows = ALONE) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        run: RunFolder,
+        resume: bool = False,
+        select: bool = True,
+        fellows: Fellows = ALONE,
+    ) -> None:
         self.plan, self.run, self.progress, self.fellows = plan, run, Progress(), fellows
+        self._select = select
         self.stopped: signal.Signals | None = None
         self.startup: dict[str, float | int | None] = {}
         """Seconds from the start of this process to the end of its first update, and the kernel modules that
@@ -136,12 +145,15 @@ class Trainer:
         # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
         scored_on = "stride" if plan.engine == "stride" else "mujoco"
         near = plan.device if scored_on == "stride" else "cpu"
-        if fellows.lead:
-            self.selection = PanelEvaluator(
+        self.selection = (
+            PanelEvaluator(
                 plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
             )
+            if self._select and fellows.lead
+            else None
+        )
 
-    def train(self, limits: Limits, display: Display, tracker: Tracker) -> None:
+    def train(self, limits: Limits, display: Watcher, tracker: Tracker) -> None:
         """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal.
 
         Where the device works on its own, an update is written down while the next one is under way; files
@@ -161,7 +173,7 @@ class Trainer:
             self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
-    def _loop(self, limits: Limits, display: Display, tracker: Tracker, writer: Writer) -> None:
+    def _loop(self, limits: Limits, display: Watcher, tracker: Tracker, writer: Writer) -> None:
         recipe, p = self.plan.recipe, self.progress
 
         def note(row: dict[str, Any], harvest: Harvest) -> None:
@@ -178,7 +190,8 @@ class Trainer:
             p.update = number
             if waiting is not None:
                 note(*self._row(waiting))
-            look, save = number % recipe.evaluate_every == 0, number % recipe.checkpoint_every == 0
+            look = self._select and number % recipe.evaluate_every == 0
+            save = number % recipe.checkpoint_every == 0
             waiting = turn
             if look or save or not self.cycle.overlaps:
                 turn.wait()
@@ -271,6 +284,7 @@ class Trainer:
         return bool(self.fellows.told(best))
 
     def _score(self, row: dict[str, Any], writer: Writer) -> bool:
+        assert self.selection is not None
         p = self.progress
         policy = self.policy()
         result = self.selection.run(policy)
@@ -308,6 +322,8 @@ class Trainer:
         so that a run stopped here and resumed later goes on as if it had not been stopped.
         """
         p = self.progress
+        if self.selection is None:
+            return "latest"
         if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
             return "best"
         policy = self.policy()
@@ -413,7 +429,7 @@ class Trainer:
     def close(self) -> None:
         self.cycle.close()
         self.env.close()
-        if self.fellows.lead:
+        if self.selection is not None:
             self.selection.close()
         self.run.ledger.close()
 

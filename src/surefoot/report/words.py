@@ -16,6 +16,17 @@ WORDS = {
         "Where the true figure lies with 95% confidence, counting families of episodes, not episodes, as "
         "independent."
     ),
+    "over seeds": (
+        "Where the mean over training seeds lies with 95% confidence: Student's t with one degree less than "
+        "there are seeds, widened for skewness. Episodes of one policy do not count as independent."
+    ),
+    "minimum detectable": (
+        "The smallest true difference that this many seeds, spread as these are, would find with 80% power."
+    ),
+    "paired by seed": (
+        "Runs with the same training seed are compared with each other, on the same held-out scenarios; what "
+        "the seed makes easy or hard cancels."
+    ),
     "n": "How many episodes were played.",
     "n_eff": (
         "How many independent episodes the interval is worth: episodes of one seed family share draws, and "

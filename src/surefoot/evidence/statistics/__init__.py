@@ -6,8 +6,8 @@ averages), and its interval treats families, not episodes, as the independent dr
 """
 
 from surefoot.evidence.statistics.clusters import design_effect, effective_n, icc
-from surefoot.evidence.statistics.means import Mean, iqm, iqm_interval, mean_interval
-from surefoot.evidence.statistics.paired import Difference, paired, sign_flip
+from surefoot.evidence.statistics.means import Mean, iqm, iqm_interval, mean_interval, runs_interval
+from surefoot.evidence.statistics.paired import Difference, paired, paired_runs, sign_flip
 from surefoot.evidence.statistics.rates import Rate, clopper_pearson, rate, wilson
 
 __all__ = [
@@ -22,7 +22,9 @@ __all__ = [
     "iqm_interval",
     "mean_interval",
     "paired",
+    "paired_runs",
     "rate",
+    "runs_interval",
     "sign_flip",
     "wilson",
 ]

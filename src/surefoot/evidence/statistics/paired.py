@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from surefoot.evidence.statistics.clusters import checked, effective_n_of, split
-from surefoot.evidence.statistics.means import Mean, interval_of, mean_interval, unseen
+from surefoot.evidence.statistics.clusters import Families, checked, effective_n_of, split
+from surefoot.evidence.statistics.means import Mean, interval_of, mean_interval, standard_error, unseen
 from surefoot.evidence.statistics.rates import check_confidence, rate, t_quantile
 
 POWER = 0.8
@@ -50,7 +50,31 @@ def paired(
     """Mean over scenarios of b - a, with its interval over families; `span` is the range of a and b."""
     first, labels = checked(a, family)
     second, _ = checked(b, family)
-    families, found = split(second - first, labels), paired_interval(first, second, labels, span, confidence)
+    found = paired_interval(first, second, labels, span, confidence)
+    return _difference(first, second, split(second - first, labels), found, confidence)
+
+
+def paired_runs(a: ArrayLike, b: ArrayLike, seed: ArrayLike, confidence: float = 0.95) -> Difference:
+    """Mean over training seeds of b - a, of one value per seed and treatment, with the interval of t: two
+    treatments that differ by a shift only are exchangeable seed by seed, so differences are symmetric."""
+    first, labels = checked(a, seed)
+    second, _ = checked(b, seed)
+    families = split(second - first, labels)
+    low, high = -math.inf, math.inf
+    if families.count > 1:
+        reach = t_quantile(families.worth - 1, confidence) * standard_error(families)
+        low, high = families.mean - reach, families.mean + reach
+    found = Mean(families.mean, low, high, families.n, effective_n_of(families))
+    return _difference(first, second, families, found, confidence)
+
+
+def _difference(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    families: Families,
+    found: Mean,
+    confidence: float,
+) -> Difference:
     detectable = math.inf
     if families.count > 1:
         degrees = families.worth - 1
