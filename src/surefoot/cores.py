@@ -25,7 +25,7 @@ def prepare_torch() -> None:
 
 def wake(device: str) -> None:
     """Lets a GPU get ready (its context takes a third of a second) while the rest is still being imported."""
-    if torch.device(device).type == "cuda" and torch.cuda.is_available():
+    if device.startswith("cuda") and torch.cuda.is_available():
         threading.Thread(target=lambda: torch.zeros(1, device=device), daemon=True).start()
 
 
