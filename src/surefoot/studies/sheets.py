@@ -135,7 +135,7 @@ def differences(record: StudyRecord) -> Html:
         "budget",
         "figure",
         "difference",
-        word("over seeds", "95% over seeds"),
+        "95%, t over seeds",
         word("minimum detectable"),
         "p",
     )
