@@ -107,6 +107,11 @@ class TrainCommand:
     """Stop after this many minutes of training; evaluation time does not count."""
     until: float | None = None
     """Stop when two consecutive evaluations on the selection half reach this success, e.g. 0.95."""
+    learner: Literal["ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl"] = "ppo"
+    """Who learns: Surefoot's own PPO, or a library (optional extras, see docs/learners.md)."""
+    timeouts: Literal["stock", "corrected"] = "stock"
+    """Episodes that run out of time: as the library treats them, or bootstrapped from their final observation
+    where the library does not. Surefoot's own PPO always does."""
     out: str | None = None
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None
@@ -127,7 +132,7 @@ class TrainCommand:
         if self.json:
             console = Console(stderr=True)
         if self.resume is not None:
-            if self.task or self.out or self.options != RecipeOptions():
+            if self.task or self.out or self.options != RecipeOptions() or self.learner != "ppo":
                 raise SurefootError(
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."
@@ -162,6 +167,8 @@ class TrainCommand:
             self.quiet,
             self.perturb,
             self.json,
+            self.learner,
+            self.timeouts,
         )
 
 

@@ -30,7 +30,9 @@ from surefoot.evidence import PanelSummary, RunFolder, evaluate_panel, summarise
 from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
 from surefoot.evidence.run import save_policy
+from surefoot.hosting import Hosted, LibraryFailed
 from surefoot.learners import checkpoint
+from surefoot.learners.libraries import Timeouts
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
 from surefoot.report import write_report
@@ -54,11 +56,15 @@ def start_run(
     quiet: bool,
     perturb: tuple[str, ...] = ("all",),
     as_json: bool = False,
+    learner: str = "ppo",
+    timeouts: Timeouts = "stock",
 ) -> int:
     """Plans, prints, trains, confirms."""
     limits = Limits(updates, minutes, until)
     check_tracker(tracker)
-    plan = make_plan(task, overrides=overrides, seed=seed, engine=engine, device=device)
+    plan = make_plan(
+        task, overrides=overrides, seed=seed, engine=engine, device=device, learner=learner, timeouts=timeouts
+    )
     if not quiet:
         print_plan(console, plan)
     columns(plan.panel, perturb)  # what is not known is refused before an hour is spent
@@ -82,6 +88,11 @@ def resume_run(
     limits = Limits(updates, minutes, until)
     check_tracker(tracker)
     run = RunFolder.open(folder)
+    if run.record.learner != "ppo":
+        raise SurefootError(
+            f"{run.path} was trained by {run.record.learner}, whose runs cannot be continued exactly; "
+            "train anew with another --out."
+        )
     plan = plan_of(run)
     columns(plan.panel, perturb)
     if updates is None and minutes is None and until is None:
@@ -94,7 +105,13 @@ def plan_of(run: RunFolder) -> Plan:
     """The plan that a run folder was started with; refused when the task has changed since."""
     r = run.record
     plan = make_plan(
-        r.task, overrides=r.recipe.model_dump(), seed=r.seeds.root, engine=r.engine, device=r.device
+        r.task,
+        overrides=r.recipe.model_dump(),
+        seed=r.seeds.root,
+        engine=r.engine,
+        device=r.device,
+        learner=r.learner,
+        timeouts=r.library.timeouts if r.library else "stock",
     )
     if plan.task.contract.digest != r.contract_digest:
         raise SurefootError(
@@ -117,15 +134,19 @@ def _train(
 ) -> int:
     new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
     with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
-        trainer = Trainer(plan, run, resume)  # before the tracker: a refused checkpoint leaves no trace
+        # before the tracker: a refused checkpoint leaves no trace
+        trainer = Trainer(plan, run, resume) if plan.learner == "ppo" else Hosted(plan, run)
     tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
     console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
     try:
         with Display(console, limits.updates, limits.minutes, limits.until) as display:
             trainer.train(limits, display, tracker)
+    except LibraryFailed as failure:
+        console.print(str(failure), highlight=False, markup=False, soft_wrap=True)
+        return 1
     except KeyboardInterrupt:
         console.print(
-            f"Aborted within an update. Continue from the last checkpoint: {_resume_hint(run)}",
+            f"Aborted within an update. {_resume_hint(run)}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -136,7 +157,7 @@ def _train(
         trainer.close()
     if trainer.stopped is not None:
         console.print(
-            f"Stopped by {trainer.stopped.name}; saved. Continue with: {_resume_hint(run)}",
+            f"Stopped by {trainer.stopped.name}; saved. {_resume_hint(run)}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -162,7 +183,10 @@ def _report(console: Console, run: RunFolder) -> Path | None:
 
 
 def _resume_hint(run: RunFolder) -> str:
-    return f"{surefoot_command()} train --resume {shlex.quote(str(run.path))}"
+    folder = shlex.quote(str(run.path))
+    if run.record.library is not None:
+        return f"Judge what it has learned with: {surefoot_command()} evaluate {folder} --checkpoint latest"
+    return f"Continue with: {surefoot_command()} train --resume {folder}"
 
 
 def surefoot_command() -> str:

@@ -26,6 +26,7 @@ from surefoot.contract import (
     training_id,
 )
 from surefoot.engines import choose_engine
+from surefoot.learners.libraries import Library, Timeouts, find_learner
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
@@ -50,6 +51,9 @@ class Plan:
     accounting: Accounting
     construct_id: str
     training_id: str
+    learner: str = "ppo"
+    timeouts: Timeouts = "stock"
+    """How a library treats episodes that run out of time."""
 
     def atlas(self) -> Atlas | None:
         return Atlas.build(self.task.tiles) if self.task.tiles else None
@@ -70,6 +74,8 @@ class Plan:
             "engine_reason": self.engine_reason,
             "training_plant": self.plant.model_dump(mode="json"),
             "device": self.device,
+            "learner": self.learner,
+            "timeouts": self.timeouts,
             "stratum_names": self.task.contract.strata.labels(),
             "contract": self.task.contract.model_dump(mode="json"),
             "recipe": self.recipe.model_dump(mode="json"),
@@ -83,10 +89,15 @@ def make_plan(
     seed: int = 1,
     engine: str = "auto",
     device: str = "cpu",
+    learner: str = "ppo",
+    timeouts: Timeouts = "stock",
 ) -> Plan:
     """Freezes a plan; `overrides` are recipe fields. Every contradiction is found here, before anything is
     written."""
     found = find_task(task)
+    library = find_learner(learner)
+    timeouts = library.handling(timeouts) if library else "stock"
+    treatment = learner_name(library, timeouts) if library else learner
     check_device(device)
     engine, reason = choose_engine(engine, found.robot, found.plant, device)
     found = found.on(engine)
@@ -128,8 +139,15 @@ def make_plan(
         device,
         accounting,
         construct_id(contract, panel, evaluation),
-        training_id(contract, recipe, plant, engine, "ppo", seeds),
+        training_id(contract, recipe, plant, engine, treatment, seeds),
+        learner,
+        timeouts,
     )
+
+
+def learner_name(library: Library, timeouts: Timeouts) -> str:
+    """What a training id knows of a library: another version is another treatment."""
+    return f"{library.name} {library.version or ''} {timeouts}".replace("  ", " ")
 
 
 ROBOT_BYTES = 4096

@@ -65,7 +65,7 @@ class PolicyCard(Frozen):
     """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's
     lift)."""
 
-    schema_version: int = 1
+    schema_version: int = 2
     task: str
     robot: str
     contract_digest: str
@@ -80,10 +80,17 @@ class PolicyCard(Frozen):
     prior: Prior | None
     hidden: tuple[int, ...]
     normalised: bool
+    observation_clip: float | None = None
+    """What normalised observations are clipped to, either side; None: they are not. Since version 2."""
 
 
 def policy_card(
-    contract: TaskContract, robot: RobotSpec, control_hz: float, hidden: tuple[int, ...], normalised: bool
+    contract: TaskContract,
+    robot: RobotSpec,
+    control_hz: float,
+    hidden: tuple[int, ...],
+    normalised: bool,
+    observation_clip: float | None = None,
 ) -> PolicyCard:
     return PolicyCard(
         task=contract.name,
@@ -100,6 +107,7 @@ def policy_card(
         prior=contract.prior,
         hidden=hidden,
         normalised=normalised,
+        observation_clip=observation_clip,
     )
 
 
@@ -122,8 +130,9 @@ class PolicyBundle:
     @torch.inference_mode()
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [N, A] for scaled observations [N, O] as the card lays them out."""
-        t = self.tensors
+        t, clip = self.tensors, self.card.observation_clip
         x = (obs - t["mean"]) / t["std"]
+        x = x if clip is None else x.clamp(-clip, clip)
         last = len(self.card.hidden)
         for k in range(last + 1):
             x = torch.nn.functional.linear(x, t[f"{k}.weight"], t[f"{k}.bias"])

@@ -7,81 +7,45 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 
-from surefoot.contract import SurefootError
 from surefoot.cores import process_seconds
 from surefoot.cycle import Cycle, Turn
 from surefoot.display import Display
 from surefoot.env import VecEnv
 from surefoot.evidence import (
     HONESTY_EVERY,
-    PanelEvaluator,
-    PanelResult,
-    PanelSummary,
+    LibraryRecord,
     RunFolder,
     RunRecord,
     honesty_row,
     ledger_row,
     run_name,
-    summarise,
     timestamp,
     versions,
 )
 from surefoot.fused import FusedEnv, Untraceable
 from surefoot.learners import Ppo, symmetry
+from surefoot.learners.libraries import LIBRARIES
 from surefoot.plan import Plan
 from surefoot.policy import PolicyBundle, PolicyCard, policy_card
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
+from surefoot.scoring import Limits, Scored
 from surefoot.terrain import Atlas
 from surefoot.trackers import Tracker
 
 
-@dataclass(frozen=True)
-class Limits:
-    """When to stop, whichever comes first. At least one is set."""
-
-    updates: int | None = None
-    minutes: float | None = None
-    """Of training; evaluation does not count."""
-    until: float | None = None
-    """Success that two consecutive evaluations on the selection half must reach."""
-
-    def __post_init__(self) -> None:
-        if self.updates is not None and self.updates < 1:
-            raise SurefootError(f"--updates is {self.updates}; use 1 or more.")
-        if self.minutes is not None and not self.minutes > 0:
-            raise SurefootError(f"--minutes is {self.minutes:g}; use a positive number.")
-        if self.until is not None and not 0 < self.until <= 1:
-            raise SurefootError(
-                f"--until is {self.until:g}; use a success rate above 0 and up to 1, e.g. 0.95."
-            )
-
-
-@dataclass
-class Progress:
-    """Where a run stands; all of it comes back on resume."""
-
-    update: int = 0
-    train_seconds: float = 0.0
-    evaluation_seconds: float = 0.0
-    successes: list[float] = field(default_factory=list)
-    """Of every evaluation on the selection half so far."""
-    best: float = -1.0
-    best_update: int = 0
-
-
-class Trainer:
+class Trainer(Scored):
     """One run: built from a plan (anew) or from a run folder (resumed)."""
 
     def __init__(self, plan: Plan, run: RunFolder, resume: bool = False) -> None:
-        self.plan, self.run, self.progress = plan, run, Progress()
+        super().__init__(plan, run)
         recipe, contract = plan.recipe, plan.task.contract
         device = torch.device(plan.device)
         atlas = plan.atlas()
@@ -106,17 +70,6 @@ class Trainer:
             strata=contract.strata.shape,
             action_clip=contract.action.clip,
         )
-        # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
-        scored_on = "stride" if plan.engine == "stride" else "mujoco"
-        near = plan.device if scored_on == "stride" else "cpu"
-        self.selection = PanelEvaluator(
-            plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
-        )
-        self.stopped: signal.Signals | None = None
-        self.startup_seconds: float | None = None
-        """From the start of this process to its first update; what a resumed run had before is not kept."""
-        self.chosen = "latest"
-        """The checkpoint that the run's result is stated on."""
         if resume:
             self._resume()
         else:
@@ -134,7 +87,9 @@ class Trainer:
             while not self._finished(limits):
                 begun = time.perf_counter()
                 number = p.update + 1
+                self._syncs.before(number)
                 turn = self.cycle.run(number, honest=number % HONESTY_EVERY == 0)
+                self._syncs.after(number)
                 p.update = number
                 if waiting is not None:
                     self._note(self._row(waiting), display, tracker)
@@ -163,14 +118,6 @@ class Trainer:
         tracker.log(row)
         display.show(row, self.progress.successes)
 
-    def _finished(self, limits: Limits) -> bool:
-        p = self.progress
-        if self.stopped or (limits.updates is not None and p.update >= limits.updates):
-            return True
-        if limits.minutes is not None and p.train_seconds >= 60 * limits.minutes:
-            return True
-        return limits.until is not None and len(p.successes) > 1 and min(p.successes[-2:]) >= limits.until
-
     def _row(self, turn: Turn) -> dict[str, Any]:
         """The ledger's row of a turn, for which it waits; its episodes go into the table."""
         turn.wait()
@@ -180,7 +127,7 @@ class Trainer:
         self.run.save_failures(harvest.failures, turn.number)
         row = ledger_row(
             turn.host["figures"],
-            self.cycle.metrics(turn),
+            asdict(self.cycle.metrics(turn)),
             harvest,
             update=turn.number,
             shape=plan.accounting.rollout_shape,
@@ -200,78 +147,12 @@ class Trainer:
             row |= honesty_row(turn.host["honesty"], plan.accounting.samples_per_update)
         return row
 
-    # ---- evaluation
-
     def policy(self) -> PolicyBundle:
         return PolicyBundle(self._card(), self.learner.policy_tensors())
 
     def _card(self) -> PolicyCard:
         r = self.plan.recipe
         return policy_card(self.plan.task.contract, self.plan.task.robot, r.control_hz, r.hidden, r.normalise)
-
-    def _evaluate(self, row: dict[str, Any]) -> bool:
-        """Scores the current policy on the selection half, into the ledger row; true when it is the best so
-        far."""
-        p = self.progress
-        policy = self.policy()
-        result = self.selection.run(policy)
-        summary = panel_summary(
-            self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
-        )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
-        p.evaluation_seconds += result.seconds
-        p.successes.append(summary.success)
-        keys = (
-            "success",
-            "success_low",
-            "success_high",
-            "fall_rate",
-            "velocity_error_mps",
-            "yaw_error_radps",
-            "cost_of_transport",
-            "episodes",
-            "effective_episodes",
-            "end_reasons",
-            "engine",
-        )
-        row |= {f"evaluation.{k}": getattr(summary, k) for k in keys}
-        row |= {"seconds.evaluation": result.seconds, "wall_seconds": p.train_seconds + p.evaluation_seconds}
-        if summary.success < p.best:
-            return False
-        p.best, p.best_update = summary.success, p.update
-        return True
-
-    def _choose(self) -> str:
-        """The better of the best and the latest checkpoint on the selection half.
-
-        A latest policy that the schedule left out is scored here. Its score stays out of the run's progress,
-        so that a run stopped here and resumed later goes on as if it had not been stopped.
-        """
-        p = self.progress
-        if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
-            return "best"
-        policy = self.policy()
-        result = self.selection.run(policy)
-        summary = panel_summary(
-            self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
-        )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
-        p.evaluation_seconds += result.seconds
-        return "latest" if summary.success >= p.best else "best"
-
-    def figures(self) -> dict[str, float | int | None]:
-        p, samples = self.progress, self.plan.accounting.samples_per_update * self.progress.update
-        return {
-            "updates": p.update,
-            "samples": samples,
-            "train_seconds": p.train_seconds,
-            "evaluation_seconds": p.evaluation_seconds,
-            "steps_per_second": samples / p.train_seconds if p.train_seconds else None,
-            "best_selection_success": p.best if p.best >= 0 else None,
-            "best_update": p.best_update,
-            "chosen_update": p.best_update if self.chosen == "best" else p.update,
-            "startup_seconds": self.startup_seconds,
-        }
 
     # ---- checkpoints
 
@@ -346,29 +227,13 @@ def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecE
         return env
 
 
-def panel_summary(
-    plan: Plan,
-    evaluator: PanelEvaluator,
-    result: PanelResult,
-    checkpoint: str,
-    normaliser: str = "",
-) -> PanelSummary:
-    """Of one nominal pass."""
-    return summarise(
-        result.rows,
-        plan.task.contract,
-        panel=evaluator.panel.name,
-        panel_digest=evaluator.panel.digest,
-        half=evaluator.half,
-        construct_id=plan.construct_id,
-        training_id=plan.training_id,
-        checkpoint=checkpoint,
-        engine=evaluator.engine,
-        seconds=result.seconds,
-        simulated_steps=result.steps,
-        normaliser=normaliser,
-        total_seconds=result.seconds,
-        total_steps=result.steps,
+def library_record(plan: Plan) -> LibraryRecord | None:
+    """What is known of a library before it is asked; its worker adds what it was told."""
+    if plan.learner == "ppo":
+        return None
+    library = LIBRARIES[plan.learner]
+    return LibraryRecord(
+        name=library.name, version=library.version, timeouts=plan.timeouts, stock_timeouts=library.timeouts
     )
 
 
@@ -401,7 +266,8 @@ def new_run(plan: Plan, out: str | None) -> RunFolder:
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         engine=plan.engine,
-        learner="ppo",
+        learner=plan.learner,
+        library=library_record(plan),
         device=plan.device,
         versions=versions(),
     )

@@ -8,7 +8,7 @@ from surefoot.evidence.honesty import honesty_figures, honesty_row
 from surefoot.evidence.labels import CAUSES, LABELS, label
 from surefoot.evidence.ledger import block_figures, ledger_row, without_timing
 from surefoot.evidence.passes import evaluate_panel
-from surefoot.evidence.run import RunFolder, RunRecord, run_name, timestamp, versions
+from surefoot.evidence.run import LibraryRecord, RunFolder, RunRecord, run_name, timestamp, versions
 from surefoot.evidence.summary import PanelSummary, summarise
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Agreement",
     "ColumnSummary",
     "Figure",
+    "LibraryRecord",
     "PanelEvaluator",
     "PanelResult",
     "PanelSummary",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import torch
 from torch import Tensor
 
 from surefoot.env import Harvest
-from surefoot.learners import PpoMetrics
 from surefoot.rollout import RolloutBlock
 
 SCHEMA_VERSION = 1
@@ -53,7 +51,7 @@ def _quantile(ordered: Tensor, share: float) -> Tensor:
 
 def ledger_row(
     figures: Tensor,
-    metrics: PpoMetrics,
+    metrics: Mapping[str, float | int | None],
     harvest: Harvest,
     *,
     update: int,
@@ -70,8 +68,8 @@ def ledger_row(
     gradient_steps: int,
     buffer_bytes: int,
 ) -> dict[str, Any]:
-    """The row of one update from its `block_figures`. Keys are dotted names; lists are indexed by stratum or
-    family."""
+    """The row of one update from its `block_figures` and what the learner says about itself (`metrics`). Keys
+    are dotted names; lists are indexed by stratum or family."""
     horizon, envs = shape
     samples = horizon * envs
     sizes = [len(FIGURES), len(reward_names), len(reasons), strata, strata]
@@ -112,7 +110,7 @@ def ledger_row(
         "memory.peak_rss_bytes": peak_rss_bytes(),
         "memory.peak_device_bytes": peak_device_bytes(),
     }
-    return row | asdict(metrics)
+    return row | dict(metrics)
 
 
 TIMING = ("seconds.", "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_")
