@@ -36,9 +36,10 @@ from surefoot.learners.libraries import Timeouts
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
 from surefoot.report import write_report
+from surefoot.scoring import Limits
 from surefoot.tables import print_plan, print_summary
 from surefoot.trackers import check_tracker, make_tracker
-from surefoot.train import Limits, Trainer, new_run
+from surefoot.train import Trainer, new_run
 
 
 def start_run(

@@ -42,8 +42,8 @@ class Hosted:
         with open(self.run.path / LOG, "w") as log:
             # A session of its own: Ctrl-C on a terminal is for the parent, which asks the worker to stop.
             self._child = child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment,
-                start_new_session=True,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                env=environment, start_new_session=True,
             )  # fmt: skip
         with self._signals(child):
             assert child.stdout is not None
@@ -74,7 +74,8 @@ class Hosted:
         if self.run.record.status != "failed":  # the worker could not say so itself
             self.run.write_record(status="failed", error=why)
         raise LibraryFailed(
-            f"{self.plan.learner} broke off: {why}. The run is marked failed; its log is {self.run.path / LOG}"
+            f"{self.plan.learner} broke off: {why}. The run is marked failed; its log is "
+            f"{self.run.path / LOG}"
         )
 
     @contextmanager

@@ -1,8 +1,8 @@
 """A run whose loop belongs to a library, in a process of its own: `python -m surefoot.worker RUN LIMITS`.
 
-The library calls, we record: ledger, evaluations and checkpoints go into the run folder as `Trainer` puts them
-there. What is said on stdout is for `Hosted` in the parent, a JSON object a line; what the library prints goes
-to the run's library.log. A line or an end on stdin means stop.
+The library calls, we record: ledger, evaluations and checkpoints go into the run folder as `Trainer` puts
+them there. What is said on stdout is for `Hosted` in the parent, a JSON object a line; what the library
+prints goes to the run's library.log. A line or an end on stdin means stop.
 """
 
 from __future__ import annotations
@@ -139,7 +139,9 @@ class LibraryTrainer(Scored):
             limit = self.env.clip  # of the environment, which clips what a panel's policy says as well
             theirs = self._trained.act(obs).detach().cpu().clamp(-limit, limit)
             ours, _ = bundle(obs.cpu(), torch.zeros(len(obs), 0))
-            self.export_error = max(self.export_error, float((ours.clamp(-limit, limit) - theirs).abs().max()))
+            self.export_error = max(
+                self.export_error, float((ours.clamp(-limit, limit) - theirs).abs().max())
+            )
         if not self.export_error <= TOLERANCE:
             raise RuntimeError(f"the exported policy acts otherwise than the library: {self.export_error:g}")
         return bundle

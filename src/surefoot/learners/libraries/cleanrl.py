@@ -1,9 +1,9 @@
 """PPO in a single file, in CleanRL's spirit and by its conventions, on a Gymnasium vector environment.
 
 Ours, not CleanRL's: the package of that name is a dump of scripts from 2021 that no longer imports. What is
-CleanRL's are the choices: orthogonal weights, a normaliser that moves at every step and clips at 10, advantages
-normalised by minibatch, a gradient clipped over both networks, and episodes that run out of time taken for
-terminations. `--timeouts corrected` bootstraps those from their final observation.
+CleanRL's are the choices: orthogonal weights, a normaliser that moves at every step and clips at 10,
+advantages normalised by minibatch, a gradient clipped over both networks, and episodes that run out of time
+taken for terminations. `--timeouts corrected` bootstraps those from their final observation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Agent(nn.Module):
         self.log_std = nn.Parameter(torch.full((actions,), math.log(recipe.init_std)))
 
     def value(self, obs: Tensor) -> Tensor:
-        return self.critic(obs)[:, 0]  # type: ignore[no-any-return]
+        return self.critic(obs)[:, 0]
 
     def distribution(self, obs: Tensor) -> Normal:
         return Normal(self.actor(obs), self.log_std.exp(), validate_args=False)
@@ -69,7 +69,7 @@ def train(session: Session) -> None:
     recipe, device = session.recipe, torch.device(session.device)
     envs = LibraryVectorEnv(session.env)
     horizon, n = recipe.horizon, envs.num_envs
-    size, act_size = envs.single_observation_space.shape[0], envs.single_action_space.shape[0]  # type: ignore[index]
+    size, act_size = session.env.observations, session.env.actions
     torch.manual_seed(session.seed)
     shuffle = np.random.default_rng(session.seed)
     session.begin(About({"corrected_timeouts": session.timeouts == "corrected"}, differences(recipe)))
@@ -89,7 +89,7 @@ def train(session: Session) -> None:
 
     def act(obs: Tensor) -> Tensor:
         with torch.no_grad():
-            return agent.actor(normal(obs.cpu().numpy()))  # type: ignore[no-any-return]
+            return agent.actor(normal(obs.cpu().numpy()))
 
     def export() -> Export:
         if not recipe.normalise:
@@ -159,10 +159,12 @@ def train(session: Session) -> None:
                 loss = policy_loss - recipe.entropy * entropy
                 loss = loss + recipe.value_coefficient * value_loss.mean()
                 optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
+                loss.backward()
                 norm = nn.utils.clip_grad_norm_(agent.parameters(), recipe.max_grad_norm)
                 optimiser.step()
-                said.append(torch.stack([policy_loss, value_loss.mean(), entropy, clipped, norm, kls[-1]]).detach())
+                said.append(
+                    torch.stack([policy_loss, value_loss.mean(), entropy, clipped, norm, kls[-1]]).detach()
+                )
             last_kl = float(torch.stack(kls).mean())
             if recipe.target_kl is not None and last_kl > recipe.target_kl:
                 break
@@ -173,7 +175,7 @@ def train(session: Session) -> None:
             dict(zip(names, mean, strict=True))
             | {
                 "kl_last_epoch": last_kl,
-                "std": float(agent.log_std.exp().mean()),
+                "std": float(agent.log_std.detach().exp().mean()),
                 "learning_rate": recipe.learning_rate,
                 "explained_variance": 1 - float(unexplained),
             },

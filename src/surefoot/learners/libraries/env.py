@@ -32,7 +32,9 @@ class Lived:
     reward: Tensor  # [N]
     terminated: Tensor  # [N] bool
     truncated: Tensor  # [N] bool
-    final_obs: Tensor  # [N, O] as `obs`, but the last of its episode where that ran out of time, without noise
+    final_obs: (
+        Tensor  # [N, O] as `obs`, but the last of its episode where that ran out of time, without noise
+    )
     final_critic: Tensor  # [N, C]
 
     @property
@@ -110,7 +112,9 @@ class LibraryEnv:
             final = self._plain(self.env, t, given)
         self.steps += 1
         obs, critic, cut = self.obs, self.critic, b.truncated[t][:, None]
-        clean = final[:, : self.observations]  # a critic's observation begins with the policy's, without noise
+        clean = final[
+            :, : self.observations
+        ]  # a critic's observation begins with the policy's, without noise
         lived = Lived(
             obs,
             critic,

@@ -16,8 +16,8 @@ Array = NDArray[Any]
 
 
 class LibraryVectorEnv(VectorEnv[Array, Array, Array]):
-    """`infos["final_obs"]` [N, O] holds the last observation, without noise, of episodes that ran out of time;
-    `infos["_final_obs"]` says whose."""
+    """`infos["final_obs"]` [N, O] holds the last observation, without noise, of episodes that ran out of
+    time; `infos["_final_obs"]` says whose."""
 
     def __init__(self, env: LibraryEnv) -> None:
         self.env, self.num_envs = env, env.num_envs
@@ -29,11 +29,13 @@ class LibraryVectorEnv(VectorEnv[Array, Array, Array]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Where the environments stand: their seeds are the run's, and first episodes begin at staggered ages."""
+        """Where the environments stand: seeds are the run's, and first episodes begin at staggered ages."""
         return self.env.obs.cpu().numpy(), {}
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         lived = self.env.step(torch.from_numpy(np.asarray(actions, np.float32)))
         terminated, truncated = lived.terminated.cpu().numpy(), lived.truncated.cpu().numpy()
-        infos = {"final_obs": lived.final_obs.cpu().numpy(), "_final_obs": truncated} if truncated.any() else {}
+        infos = (
+            {"final_obs": lived.final_obs.cpu().numpy(), "_final_obs": truncated} if truncated.any() else {}
+        )
         return lived.obs.cpu().numpy(), lived.reward.cpu().numpy(), terminated, truncated, infos

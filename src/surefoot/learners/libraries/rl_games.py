@@ -1,4 +1,5 @@
-"""rl_games 1.6: its continuous A2C agent with PPO's losses; a central value network sees what our critic sees."""
+"""rl_games 1.6: its continuous A2C agent with PPO's losses; a central value network sees what our critic
+sees."""
 
 from __future__ import annotations
 
@@ -13,7 +14,16 @@ from torch import Tensor
 
 from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv
-from surefoot.learners.libraries.session import FOREVER, About, Export, Session, Trained, common, mlp, normaliser
+from surefoot.learners.libraries.session import (
+    FOREVER,
+    About,
+    Export,
+    Session,
+    Trained,
+    common,
+    mlp,
+    normaliser,
+)
 
 CLIP = 5.0
 """Of normalised observations; written into rl_games."""
@@ -130,14 +140,14 @@ class Adapter(IVecEnv):
         return seen, lived.corrected(self._env.gamma, self._value), done, {}
 
     def _value(self, obs: Tensor, critic: Tensor) -> Tensor:
-        return self.algorithm.get_values({"obs": obs, "states": critic})  # type: ignore[no-any-return]
+        return self.algorithm.get_values({"obs": obs, "states": critic})
 
     def get_env_info(self) -> dict[str, Any]:
         observation, state, action = self._env.spaces()
         return {"observation_space": observation, "state_space": state, "action_space": action, "agents": 1}
 
 
-class Keeper(AlgoObserver):  # type: ignore[misc]
+class Keeper(AlgoObserver):
     """Gets hold of the algorithm, which the runner keeps to itself."""
 
     algorithm: Any = None
@@ -170,7 +180,7 @@ def _watch(session: Session, adapter: Adapter, algorithm: Any) -> None:
     def act(obs: Tensor) -> Tensor:
         blank = torch.zeros(len(obs), env.critics, device=obs.device)
         found = algorithm.get_action_values({"obs": obs, "states": blank})["mus"]
-        return algorithm.preprocess_actions(found)  # type: ignore[no-any-return]
+        return algorithm.preprocess_actions(found)
 
     def export() -> Export:
         model = algorithm.model
@@ -197,9 +207,9 @@ def _watch(session: Session, adapter: Adapter, algorithm: Any) -> None:
         session.updated(
             {
                 "value_loss": losses[-1],
-                "policy_loss": float(torch.stack(a_losses).mean()),
-                "entropy": float(torch.stack(entropies).mean()),
-                "std": float(algorithm.model.a2c_network.sigma.exp().mean()),
+                "policy_loss": float(torch.stack(a_losses).detach().mean()),
+                "entropy": float(torch.stack(entropies).detach().mean()),
+                "std": float(algorithm.model.a2c_network.sigma.detach().exp().mean()),
                 "learning_rate": last_rate,
             },
             trained,

@@ -13,7 +13,16 @@ from torch import Tensor
 
 from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv
-from surefoot.learners.libraries.session import FOREVER, About, Export, Session, Trained, common, mlp, normaliser
+from surefoot.learners.libraries.session import (
+    FOREVER,
+    About,
+    Export,
+    Session,
+    Trained,
+    common,
+    mlp,
+    normaliser,
+)
 
 
 def settings(recipe: Recipe) -> dict[str, Any]:
@@ -78,7 +87,8 @@ class Adapter(VecEnv):
     """Surefoot's environments as RSL-RL sees environments."""
 
     def __init__(self, env: LibraryEnv, corrected: bool) -> None:
-        self._env, self._corrected, self.cfg = env, corrected, {}
+        self._env, self._corrected = env, corrected
+        self.cfg: dict[str, Any] = {}
         self.num_envs, self.num_actions, self.device = env.num_envs, env.actions, env.device
         self.max_episode_length = env.episode_steps
         self.critic: Any = None
@@ -115,7 +125,7 @@ def train(session: Session) -> None:
 
     def act(obs: Tensor) -> Tensor:
         blank = torch.zeros(len(obs), env.critics, device=obs.device)
-        return actor(TensorDict({"actor": obs, "critic": blank}, batch_size=[len(obs)]))  # type: ignore[no-any-return]
+        return actor(TensorDict({"actor": obs, "critic": blank}, batch_size=[len(obs)]))
 
     def export() -> Export:
         n = actor.obs_normalizer
@@ -131,7 +141,7 @@ def train(session: Session) -> None:
                 "value_loss": found["value"],
                 "policy_loss": found["surrogate"],
                 "entropy": found["entropy"],
-                "std": float(actor.output_std.mean()),
+                "std": float(actor.output_std.detach().mean()),
                 "learning_rate": algorithm.learning_rate,
             },
             trained,

@@ -1,4 +1,5 @@
-"""Stable-Baselines3 2.9: its PPO behind VecNormalize, whose figures live outside the model. Numpy on the host."""
+"""Stable-Baselines3 2.9: its PPO behind VecNormalize, whose figures live outside the model. Numpy on the
+host."""
 
 from __future__ import annotations
 
@@ -15,7 +16,16 @@ from torch import Tensor, nn
 
 from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv, Lived
-from surefoot.learners.libraries.session import FOREVER, About, Export, Session, Trained, common, mlp, normaliser
+from surefoot.learners.libraries.session import (
+    FOREVER,
+    About,
+    Export,
+    Session,
+    Trained,
+    common,
+    mlp,
+    normaliser,
+)
 
 CLIP = 10.0
 """Of normalised observations; VecNormalize's own default."""
@@ -131,7 +141,9 @@ class Hook(BaseCallback):
 def train(session: Session) -> None:
     recipe, env = session.recipe, session.env
     told = settings(recipe, session.seed, session.device)
-    session.begin(About(told | {"vec_normalize": {"norm_reward": False, "clip_obs": CLIP}}, differences(recipe)))
+    session.begin(
+        About(told | {"vec_normalize": {"norm_reward": False, "clip_obs": CLIP}}, differences(recipe))
+    )
     normal = VecNormalize(Adapter(env), norm_obs=recipe.normalise, norm_reward=False, clip_obs=CLIP)
     kwargs = told | {"policy_kwargs": told["policy_kwargs"] | {"activation_fn": nn.ELU}}
     model = PPO("MlpPolicy", normal, verbose=0, **kwargs)
@@ -145,7 +157,7 @@ def train(session: Session) -> None:
         layers = mlp([*p.mlp_extractor.policy_net, p.action_net])
         if not recipe.normalise:
             return Export(normaliser(env.observations) | layers)
-        mean, var = normal.obs_rms.mean, normal.obs_rms.var  # type: ignore[union-attr]
+        mean, var = normal.obs_rms.mean, normal.obs_rms.var
         stats = torch.from_numpy(mean), torch.from_numpy(np.sqrt(var + normal.epsilon))
         return Export(normaliser(env.observations, *stats) | layers, CLIP)
 

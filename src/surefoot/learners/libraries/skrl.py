@@ -19,10 +19,19 @@ from torch import Tensor, nn
 
 from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv
-from surefoot.learners.libraries.session import FOREVER, About, Export, Session, Trained, common, mlp, normaliser
+from surefoot.learners.libraries.session import (
+    FOREVER,
+    About,
+    Export,
+    Session,
+    Trained,
+    common,
+    mlp,
+    normaliser,
+)
 
 
-def settings(recipe: Recipe) -> dict[str, Any]:
+def settings(recipe: Recipe, folder: str) -> dict[str, Any]:
     """The recipe by PPO_CFG's names."""
     kl = recipe.target_kl
     return {
@@ -42,7 +51,7 @@ def settings(recipe: Recipe) -> dict[str, Any]:
         "value_loss_scale": recipe.value_coefficient,
         "kl_threshold": 0.0,
         "time_limit_bootstrap": False,
-        "experiment": {"write_interval": 0, "checkpoint_interval": 0},
+        "experiment": {"directory": folder, "write_interval": 0, "checkpoint_interval": 0},
     }
 
 
@@ -101,7 +110,7 @@ def network(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential
     return nn.Sequential(*layers, nn.Linear(inputs, outputs))
 
 
-class Policy(GaussianMixin, Model):  # type: ignore[misc]
+class Policy(GaussianMixin, Model):
     def __init__(self, spaces: tuple[Box, Box, Box], recipe: Recipe, device: str) -> None:
         observation, state, action = spaces
         Model.__init__(
@@ -116,7 +125,7 @@ class Policy(GaussianMixin, Model):  # type: ignore[misc]
         return self.net(inputs["observations"]), {"log_std": self.log_std}
 
 
-class Value(DeterministicMixin, Model):  # type: ignore[misc]
+class Value(DeterministicMixin, Model):
     def __init__(self, spaces: tuple[Box, Box, Box], recipe: Recipe, device: str) -> None:
         observation, state, action = spaces
         Model.__init__(
@@ -132,11 +141,10 @@ class Value(DeterministicMixin, Model):  # type: ignore[misc]
 def train(session: Session) -> None:
     recipe, env, device = session.recipe, session.env, session.device
     set_seed(session.seed)
-    told = settings(recipe)
+    told = settings(recipe, str(session.folder))
     session.begin(About(told, differences(recipe)))
     adapter, spaces = Adapter(env, session.timeouts == "corrected"), env.spaces()
     config = PPO_CFG(**told)
-    config.experiment.directory = str(session.folder)
     if recipe.target_kl is not None:
         config.learning_rate_scheduler = KLAdaptiveLR
     if recipe.normalise:
@@ -159,10 +167,10 @@ def train(session: Session) -> None:
 
     def value(_: Tensor, critic: Tensor) -> Tensor:
         inputs = {"states": agent._state_preprocessor(critic)}
-        return agent._value_preprocessor(agent.value.act(inputs, role="value")[0], inverse=True)  # type: ignore[no-any-return]
+        return agent._value_preprocessor(agent.value.act(inputs, role="value")[0], inverse=True)
 
     def act(obs: Tensor) -> Tensor:
-        return policy.act({"observations": scaler(obs)}, role="policy")[1]["mean_actions"]  # type: ignore[no-any-return]
+        return policy.act({"observations": scaler(obs)}, role="policy")[1]["mean_actions"]
 
     def export() -> Export:
         if not recipe.normalise:

@@ -21,7 +21,16 @@ from torch.distributions import Distribution, Independent, Normal
 
 from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv
-from surefoot.learners.libraries.session import FOREVER, About, Export, Session, Trained, common, mlp, normaliser
+from surefoot.learners.libraries.session import (
+    FOREVER,
+    About,
+    Export,
+    Session,
+    Trained,
+    common,
+    mlp,
+    normaliser,
+)
 
 Array = np.ndarray
 
@@ -139,7 +148,7 @@ def train(session: Session) -> None:
             seen = venv.obs_rms.norm(seen)
         with torch.no_grad():
             found = policy(Batch(obs=seen, info=Batch())).act
-        return policy.map_action(found).to(obs.device)  # type: ignore[no-any-return]
+        return torch.as_tensor(policy.map_action(found)).to(obs.device)
 
     def export() -> Export:
         layers = mlp([*actor.preprocess.modules(), *actor.mu.modules()])
@@ -152,7 +161,9 @@ def train(session: Session) -> None:
     def state() -> dict[str, Any]:
         out = {"algorithm": algorithm.state_dict()}
         if recipe.normalise:
-            out["normalize"] = {k: torch.as_tensor(getattr(venv.obs_rms, k)) for k in ("mean", "var", "count")}
+            out["normalize"] = {
+                k: torch.as_tensor(getattr(venv.obs_rms, k)) for k in ("mean", "var", "count")
+            }
         return out
 
     trained, learn = Trained(act, export, state), algorithm.update
@@ -165,7 +176,7 @@ def train(session: Session) -> None:
                 "value_loss": found.vf_loss.mean,
                 "policy_loss": found.actor_loss.mean,
                 "entropy": found.ent_loss.mean,
-                "std": float(actor.sigma_param.exp().mean()),
+                "std": float(actor.sigma_param.detach().exp().mean()),
                 "learning_rate": recipe.learning_rate,
             },
             trained,
