@@ -59,6 +59,7 @@ def start_run(
     as_json: bool = False,
     learner: str = "ppo",
     timeouts: Timeouts = "stock",
+    baselines: bool = True,
 ) -> int:
     """Plans, prints, trains, confirms."""
     limits = Limits(updates, minutes, until)
@@ -73,7 +74,9 @@ def start_run(
         limits = Limits(None, plan.task.minutes, plan.task.until)
     prepare_torch()
     run = new_run(plan, out)
-    return _train(console, plan, run, limits, tracker, perturb, resume=False, as_json=as_json)
+    return _train(
+        console, plan, run, limits, tracker, perturb, resume=False, as_json=as_json, baselines=baselines
+    )
 
 
 def resume_run(
@@ -132,6 +135,7 @@ def _train(
     perturb: tuple[str, ...],
     resume: bool,
     as_json: bool,
+    baselines: bool = True,
 ) -> int:
     new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
     with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
@@ -164,7 +168,7 @@ def _train(
             soft_wrap=True,
         )
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
-    summary = _confirm(plan, run, trainer.chosen, perturb)
+    summary = _confirm(plan, run, trainer.chosen, perturb, baselines and perturb != ("none",))
     run.write_record(confirmation=summary)
     report = _report(console, run)
     if as_json:
@@ -201,7 +205,9 @@ def surefoot_command() -> str:
     return "surefoot"
 
 
-def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) -> PanelSummary:
+def _confirm(
+    plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...], baselines: bool
+) -> PanelSummary:
     """The chosen checkpoint on the confirmation half, with its columns and baselines; exported as the run's
     policy."""
     run.confirm(chosen)
@@ -215,7 +221,7 @@ def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) 
         where="confirmation",
         half="confirmation",
         columns=columns(plan.panel, perturb),
-        baselines=() if perturb == ("none",) else BASELINES,
+        baselines=BASELINES if baselines else (),
     )
 
 

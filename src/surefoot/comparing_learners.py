@@ -60,7 +60,7 @@ def compare_all(
             console.print(f"[bold]{learner}, seed {seed}[/bold] ({k + 1} of {len(plans)})", highlight=False)
             code = start_run(
                 console, task, overrides, seed, engine, device, updates, None, None, str(folder), "none",
-                True, perturb, False, learner, timeouts,
+                True, perturb, False, learner, timeouts, False,
             )  # fmt: skip
             if code in INTERRUPTED:
                 return code
