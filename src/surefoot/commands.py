@@ -116,6 +116,7 @@ def plan_of(run: RunFolder) -> Plan:
         device=r.device,
         learner=r.learner,
         timeouts=r.library.timeouts if r.library else "stock",
+        trained_with=r.library.version if r.library else None,
     )
     if plan.task.contract.digest != r.contract_digest:
         raise SurefootError(

@@ -26,7 +26,7 @@ from surefoot.contract import (
     training_id,
 )
 from surefoot.engines import choose_engine
-from surefoot.learners.libraries import Library, Timeouts, find_learner
+from surefoot.learners.libraries import Timeouts, find_learner
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
@@ -91,13 +91,19 @@ def make_plan(
     device: str = "cpu",
     learner: str = "ppo",
     timeouts: Timeouts = "stock",
+    trained_with: str | None = None,
 ) -> Plan:
     """Freezes a plan; `overrides` are recipe fields. Every contradiction is found here, before anything is
-    written."""
+    written. `trained_with`: the version of a library that a run was trained with, which then need not be
+    installed to judge it."""
     found = find_task(task)
     library = find_learner(learner)
     timeouts = library.handling(timeouts) if library else "stock"
-    treatment = learner_name(library, timeouts) if library else learner
+    if library is not None and trained_with is None:
+        library.check()
+        trained_with = library.version
+    # Another version of a library is another treatment.
+    treatment = " ".join(filter(None, (learner, trained_with, timeouts))) if library else learner
     check_device(device)
     engine, reason = choose_engine(engine, found.robot, found.plant, device)
     found = found.on(engine)
@@ -143,11 +149,6 @@ def make_plan(
         learner,
         timeouts,
     )
-
-
-def learner_name(library: Library, timeouts: Timeouts) -> str:
-    """What a training id knows of a library: another version is another treatment."""
-    return f"{library.name} {library.version or ''} {timeouts}".replace("  ", " ")
 
 
 ROBOT_BYTES = 4096

@@ -131,10 +131,7 @@ LEARNERS = ("ppo", *LIBRARIES)
 
 
 def find_learner(name: str) -> Library | None:
-    """The library of that name, installed; None for `ppo`, Surefoot's own."""
+    """The library of that name, installed or not; None for `ppo`, Surefoot's own."""
     if name not in LEARNERS:
         raise unknown("learner", name, LEARNERS)
-    library = LIBRARIES.get(name)
-    if library is not None:
-        library.check()
-    return library
+    return LIBRARIES.get(name)

@@ -88,10 +88,9 @@ class Adapter(VecEnv):
         assert lived is not None
         infos: list[dict[str, Any]] = [{}] * self.num_envs  # one for all that have nothing to say
         final, truncated = lived.final_obs.cpu().numpy(), lived.truncated.cpu().numpy()
-        done = lived.done.cpu().numpy()
-        for k in np.flatnonzero(done):
-            infos[k] = {"terminal_observation": final[k], "TimeLimit.truncated": bool(truncated[k])}
-        return lived.obs.cpu().numpy(), lived.reward.cpu().numpy(), done, infos
+        for k in np.flatnonzero(truncated):  # nobody reads the last observation of a fall
+            infos[k] = {"terminal_observation": final[k], "TimeLimit.truncated": True}
+        return lived.obs.cpu().numpy(), lived.reward.cpu().numpy(), lived.done.cpu().numpy(), infos
 
     def close(self) -> None:
         """The run closes its environments itself."""
