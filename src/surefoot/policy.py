@@ -65,7 +65,7 @@ class PolicyCard(Frozen):
     """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's
     lift)."""
 
-    schema_version: int = 2
+    schema_version: int = 1
     task: str
     robot: str
     contract_digest: str
@@ -81,7 +81,7 @@ class PolicyCard(Frozen):
     hidden: tuple[int, ...]
     normalised: bool
     observation_clip: float | None = None
-    """What normalised observations are clipped to, either side; None: they are not. Since version 2."""
+    """What normalised observations are clipped to, either side; None: they are not."""
 
 
 def policy_card(

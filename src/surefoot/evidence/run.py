@@ -59,7 +59,7 @@ class LibraryRecord(Frozen):
 class RunRecord(Frozen):
     """run.json: what was frozen before the run, and what came out of it."""
 
-    schema_version: int = 3
+    schema_version: int = 2
     id: str
     created: str
     status: Literal["running", "interrupted", "finished", "failed"]
@@ -88,7 +88,7 @@ class RunRecord(Frozen):
     figures: dict[str, float | int | None] = {}
     confirmation: PanelSummary | None = None
     library: LibraryRecord | None = None
-    """None where the learner is Surefoot's own. Since version 3."""
+    """None where the learner is Surefoot's own."""
     error: str | None = None
     """Why a failed run failed."""
 
