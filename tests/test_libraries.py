@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -201,28 +203,36 @@ def test_a_library_that_breaks_leaves_a_failed_run_and_its_log(
         assert not path.exists() or load_policy(RunFolder.open(folder), name)
 
 
-def test_a_stopped_library_saves_and_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_stopped_library_saves_and_says_so(how: signal.Signals, tmp_path: Path) -> None:
+    """Also where the parent is killed and cannot say anything: nobody is left training."""
     folder = tmp_path / "run"
     command = [sys.executable, "-m", "surefoot", "train", "tiny:walk", "--learner", "cleanrl", *QUIET]
-    path = f"{TESTS}:{TESTS.parent / 'src'}"
     with subprocess.Popen(
         [*command, "--updates", "100000", "--out", str(folder)],
-        env={"PYTHONPATH": path, "PATH": "/usr/bin:/bin", "HOME": str(Path.home())},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])},
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        end = time.monotonic() + 120
-        while not (folder / "ledger.jsonl").exists() and time.monotonic() < end:
-            time.sleep(0.05)
-        process.send_signal(signal.SIGTERM)
+        wait_for(lambda: (folder / "ledger.jsonl").exists())
+        process.send_signal(how)
         said, _ = process.communicate(timeout=120)
+    if how == signal.SIGTERM:
         assert process.returncode == 143
-    assert "Stopped by SIGTERM; saved." in said
+        assert "Stopped by SIGTERM; saved." in said
+    wait_for(lambda: RunFolder.open(folder).record.status != "running")
     run = RunFolder.open(folder)
     assert run.record.status == "interrupted"
     assert load_policy(run, "latest")
     assert [r["update"] for r in rows(folder)] == list(range(1, int(run.record.figures["updates"] or 0) + 1))
     assert surefoot("train", "--resume", folder, "--updates", "5") == 2, "libraries cannot continue exactly"
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 # ---- the environments that libraries step

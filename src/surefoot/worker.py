@@ -46,14 +46,20 @@ class Channel:
     """To and from the parent."""
 
     def __init__(self) -> None:
-        self._out = os.fdopen(os.dup(1), "w", buffering=1)
+        self._out = os.dup(1)
         os.dup2(2, 1)  # what a library prints is for the log
+        self._alone = False
 
     def send(self, **message: Any) -> None:
-        print(json.dumps(plain(message)), file=self._out, flush=True)
+        try:
+            os.write(self._out, (json.dumps(plain(message)) + "\n").encode())
+        except BrokenPipeError:  # the parent is gone; what there is to say is in the run folder too
+            self._alone = True
 
     def stop(self) -> signal.Signals | None:
         """The signal that the parent was stopped by; SIGTERM if it is gone."""
+        if self._alone:
+            return signal.SIGTERM
         if not select.select([0], [], [], 0)[0]:
             return None
         said = os.read(0, 64).decode().strip()
