@@ -69,7 +69,7 @@ def rate(of: LearnerFigures, column: str) -> str:
 
 def span(f: Any, form: str, scale: float = 1.0) -> str:
     """A figure with its interval; nothing is smaller than 0 here."""
-    if f.low is None or f.high is None:
+    if f.low is None or f.high is None or f.low == f.high:  # equal seeds bound nothing
         return form.format(f.value * scale)
     low, high = (form.format(max(x, 0.0) * scale) for x in (f.low, f.high))
     return f"{form.format(f.value * scale)} ({low} to {high})"
@@ -77,7 +77,7 @@ def span(f: Any, form: str, scale: float = 1.0) -> str:
 
 def tables(c: LearnerComparison) -> dict[str, str]:
     """What stands between the document's marks, by name."""
-    columns = list(c.learners[0].columns)
+    columns = c.learners[0].column_names
     head = ["learner", *(name.replace("_", " ") for name in columns)]
     success = [[title(of), *(rate(of, name) for name in columns)] for of in c.learners]
     race = []
@@ -96,7 +96,25 @@ def tables(c: LearnerComparison) -> dict[str, str]:
         f"`{c.construct_id[:12]}`."
     )
     reached = ["learner", "seeds", "samples, by seed", "mean (95%)", "minutes, by seed", "steps/s (95%)"]
-    return {"about": about, "success": table(head, success), "race": table(reached, race)}
+    return {
+        "about": about,
+        "success": table(head, success),
+        "race": table(reached, race),
+        "verdict": verdict(c),
+    }
+
+
+def verdict(c: LearnerComparison) -> str:
+    """Who got to 95%, in a sentence or two."""
+    every = [of.learner for of in c.learners if of.reached.seeds == of.reached.of]
+    some = [of.learner for of in c.learners if 0 < of.reached.seeds < of.reached.of]
+    none = [of.learner for of in c.learners if of.reached.seeds == 0]
+    parts = [
+        f"by {', '.join(names)} {word}"
+        for word, names in (("with every seed", every), ("with some seeds", some), ("with none", none))
+        if names
+    ]
+    return f"Within {c.samples / 1e6:.2f} million samples 95% was reached {'; '.join(parts)}."
 
 
 def title(of: LearnerFigures) -> str:

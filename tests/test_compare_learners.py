@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import json
 import shutil
 from pathlib import Path
@@ -120,6 +121,20 @@ def test_the_page_and_the_chart_say_what_the_json_says(runs: list[RunFolder]) ->
     assert chart.startswith("<svg xmlns")
     assert "http" not in page.replace("http-equiv", ""), "opens without a network"
     assert [row["learner"] for row in rows_of(found)] == ["ppo", "other"]
+
+
+def test_the_document_says_what_was_measured() -> None:
+    script = Path(__file__).parents[1] / "benchmarks" / "learners.py"
+    spec = importlib.util.spec_from_file_location("learners_benchmark", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = LearnerComparison.model_validate(json.loads(module.FOUND.read_text())["comparison"])
+    text = module.DOCUMENT.read_text()
+    assert module.filled(text, found) == text
+    assert module.CHART.read_text() == learner_chart(found)
+    assert len({of.learner for of in found.learners}) == 7
 
 
 def test_the_command_trains_all_of_them_and_goes_on_where_it_stopped(tmp_path: Path) -> None:

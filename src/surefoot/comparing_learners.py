@@ -126,7 +126,7 @@ def print_learners(console: Console, c: LearnerComparison) -> None:
             "not measured" if of.host_syncs_per_step is None else f"{of.host_syncs_per_step:.1f}",
         )
     console.print(table, highlight=False)
-    names = list(c.learners[0].columns)
+    names = c.learners[0].column_names
     if len(names) > 1:
         worse = plain_table("Success under disturbances", "column", *[of.learner for of in c.learners])
         for name in names[1:]:

@@ -55,7 +55,7 @@ class LearnerFigures(Frozen):
     failed: tuple[int, ...]
     """Seeds whose training broke off; they are in no figure."""
     columns: dict[str, Figure]
-    """Success on the confirmation half by column, the nominal one first."""
+    """Success on the confirmation half by column."""
     figures: dict[str, Figure]
     """Of the nominal column: falls, velocity error, yaw error, cost of transport."""
     reached: Reached
@@ -64,6 +64,11 @@ class LearnerFigures(Frozen):
     train_minutes: Figure
     host_syncs_per_step: float | None
     """Null on a CPU, where there is no device to wait for."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The nominal column first; files keep names in their own order."""
+        return sorted(self.columns, key=lambda name: (name != NOMINAL, name))
 
 
 class LearnerComparison(Frozen):

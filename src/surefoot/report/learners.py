@@ -82,7 +82,7 @@ def _curves(c: LearnerComparison) -> Html:
 
 
 def _table(c: LearnerComparison) -> Html:
-    columns = list(c.learners[0].columns)
+    columns = c.learners[0].column_names
     head = [
         "learner",
         "seeds",
