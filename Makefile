@@ -37,7 +37,8 @@ lint: setup
 types: setup
 	@$(BIN)/mypy
 
-test: lint types  ## lint, type-check and test
+test: lint types  ## lint, type-check, check that all extras fit together, and test
+	@$(BIN)/python -m pip --disable-pip-version-check check
 	@$(BIN)/python -m pytest -n 2
 
 bench: setup  ## measure CPU throughput and write benchmarks/cpu_throughput.json

@@ -33,8 +33,9 @@ from roofline import Peaks, roofline
 from surefoot.artifacts import write_json
 from surefoot.cores import prepare_torch
 from surefoot.plan import Plan, make_plan
+from surefoot.scoring import Limits
 from surefoot.trackers import make_tracker
-from surefoot.train import Limits, Trainer, new_run
+from surefoot.train import Trainer, new_run
 from training_loop import Loop, about, captured, device_name, milliseconds, seconds, settle
 
 SCHEMA_VERSION = 1

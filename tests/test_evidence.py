@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -391,7 +391,7 @@ def test_the_confirmation_is_that_of_the_confirmed_checkpoint(tiny_run: Path) ->
 
 
 def row_of(block: RolloutBlock, ended: list[dict[str, np.ndarray]] | None = None) -> dict[str, Any]:
-    metrics = PpoMetrics(*[0.0] * 10, 0, 0.0)
+    metrics = asdict(PpoMetrics(*[0.0] * 10, 0, 0.0))
     harvest = Harvest(ended or [], [], np.array([1, 0, 2]))
     return ledger_row(
         block_figures(block, 3, 3, 6.0), metrics, harvest, update=3, shape=(2, 4), reward_names=("a", "b"),

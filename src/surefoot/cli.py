@@ -109,6 +109,11 @@ class TrainCommand:
     """Stop after this many minutes of training; evaluation time does not count."""
     until: float | None = None
     """Stop when two consecutive evaluations on the selection half reach this success, e.g. 0.95."""
+    learner: Literal["ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl"] = "ppo"
+    """Who learns: Surefoot's own PPO, or a library (optional extras, see docs/learners.md)."""
+    timeouts: Literal["stock", "corrected"] = "stock"
+    """Episodes that run out of time: as the library treats them, or bootstrapped from their final observation
+    where the library does not. Surefoot's own PPO always does."""
     out: str | None = None
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None
@@ -133,7 +138,7 @@ class TrainCommand:
         if self.json:
             console = Console(stderr=True)
         if self.resume is not None:
-            if self.task or self.out or self.options != RecipeOptions():
+            if self.task or self.out or self.options != RecipeOptions() or self.learner != "ppo":
                 raise SurefootError(
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."
@@ -168,6 +173,8 @@ class TrainCommand:
             self.quiet,
             self.perturb,
             self.json,
+            self.learner,
+            self.timeouts,
         )
 
 
@@ -246,6 +253,54 @@ class CompareCommand:
 
         return compare_runs(
             console, self.run_folders, self.panel_half, self.column, self.shared_panel, self.json
+        )
+
+
+@dataclass(frozen=True)
+class CompareLearnersCommand:
+    """Train a task with several learners and seeds, and compare them: same environments, same samples, same
+    panel.
+
+    Writes a run folder for each, and comparison.json, .csv, .svg and .html beside them. Runs that are there
+    already are not trained again, so an interrupted comparison goes on when it is started again.
+    """
+
+    task: Positional[str]
+    """Task name (see `surefoot tasks`) or package.module:name of your own."""
+    options: OmitArgPrefixes[RecipeOptions] = RecipeOptions()
+    learners: tuple[str, ...] = ("ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl")
+    """Who learns, e.g. --learners ppo rsl_rl sb3."""
+    seeds: int = 3
+    """Training seeds of each learner, from --seed on: the outer cluster of every interval."""
+    updates: int = 200
+    """Updates of each run; with the recipe's T x N the sample budget that all share."""
+    perturb: tuple[str, ...] = ("push", "delay", "friction")
+    """Disturbances to judge beside the nominal panel: perturbations or columns by name, all, or none."""
+    timeouts: Literal["stock", "corrected"] = "stock"
+    """As for `surefoot train`, for every library that it is wrong in."""
+    out: str | None = None
+    """Folder for the runs and the comparison (default: runs/learners-<task>)."""
+    json: bool = False
+    """Print the comparison as one JSON object."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.comparing_learners import compare_all
+
+        o = self.options
+        return compare_all(
+            Console(stderr=True) if self.json else console,
+            self.task,
+            self.learners,
+            self.seeds,
+            o.overrides(),
+            o.seed,
+            o.engine,
+            o.device,
+            self.updates,
+            self.perturb,
+            self.timeouts,
+            self.out or f"runs/learners-{self.task.split(':')[-1]}",
+            self.json,
         )
 
 
@@ -410,6 +465,7 @@ Commands = (
     | Annotated[TrainCommand, tyro.conf.subcommand("train")]
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
+    | Annotated[CompareLearnersCommand, tyro.conf.subcommand("compare-learners")]
     | Annotated[PromoteCommand, tyro.conf.subcommand("promote")]
     | Annotated[PostmortemCommand, tyro.conf.subcommand("postmortem")]
     | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]

@@ -32,13 +32,16 @@ from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
 from surefoot.evidence.run import save_policy
 from surefoot.fellows import ALONE, Fellows, Lost, join, launched, local_device
+from surefoot.hosting import Hosted, LibraryFailed
 from surefoot.learners import checkpoint
+from surefoot.learners.libraries import Timeouts
 from surefoot.plan import Plan, check_disjoint, make_plan
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
 from surefoot.report import write_report
+from surefoot.scoring import Limits
 from surefoot.tables import print_plan, print_summary
 from surefoot.trackers import check_tracker, make_tracker
-from surefoot.train import Limits, Trainer, new_run
+from surefoot.train import Trainer, new_run
 
 
 def start_run(
@@ -56,6 +59,9 @@ def start_run(
     quiet: bool,
     perturb: tuple[str, ...] = ("all",),
     as_json: bool = False,
+    learner: str = "ppo",
+    timeouts: Timeouts = "stock",
+    baselines: bool = True,
 ) -> int:
     """Plans, prints, trains, confirms."""
     fellows, device = join(), local_device(device)
@@ -63,7 +69,14 @@ def start_run(
         limits = Limits(updates, minutes, until)
         check_tracker(tracker)
         plan = make_plan(
-            task, overrides=overrides, seed=seed, engine=engine, device=device, processes=fellows.world
+            task,
+            overrides=overrides,
+            seed=seed,
+            engine=engine,
+            device=device,
+            processes=fellows.world,
+            learner=learner,
+            timeouts=timeouts,
         )
         if not quiet and fellows.lead:
             print_plan(console, plan)
@@ -73,7 +86,16 @@ def start_run(
         prepare_torch()
         run = new_run(plan, out, fellows)
     return _train(
-        console, plan, run, limits, tracker, perturb, resume=False, as_json=as_json, fellows=fellows
+        console,
+        plan,
+        run,
+        limits,
+        tracker,
+        perturb,
+        resume=False,
+        as_json=as_json,
+        fellows=fellows,
+        baselines=baselines,
     )
 
 
@@ -92,6 +114,11 @@ def resume_run(
         limits = Limits(updates, minutes, until)
         check_tracker(tracker)
         run = RunFolder.open(folder)
+        if run.record.learner != "ppo":
+            raise SurefootError(
+                f"{run.path} was trained by {run.record.learner}, whose runs cannot be continued exactly; "
+                "train anew with another --out."
+            )
         plan = plan_of(run, fellows)
         columns(plan.panel, perturb)
         if updates is None and minutes is None and until is None:
@@ -110,6 +137,9 @@ def plan_of(run: RunFolder, fellows: Fellows = ALONE) -> Plan:
         engine=r.engine,
         device=local_device(r.device),
         processes=fellows.world,
+        learner=r.learner,
+        timeouts=r.library.timeouts if r.library else "stock",
+        trained_with=r.library.version if r.library else None,
     )
     if plan.task.contract.digest != r.contract_digest:
         raise SurefootError(
@@ -130,25 +160,28 @@ def _train(
     resume: bool,
     as_json: bool,
     fellows: Fellows,
+    baselines: bool = True,
 ) -> int:
     if not fellows.lead:
         console, tracker_name = Console(quiet=True), "none"
     new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
     with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
         fellows.use(plan.device)
-        trainer = Trainer(
-            plan, run, resume, fellows=fellows
-        )  # before the tracker: what is refused leaves no trace
+        # before the tracker: what is refused leaves no trace
+        trainer = Trainer(plan, run, resume, fellows=fellows) if plan.learner == "ppo" else Hosted(plan, run)
     tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
     console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
     try:
         with Display(console, limits.updates, limits.minutes, limits.until) as display:
             trainer.train(limits, display, tracker)
     except Lost as loss:
-        raise Lost(f"{loss} The run can be continued from its last checkpoint: {_resume_hint(run)}") from loss
+        raise Lost(f"{loss} The run stands at its last checkpoint. {_resume_hint(run)}") from loss
+    except LibraryFailed as failure:
+        console.print(str(failure), highlight=False, markup=False, soft_wrap=True)
+        return 1
     except KeyboardInterrupt:
         console.print(
-            f"Aborted within an update. Continue from the last checkpoint: {_resume_hint(run)}",
+            f"Aborted within an update. {_resume_hint(run)}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -160,7 +193,7 @@ def _train(
     fellows.leave()
     if trainer.stopped is not None:
         console.print(
-            f"Stopped by {trainer.stopped.name}; saved. Continue with: {_resume_hint(run)}",
+            f"Stopped by {trainer.stopped.name}; saved. {_resume_hint(run)}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -168,7 +201,7 @@ def _train(
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
     if not fellows.lead:
         return 0
-    summary = _confirm(plan, run, trainer.chosen, perturb)
+    summary = _confirm(plan, run, trainer.chosen, perturb, baselines and perturb != ("none",))
     run.write_record(confirmation=summary)
     report = _report(console, run)
     if as_json:
@@ -188,9 +221,11 @@ def _report(console: Console, run: RunFolder) -> Path | None:
 
 
 def _resume_hint(run: RunFolder) -> str:
-    here = launched()
+    here, folder = launched(), shlex.quote(str(run.path))
+    if run.record.library is not None:
+        return f"Judge what it has learned with: {surefoot_command()} evaluate {folder} --checkpoint latest"
     command = f"torchrun --nproc-per-node={here.local_world} -m surefoot" if here.world > 1 else ""
-    return f"{command or surefoot_command()} train --resume {shlex.quote(str(run.path))}"
+    return f"Continue with: {command or surefoot_command()} train --resume {folder}"
 
 
 def surefoot_command() -> str:
@@ -204,7 +239,9 @@ def surefoot_command() -> str:
     return "surefoot"
 
 
-def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) -> PanelSummary:
+def _confirm(
+    plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...], baselines: bool
+) -> PanelSummary:
     """The chosen checkpoint on the confirmation half, with its columns and baselines; exported as the run's
     policy."""
     run.confirm(chosen)
@@ -218,7 +255,7 @@ def _confirm(plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...]) 
         where="confirmation",
         half="confirmation",
         columns=columns(plan.panel, perturb),
-        baselines=() if perturb == ("none",) else BASELINES,
+        baselines=BASELINES if baselines else (),
     )
 
 

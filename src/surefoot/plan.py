@@ -28,6 +28,7 @@ from surefoot.contract import (
 from surefoot.contract.seeds import nearest_divisors
 from surefoot.engines import choose_engine
 from surefoot.fellows import launched
+from surefoot.learners.libraries import Timeouts, find_learner
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
@@ -52,6 +53,9 @@ class Plan:
     accounting: Accounting
     construct_id: str
     training_id: str
+    learner: str = "ppo"
+    timeouts: Timeouts = "stock"
+    """How a library treats episodes that run out of time."""
 
     def atlas(self) -> Atlas | None:
         return Atlas.build(self.task.tiles) if self.task.tiles else None
@@ -72,6 +76,8 @@ class Plan:
             "engine_reason": self.engine_reason,
             "training_plant": self.plant.model_dump(mode="json"),
             "device": self.device,
+            "learner": self.learner,
+            "timeouts": self.timeouts,
             "stratum_names": self.task.contract.strata.labels(),
             "contract": self.task.contract.model_dump(mode="json"),
             "recipe": self.recipe.model_dump(mode="json"),
@@ -86,10 +92,25 @@ def make_plan(
     engine: str = "auto",
     device: str = "cpu",
     processes: int = 1,
+    learner: str = "ppo",
+    timeouts: Timeouts = "stock",
+    trained_with: str | None = None,
 ) -> Plan:
     """Freezes a plan; `overrides` are recipe fields. Every contradiction is found here, before anything is
-    written. A plan is the same for any number of processes that can share its families."""
+    written. A plan is the same for any number of processes that can share its families. `trained_with`: the
+    version of a library that a run was trained with, which then need not be installed to judge it."""
     found = find_task(task)
+    library = find_learner(learner)
+    timeouts = library.handling(timeouts) if library else "stock"
+    if library is not None and processes > 1:
+        raise SurefootError(
+            f"{learner} trains in one process; start it without torchrun, or use --learner ppo."
+        )
+    if library is not None and trained_with is None:
+        library.check()
+        trained_with = library.version
+    # Another version of a library is another treatment.
+    treatment = " ".join(filter(None, (learner, trained_with, timeouts))) if library else learner
     check_device(device)
     engine, reason = choose_engine(engine, found.robot, found.plant, device)
     found = found.on(engine)
@@ -132,7 +153,9 @@ def make_plan(
         device,
         accounting,
         construct_id(contract, panel, evaluation),
-        training_id(contract, recipe, plant, engine, "ppo", seeds),
+        training_id(contract, recipe, plant, engine, treatment, seeds),
+        learner,
+        timeouts,
     )
 
 

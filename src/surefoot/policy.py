@@ -83,10 +83,17 @@ class PolicyCard(Frozen):
     prior: Prior | None
     hidden: tuple[int, ...]
     normalised: bool
+    observation_clip: float | None = None
+    """What normalised observations are clipped to, either side; None: they are not."""
 
 
 def policy_card(
-    contract: TaskContract, robot: RobotSpec, control_hz: float, hidden: tuple[int, ...], normalised: bool
+    contract: TaskContract,
+    robot: RobotSpec,
+    control_hz: float,
+    hidden: tuple[int, ...],
+    normalised: bool,
+    observation_clip: float | None = None,
 ) -> PolicyCard:
     return PolicyCard(
         task=contract.name,
@@ -103,6 +110,7 @@ def policy_card(
         prior=contract.prior,
         hidden=hidden,
         normalised=normalised,
+        observation_clip=observation_clip,
     )
 
 
@@ -125,8 +133,9 @@ class PolicyBundle:
     @torch.inference_mode()
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [N, A] for scaled observations [N, O] as the card lays them out."""
-        t = self.tensors
+        t, clip = self.tensors, self.card.observation_clip
         x = (obs - t["mean"]) / t["std"]
+        x = x if clip is None else x.clamp(-clip, clip)
         last = len(self.card.hidden)
         for k in range(last + 1):
             x = torch.nn.functional.linear(x, t[f"{k}.weight"], t[f"{k}.bias"])

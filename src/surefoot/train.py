@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -15,74 +15,36 @@ from typing import Any
 
 import torch
 
-from surefoot.contract import SurefootError
-from surefoot.cores import process_seconds
 from surefoot.cycle import Cycle, Turn
 from surefoot.display import Watcher
-from surefoot.engines.warp import compiled
 from surefoot.env import Harvest, VecEnv, join_snapshots, part_of_snapshot
 from surefoot.evidence import (
     HONESTY_EVERY,
-    PanelEvaluator,
-    PanelResult,
-    PanelSummary,
+    LibraryRecord,
     RunFolder,
     RunRecord,
     honesty_row,
     ledger_row,
     read_ledger,
     run_name,
-    summarise,
     timestamp,
     versions,
 )
 from surefoot.fellows import ALONE, Fellows, Lost
 from surefoot.fused import FusedEnv, Untraceable
 from surefoot.learners import Ppo, symmetry
+from surefoot.learners.libraries import LIBRARIES
 from surefoot.plan import Plan
 from surefoot.policy import PolicyBundle, PolicyCard, policy_card
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
+from surefoot.scoring import Limits, Scored
 from surefoot.terrain import Atlas
 from surefoot.trackers import Tracker
 from surefoot.writer import Writer
 
 
-@dataclass(frozen=True)
-class Limits:
-    """When to stop, whichever comes first. At least one is set."""
-
-    updates: int | None = None
-    minutes: float | None = None
-    """Of training; evaluation does not count."""
-    until: float | None = None
-    """Success that two consecutive evaluations on the selection half must reach."""
-
-    def __post_init__(self) -> None:
-        if self.updates is not None and self.updates < 1:
-            raise SurefootError(f"--updates is {self.updates}; use 1 or more.")
-        if self.minutes is not None and not self.minutes > 0:
-            raise SurefootError(f"--minutes is {self.minutes:g}; use a positive number.")
-        if self.until is not None and not 0 < self.until <= 1:
-            raise SurefootError(
-                f"--until is {self.until:g}; use a success rate above 0 and up to 1, e.g. 0.95."
-            )
-
-
-@dataclass
-class Progress:
-    """Where a run stands; all of it comes back on resume."""
-
-    update: int = 0
-    train_seconds: float = 0.0
-    evaluation_seconds: float = 0.0
-    successes: list[float] = field(default_factory=list)
-    """Of every evaluation on the selection half so far."""
-    best: float = -1.0
-    best_update: int = 0
-
-
-class Trainer:
+class Trainer(Scored):
     """One run: built from a plan (anew) or from a run folder (resumed).
 
     Several processes train it together, each with its share of the environments; all of them go through the
@@ -98,16 +60,9 @@ class Trainer:
         select: bool = True,
         fellows: Fellows = ALONE,
     ) -> None:
-        self.plan, self.run, self.progress, self.fellows = plan, run, Progress(), fellows
-        self._select = select
-        self.stopped: signal.Signals | None = None
-        self.startup: dict[str, float | int | None] = {}
-        """Seconds from the start of this process to the end of its first update, and the kernel modules that
-        it compiled for that; none of those: a warm start."""
-        self._begun_at = 0
-        self.chosen = "latest"
-        """The checkpoint that the run's result is stated on."""
+        self.fellows, self._select, self._begun_at = fellows, select, 0
         with fellows.agreed():
+            super().__init__(plan, run, select and fellows.lead)
             self._build()
             if resume:
                 self._resume()
@@ -141,16 +96,6 @@ class Trainer:
             strata=contract.strata.shape,
             action_clip=contract.action.clip,
             fellows=fellows,
-        )
-        # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
-        scored_on = "stride" if plan.engine == "stride" else "mujoco"
-        near = plan.device if scored_on == "stride" else "cpu"
-        self.selection = (
-            PanelEvaluator(
-                plan.task, plan.panel, "selection", recipe.control_hz, engine=scored_on, device=near
-            )
-            if self._select and fellows.lead
-            else None
         )
 
     def train(self, limits: Limits, display: Watcher, tracker: Tracker) -> None:
@@ -186,7 +131,9 @@ class Trainer:
         while not self._finished(limits):
             begun = time.perf_counter()
             number = p.update + 1
+            self._syncs.before(number)
             turn = self.cycle.run(number, honest=number % HONESTY_EVERY == 0)
+            self._syncs.after(number)
             p.update = number
             if waiting is not None:
                 note(*self._row(waiting))
@@ -197,7 +144,7 @@ class Trainer:
                 turn.wait()
             p.train_seconds += time.perf_counter() - begun
             if not self.startup:
-                self.startup = {"seconds.startup": process_seconds(), "startup.compiled": compiled()}
+                self._started()
                 self._begun_at = number
             if look or save or not self.cycle.overlaps:
                 waiting, (row, harvest) = None, self._row(turn)
@@ -227,14 +174,6 @@ class Trainer:
             self.stopped = signal.Signals(number)
         return bool(reached or number)
 
-    def _reached(self, limits: Limits) -> bool:
-        p = self.progress
-        if limits.updates is not None and p.update >= limits.updates:
-            return True
-        if limits.minutes is not None and p.train_seconds >= 60 * limits.minutes:
-            return True
-        return limits.until is not None and len(p.successes) > 1 and min(p.successes[-2:]) >= limits.until
-
     def _row(self, turn: Turn) -> tuple[dict[str, Any], Harvest]:
         """The ledger's row of a turn, for which it waits, and what all environments brought; for the lead."""
         turn.wait()
@@ -246,7 +185,7 @@ class Trainer:
         harvest = Harvest.of(parts)
         row = ledger_row(
             turn.host["figures"],
-            self.cycle.metrics(turn),
+            asdict(self.cycle.metrics(turn)),
             harvest,
             update=turn.number,
             shape=plan.accounting.rollout_shape,
@@ -282,73 +221,6 @@ class Trainer:
         far. The lead does, while the others wait."""
         best = self._score(row, writer) if self.fellows.lead else False
         return bool(self.fellows.told(best))
-
-    def _score(self, row: dict[str, Any], writer: Writer) -> bool:
-        assert self.selection is not None
-        p = self.progress
-        policy = self.policy()
-        result = self.selection.run(policy)
-        summary = panel_summary(
-            self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
-        )
-        where = f"selection-update-{p.update:06d}"
-        writer.do(partial(self.run.save_panel, where, summary, result, policy))
-        p.evaluation_seconds += result.seconds
-        p.successes.append(summary.success)
-        keys = (
-            "success",
-            "success_low",
-            "success_high",
-            "fall_rate",
-            "velocity_error_mps",
-            "yaw_error_radps",
-            "cost_of_transport",
-            "episodes",
-            "effective_episodes",
-            "end_reasons",
-            "engine",
-        )
-        row |= {f"evaluation.{k}": getattr(summary, k) for k in keys}
-        row |= {"seconds.evaluation": result.seconds, "wall_seconds": p.train_seconds + p.evaluation_seconds}
-        if summary.success < p.best:
-            return False
-        p.best, p.best_update = summary.success, p.update
-        return True
-
-    def _choose(self) -> str:
-        """The better of the best and the latest checkpoint on the selection half.
-
-        A latest policy that the schedule left out is scored here. Its score stays out of the run's progress,
-        so that a run stopped here and resumed later goes on as if it had not been stopped.
-        """
-        p = self.progress
-        if self.selection is None:
-            return "latest"
-        if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
-            return "best"
-        policy = self.policy()
-        result = self.selection.run(policy)
-        summary = panel_summary(
-            self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
-        )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
-        p.evaluation_seconds += result.seconds
-        return "latest" if summary.success >= p.best else "best"
-
-    def figures(self) -> dict[str, float | int | None]:
-        p, samples = self.progress, self.plan.accounting.samples_per_update * self.progress.update
-        return {
-            "updates": p.update,
-            "samples": samples,
-            "train_seconds": p.train_seconds,
-            "evaluation_seconds": p.evaluation_seconds,
-            "steps_per_second": samples / p.train_seconds if p.train_seconds else None,
-            "best_selection_success": p.best if p.best >= 0 else None,
-            "best_update": p.best_update,
-            "chosen_update": p.best_update if self.chosen == "best" else p.update,
-            "startup_seconds": self.startup.get("seconds.startup"),
-            "startup_compiled": self.startup.get("startup.compiled"),
-        }
 
     # ---- checkpoints
 
@@ -447,29 +319,13 @@ def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecE
         return env
 
 
-def panel_summary(
-    plan: Plan,
-    evaluator: PanelEvaluator,
-    result: PanelResult,
-    checkpoint: str,
-    normaliser: str = "",
-) -> PanelSummary:
-    """Of one nominal pass."""
-    return summarise(
-        result.rows,
-        plan.task.contract,
-        panel=evaluator.panel.name,
-        panel_digest=evaluator.panel.digest,
-        half=evaluator.half,
-        construct_id=plan.construct_id,
-        training_id=plan.training_id,
-        checkpoint=checkpoint,
-        engine=evaluator.engine,
-        seconds=result.seconds,
-        simulated_steps=result.steps,
-        normaliser=normaliser,
-        total_seconds=result.seconds,
-        total_steps=result.steps,
+def library_record(plan: Plan) -> LibraryRecord | None:
+    """What is known of a library before it is asked; its worker adds what it was told."""
+    if plan.learner == "ppo":
+        return None
+    library = LIBRARIES[plan.learner]
+    return LibraryRecord(
+        name=library.name, version=library.version, timeouts=plan.timeouts, stock_timeouts=library.timeouts
     )
 
 
@@ -502,7 +358,8 @@ def new_run(plan: Plan, out: str | None, fellows: Fellows = ALONE) -> RunFolder:
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         engine=plan.engine,
-        learner="ppo",
+        learner=plan.learner,
+        library=library_record(plan),
         device=plan.device,
         versions=versions() | ({"processes": str(fellows.world)} if fellows.world > 1 else {}),
     )

@@ -2,13 +2,13 @@
 
 from surefoot.evidence.columns import Agreement, ColumnSummary
 from surefoot.evidence.evaluate import PanelEvaluator, PanelResult
-from surefoot.evidence.figures import Figure, figure, headline
+from surefoot.evidence.figures import Figure, figure, headline, runs_figure
 from surefoot.evidence.honesty import EVERY as HONESTY_EVERY
 from surefoot.evidence.honesty import honesty_figures, honesty_row
 from surefoot.evidence.labels import CAUSES, LABELS, label
 from surefoot.evidence.ledger import block_figures, ledger_row, read_ledger, without_timing
 from surefoot.evidence.passes import evaluate_panel
-from surefoot.evidence.run import RunFolder, RunRecord, run_name, timestamp, versions
+from surefoot.evidence.run import LibraryRecord, RunFolder, RunRecord, run_name, timestamp, versions
 from surefoot.evidence.summary import PanelSummary, summarise
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Agreement",
     "ColumnSummary",
     "Figure",
+    "LibraryRecord",
     "PanelEvaluator",
     "PanelResult",
     "PanelSummary",
@@ -33,6 +34,7 @@ __all__ = [
     "ledger_row",
     "read_ledger",
     "run_name",
+    "runs_figure",
     "summarise",
     "timestamp",
     "versions",

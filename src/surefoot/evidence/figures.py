@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from surefoot.contract.model import Frozen
-from surefoot.evidence.statistics import Mean, Rate, iqm_interval, mean_interval, rate
+from surefoot.evidence.statistics import Mean, Rate, iqm_interval, mean_interval, rate, runs_interval
 
 Kind = Literal["rate", "mean", "iqm"]
 HEADLINE: dict[str, tuple[str, Kind]] = {
@@ -64,6 +64,16 @@ def figure(rows: Mapping[str, np.ndarray], column: str, kind: Kind) -> Figure | 
         families=len(np.unique(family[known])),
         few=isinstance(found, Mean) and found.few,
     )
+
+
+def runs_figure(values: Sequence[float | None]) -> Figure | None:
+    """The mean of one value per training seed, over those that are known; None where none is."""
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    if not known:
+        return None
+    m = runs_interval(known)
+    low, high = _bounded(m.low), _bounded(m.high)
+    return Figure(value=m.value, low=low, high=high, n=m.n, n_eff=m.n_eff, families=m.n)
 
 
 def headline(rows: Mapping[str, np.ndarray]) -> dict[str, Figure]:

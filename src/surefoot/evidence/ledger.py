@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from surefoot.artifacts import JsonLines
 from surefoot.artifacts.documents import check_version
 from surefoot.env import Harvest
 from surefoot.fellows import ALONE, Fellows
-from surefoot.learners import PpoMetrics
 from surefoot.rollout import RolloutBlock
 
 SCHEMA_VERSION = 2
@@ -62,7 +60,7 @@ def _quantile(ordered: Tensor, share: float) -> Tensor:
 
 def ledger_row(
     figures: Tensor,
-    metrics: PpoMetrics,
+    metrics: Mapping[str, float | int | None],
     harvest: Harvest,
     *,
     update: int,
@@ -79,8 +77,8 @@ def ledger_row(
     gradient_steps: int,
     buffer_bytes: int,
 ) -> dict[str, Any]:
-    """The row of one update from its `block_figures`. Keys are dotted names; lists are indexed by stratum or
-    family."""
+    """The row of one update from its `block_figures` and what the learner says about itself (`metrics`). Keys
+    are dotted names; lists are indexed by stratum or family."""
     horizon, envs = shape
     samples = horizon * envs
     sizes = [len(FIGURES), len(reward_names), len(reasons), strata, strata]
@@ -121,7 +119,7 @@ def ledger_row(
         "memory.peak_rss_bytes": peak_rss_bytes(),
         "memory.peak_device_bytes": peak_device_bytes(),
     }
-    return row | _terrain(harvest) | asdict(metrics)
+    return row | _terrain(harvest) | dict(metrics)
 
 
 def _terrain(harvest: Harvest) -> dict[str, Any]:

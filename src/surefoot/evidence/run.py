@@ -42,13 +42,27 @@ STATES_VERSION = 2
 """Of traces and of the states that failures are replayed from."""
 
 
+class LibraryRecord(Frozen):
+    """Of a run that another learner than Surefoot's own trained."""
+
+    name: str
+    version: str | None
+    timeouts: Literal["stock", "corrected"]
+    """How episodes that run out of time were treated: as the library does, or put right by the adapter."""
+    stock_timeouts: str
+    settings: dict[str, Any] = {}
+    """What the library was told, by its own names."""
+    differences: tuple[str, ...] = ()
+    """What it did otherwise than the recipe says."""
+
+
 class RunRecord(Frozen):
     """run.json: what was frozen before the run, and what came out of it."""
 
     schema_version: int = 2
     id: str
     created: str
-    status: Literal["running", "interrupted", "finished"]
+    status: Literal["running", "interrupted", "finished", "failed"]
     task: str
     contract: TaskContract
     contract_digest: str
@@ -73,6 +87,10 @@ class RunRecord(Frozen):
     versions: dict[str, str]
     figures: dict[str, float | int | None] = {}
     confirmation: PanelSummary | None = None
+    library: LibraryRecord | None = None
+    """None where the learner is Surefoot's own."""
+    error: str | None = None
+    """Why a failed run failed."""
 
 
 def versions() -> dict[str, str]:

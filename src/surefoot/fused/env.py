@@ -114,18 +114,29 @@ class FusedEnv(Compiled):
     def rollout(self, actor: Actor, block: RolloutBlock) -> float:
         """Fills what a block has of experience; returns the seconds spent in inference. On CUDA all of it is
         only put in the queue."""
-        begun, inference = time.perf_counter(), 0.0
+        inference = 0.0
+        self.begin(actor, block)
+        for t in range(len(block.reward)):
+            started = time.perf_counter()
+            block.mean[t] = actor.mean(block.obs[t])
+            inference += time.perf_counter() - started
+            self.advance(t)
+        return inference
+
+    def begin(self, actor: Actor, block: RolloutBlock) -> None:
+        """A rollout into `block`, of which `advance` takes one step after the other."""
+        begun = time.perf_counter()
         self._bind(actor, block)
         self._counts.zero_()
         self._final_step.fill_(-1)
         block.obs[0], block.critic[0] = self.obs, self.critic
-        for t, chains in enumerate(self._chains):
-            started = time.perf_counter()
-            block.mean[t] = actor.mean(block.obs[t])
-            inference += time.perf_counter() - started
-            self._run(chains)
-        self.seconds += time.perf_counter() - begun - inference
-        return inference
+        self.seconds += time.perf_counter() - begun
+
+    def advance(self, t: int) -> None:
+        """Step `t` of the rollout that was begun, with the mean actions that its block holds."""
+        begun = time.perf_counter()
+        self._run(self._chains[t])
+        self.seconds += time.perf_counter() - begun
 
     @property
     def finals(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from surefoot.evidence import RunRecord
 from surefoot.report.charts import (
     Axes,
     Line,
@@ -192,6 +193,7 @@ def contract(run: RunFigures) -> Html:
         ("networks", f"{' × '.join(map(str, recipe.hidden))} {recipe.activation}, PPO clip {recipe.clip:g}"),
         ("discount", f"γ {recipe.gamma:g}, λ {recipe.lam:g}"),
         ("control", f"{recipe.control_hz:g} Hz"),
+        ("learner", _learner(r)),
         ("engine", f"{r.engine} on {r.device}; judged on native MuJoCo"),
         (
             "seeds",
@@ -242,6 +244,12 @@ def contract(run: RunFigures) -> Html:
         ),
         class_="card",
     )
+
+
+def _learner(r: RunRecord) -> str:
+    if r.library is None:
+        return "Surefoot's own PPO"
+    return f"{r.library.name} {r.library.version or ''}".strip() + f", timeouts {r.library.timeouts}"
 
 
 def _facts(pairs: list[tuple[str, str]]) -> Html:

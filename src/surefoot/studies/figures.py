@@ -6,7 +6,6 @@ are those of a mean of K values, one per training seed.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,11 +17,11 @@ import numpy as np
 from surefoot.artifacts import read_json
 from surefoot.contract import NOMINAL, SurefootError
 from surefoot.contract.model import Frozen
-from surefoot.evidence import Figure, PanelSummary, RunFolder
+from surefoot.evidence import Figure, PanelSummary, RunFolder, runs_figure
 from surefoot.evidence.compare import construct_difference
 from surefoot.evidence.results import Result
 from surefoot.evidence.run import read_rows
-from surefoot.evidence.statistics import paired_runs, runs_interval
+from surefoot.evidence.statistics import paired_runs
 from surefoot.studies.design import BUDGETS, Budget, Design
 
 RATES = ("success", "fall", "disturbed_success")
@@ -276,12 +275,8 @@ def over_seeds(values: Sequence[float | None], rate: bool = False) -> Figure:
     A rate that is the same in every seed has no interval: no spread bounds nothing, and 0 +- 0 would say that
     it does.
     """
-    x = np.array([float(v) for v in values if v is not None])
-    mean = runs_interval(x)
-    bounds = [b if math.isfinite(b) else None for b in (mean.low, mean.high)]
-    found = Figure(
-        value=mean.value, low=bounds[0], high=bounds[1], n=mean.n, n_eff=mean.n_eff, families=mean.n
-    )
+    found = runs_figure(values)
+    assert found is not None
     if not rate:
         return found
     if found.low == found.high:

@@ -20,6 +20,7 @@ from surefoot.cores import prepare_torch
 from surefoot.evidence import HONESTY_EVERY, PanelEvaluator, RunFolder, summarise, timestamp, versions
 from surefoot.evidence.passes import joined
 from surefoot.plan import Plan
+from surefoot.scoring import Limits, Progress
 from surefoot.studies.design import BUDGETS, Budget, Design, near
 from surefoot.studies.figures import folder_name, passed, place
 from surefoot.studies.page import write_page
@@ -27,7 +28,7 @@ from surefoot.studies.progress import StudyProgress
 from surefoot.studies.record import StudyRecord, open_study, with_results, write_csv, write_record
 from surefoot.studies.tables import print_design, print_results
 from surefoot.trackers import make_tracker
-from surefoot.train import Limits, Progress, Trainer, new_run
+from surefoot.train import Trainer, new_run
 
 
 def start_study(console: Console, design: Design, out: str | None, quiet: bool = False) -> tuple[int, Path]:

@@ -1,0 +1,168 @@
+"""Learners compared on two cores: trains all of them, then puts what came out into docs/learners.md.
+
+    python benchmarks/learners.py                    # trot-flat, seeds 1 to 3; continues where it stopped
+    python benchmarks/learners.py --read             # only what the finished runs say
+    python benchmarks/learners.py --check            # only says whether the document is up to date
+
+A plain `surefoot compare-learners` with networks and epochs small enough for two cores. Only seeds that every
+learner has finished are in the result. Writes learners.json and learners.svg here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from surefoot.artifacts import atomic_write, write_json
+from surefoot.evidence import RunFolder
+from surefoot.evidence.learners import LearnerComparison, LearnerFigures, compare_learners
+from surefoot.report.learners import learner_chart
+
+HERE = Path(__file__).parent
+FOUND, CHART, DOCUMENT = HERE / "learners.json", HERE / "learners.svg", HERE.parent / "docs" / "learners.md"
+OPTIONS = (
+    "trot-flat", "--updates", "200", "--hidden", "64", "64", "--epochs", "3", "--eval-families", "32",
+    "--evaluate-every", "20", "--perturb", "push_1.0", "delay_60ms", "friction_0.3",
+)  # fmt: skip
+
+
+def machine() -> dict[str, Any]:
+    info = Path("/proc/cpuinfo")
+    names = [x.split(":")[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")]
+    return {
+        "cpu": names[0] if names else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "platform": platform.platform(),
+    }
+
+
+def whole(folder: Path) -> list[RunFolder]:
+    """Runs of the seeds that every learner has ended with."""
+    runs = [RunFolder.open(p.parent) for p in sorted(folder.glob("*-seed*/run.json"))]
+    ended = [r for r in runs if r.record.confirmation is not None or r.record.status == "failed"]
+    learners = {r.record.learner for r in runs}
+    seeds = [
+        s
+        for s in sorted({r.record.seeds.root for r in ended})
+        if {r.record.learner for r in ended if r.record.seeds.root == s} == learners
+    ]
+    kept = [r for r in ended if r.record.seeds.root in seeds]
+    return sorted(kept, key=lambda r: (r.record.learner != "ppo", r.record.learner, r.record.seeds.root))
+
+
+def percent(x: float | None, otherwise: float) -> str:
+    return f"{100 * (otherwise if x is None else x):.0f}"
+
+
+def rate(of: LearnerFigures, column: str) -> str:
+    f = of.columns[column]
+    return f"{100 * f.value:.1f}% ({percent(f.low, 0)} to {percent(f.high, 1)})"
+
+
+def span(f: Any, form: str, scale: float = 1.0) -> str:
+    """A figure with its interval; nothing is smaller than 0 here."""
+    if f.low is None or f.high is None or f.low == f.high:  # equal seeds bound nothing
+        return form.format(f.value * scale)
+    low, high = (form.format(max(x, 0.0) * scale) for x in (f.low, f.high))
+    return f"{form.format(f.value * scale)} ({low} to {high})"
+
+
+def tables(c: LearnerComparison) -> dict[str, str]:
+    """What stands between the document's marks, by name."""
+    columns = c.learners[0].column_names
+    head = ["learner", *(name.replace("_", " ") for name in columns)]
+    success = [[title(of), *(rate(of, name) for name in columns)] for of in c.learners]
+    race = []
+    for of in c.learners:
+        r = of.reached
+        by_seed = ", ".join("no" if s is None else f"{s / 1e6:.2f}M" for s in r.samples)
+        minutes = ", ".join("no" if m is None else f"{m:.1f}" for m in r.minutes)
+        mean = span(r.samples_figure, "{:.2f}M", 1e-6) if r.samples_figure else "-"
+        speed = span(of.steps_per_second, "{:,.0f}")
+        race.append([title(of), f"{r.seeds} of {r.of}", by_seed, mean, minutes, speed])
+    seeds = ", ".join(map(str, c.learners[0].seeds))
+    about = (
+        f"{c.samples:,} samples each ({c.updates} updates of {c.recipe.horizon} x {c.recipe.envs}), networks "
+        f"{' x '.join(map(str, c.recipe.hidden))}, {c.recipe.epochs} epochs, training seeds {seeds}, stock "
+        f"timeouts; {c.panel} with {c.recipe.eval_families} families, {c.half} half, construct "
+        f"`{c.construct_id[:12]}`."
+    )
+    reached = ["learner", "seeds", "samples, by seed", "mean (95%)", "minutes, by seed", "steps/s (95%)"]
+    return {
+        "about": about,
+        "success": table(head, success),
+        "race": table(reached, race),
+        "verdict": verdict(c),
+    }
+
+
+def verdict(c: LearnerComparison) -> str:
+    """Who got to 95%, in a sentence or two."""
+    every = [of.learner for of in c.learners if of.reached.seeds == of.reached.of]
+    some = [of.learner for of in c.learners if 0 < of.reached.seeds < of.reached.of]
+    none = [of.learner for of in c.learners if of.reached.seeds == 0]
+    parts = [
+        f"by {', '.join(names)} {word}"
+        for word, names in (("with every seed", every), ("with some seeds", some), ("with none", none))
+        if names
+    ]
+    return f"Within {c.samples / 1e6:.2f} million samples 95% was reached {'; '.join(parts)}."
+
+
+def title(of: LearnerFigures) -> str:
+    return f"{of.learner} {of.version}" if of.version else of.learner
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(r) + " |" for r in (head, ["---"] * len(head), *rows))
+
+
+def filled(text: str, c: LearnerComparison) -> str:
+    for name, content in tables(c).items():
+        mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        text, count = mark.subn(lambda m, x=content: f"{m[1]}{x}\n{m[2]}", text)
+        assert count == 1, f"docs/learners.md has no place for {name}"
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--runs", type=Path, default=Path("runs/learners"))
+    parser.add_argument("--read", action="store_true", help="train nothing, read the runs that are there")
+    parser.add_argument("--check", action="store_true", help="only compare the document with learners.json")
+    args = parser.parse_args()
+    if args.check:
+        found = LearnerComparison.model_validate(json.loads(FOUND.read_text())["comparison"])
+        same = filled(DOCUMENT.read_text(), found) == DOCUMENT.read_text()
+        print("docs/learners.md is up to date" if same else "docs/learners.md says something else")
+        return 0 if same else 1
+    if not args.read:
+        options = [*OPTIONS, "--seeds", str(args.seeds), "--out", str(args.runs)]
+        subprocess.run([sys.executable, "-m", "surefoot", "compare-learners", *options], check=True)
+    comparison = compare_learners(whole(args.runs))
+    write_json(
+        FOUND,
+        {
+            "schema_version": 1,
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": machine(),
+            "options": list(OPTIONS),
+            "comparison": comparison,
+        },
+    )
+    atomic_write(CHART, learner_chart(comparison).encode())
+    atomic_write(DOCUMENT, filled(DOCUMENT.read_text(), comparison).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""Learners side by side: the same environments, samples and panel, several training seeds each.
+
+A training seed is the independent draw here, so it is the cluster of every interval; the panel's scenarios
+are the same for all of them. Two learners that were judged on different panels are never put into one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from surefoot.contract import NOMINAL, Recipe, SurefootError
+from surefoot.contract.model import Frozen
+from surefoot.evidence.figures import Figure, figure, runs_figure
+from surefoot.evidence.results import Result, load_result
+from surefoot.evidence.run import RunFolder, versions
+
+TARGET = 0.95
+"""Held-out success that learners are raced to."""
+
+
+class Reached(Frozen):
+    """When training seeds first scored the target on the selection half, at the evaluations there were."""
+
+    target: float = TARGET
+    seeds: int
+    """How many did, of those that were trained."""
+    of: int
+    samples: tuple[int | None, ...]
+    """By seed; None: not within the budget."""
+    minutes: tuple[float | None, ...]
+    """Of training, evaluation left out."""
+    samples_figure: Figure | None
+    """Over the seeds, where all of them reached it: a mean over those that did would flatter the others."""
+    minutes_figure: Figure | None
+
+
+class Point(Frozen):
+    """Of the curve of held-out success: mean and range over the training seeds."""
+
+    samples: int
+    success: float
+    lowest: float
+    highest: float
+
+
+class LearnerFigures(Frozen):
+    learner: str
+    version: str | None
+    timeouts: str
+    differences: tuple[str, ...]
+    seeds: tuple[int, ...]
+    failed: tuple[int, ...]
+    """Seeds whose training broke off; they are in no figure."""
+    columns: dict[str, Figure]
+    """Success on the confirmation half by column."""
+    figures: dict[str, Figure]
+    """Of the nominal column: falls, velocity error, yaw error, cost of transport."""
+    reached: Reached
+    curve: tuple[Point, ...]
+    steps_per_second: Figure
+    train_minutes: Figure
+    host_syncs_per_step: float | None
+    """Null on a CPU, where there is no device to wait for."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The nominal column first; files keep names in their own order."""
+        return sorted(self.columns, key=lambda name: (name != NOMINAL, name))
+
+
+class LearnerComparison(Frozen):
+    """comparison.json of `surefoot compare-learners`."""
+
+    schema_version: int = 1
+    task: str
+    construct_id: str
+    panel: str
+    panel_digest: str
+    half: str
+    samples: int
+    updates: int
+    recipe: Recipe
+    device: str
+    versions: dict[str, str]
+    learners: tuple[LearnerFigures, ...]
+
+
+def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
+    """All runs of one comparison, failed ones among them."""
+    done = [r for r in runs if r.record.status == "finished" and r.record.confirmation is not None]
+    if not done:
+        raise SurefootError("None of the runs has finished; there is nothing to compare.")
+    results = {r.path: load_result(r) for r in done}
+    check_alike(list(results.values()))
+    first = done[0].record
+    names = dict.fromkeys(r.record.learner for r in runs)
+    rows = [_figures([r for r in runs if r.record.learner == n], results) for n in names]
+    return LearnerComparison(
+        task=first.task,
+        construct_id=first.construct_id,
+        panel=first.panel,
+        panel_digest=first.panel_digest,
+        half="confirmation",
+        samples=int(first.figures["samples"] or 0),
+        updates=int(first.figures["updates"] or 0),
+        recipe=first.recipe,
+        device=first.device,
+        versions=versions(),
+        learners=tuple(r for r in rows if r is not None),
+    )
+
+
+def check_alike(results: Sequence[Result]) -> None:
+    """Refuses results that were not measured alike, or did not have the same number of samples."""
+    alike: dict[str, Callable[[Result], Any]] = {
+        "construct ids": lambda r: r.summary.construct_id,
+        "panels": lambda r: r.summary.panel_digest,
+        "recipes": lambda r: r.run.recipe.digest,
+        "sample budgets": lambda r: r.run.figures.get("samples"),
+    }
+    for what, of in alike.items():
+        found: dict[Any, str] = {}
+        for r in results:
+            found.setdefault(of(r), r.run.id)
+        if len(found) > 1:
+            raise SurefootError(
+                f"{' and '.join(list(found.values())[:2])} have different {what}; learners are only compared "
+                "where everything but the learner and its seed is the same."
+            )
+
+
+def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigures | None:
+    mine = [r for r in runs if r.path in results]
+    if not mine:
+        return None
+    first, library = mine[0].record, mine[0].record.library
+    seeds = [r.record.seeds.root for r in mine]
+    tables = [results[r.path] for r in mine]
+    columns = [c.column for c in tables[0].summary.columns if c.policy == "trained"]
+    columns = list(dict.fromkeys([NOMINAL, *columns]))
+    by_column = {c: _over([load_result(r, column=c).rows["success"] for r in mine], seeds) for c in columns}
+    other: dict[str, Figure | None] = {"fall": _over([t.rows["fall"] for t in tables], seeds)}
+    for name in ("velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
+        known = [t.rows[name][np.isfinite(t.rows[name])] for t in tables]
+        other[name] = runs_figure([float(x.mean()) if len(x) else None for x in known])
+    syncs = [r.record.figures.get("host_syncs_per_step") for r in mine]
+    counted = [float(s) for s in syncs if s is not None]
+    return LearnerFigures(
+        learner=first.learner,
+        version=library.version if library else None,
+        timeouts=library.timeouts if library else "bootstrapped from the final observation",
+        differences=library.differences if library else (),
+        seeds=tuple(seeds),
+        failed=tuple(r.record.seeds.root for r in runs if r.record.status == "failed"),
+        columns=by_column,
+        figures={k: f for k, f in other.items() if f is not None},
+        reached=_reached(mine, seeds),
+        curve=_curve(mine),
+        steps_per_second=_mean([float(r.record.figures["steps_per_second"] or 0) for r in mine]),
+        train_minutes=_mean([float(r.record.figures["train_seconds"] or 0) / 60 for r in mine]),
+        host_syncs_per_step=sum(counted) / len(counted) if counted else None,
+    )
+
+
+def _over(values: list[np.ndarray], seeds: list[int]) -> Figure:
+    cluster = np.concatenate([np.full(len(v), s) for v, s in zip(values, seeds, strict=True)])
+    found = figure({"family": cluster, "of": np.concatenate(values)}, "of", "rate")
+    assert found is not None
+    return found
+
+
+def _mean(values: list[float]) -> Figure:
+    found = runs_figure(values)
+    assert found is not None
+    return found
+
+
+def _evaluations(run: RunFolder) -> list[dict[str, Any]]:
+    return [row for row in run.ledger.rows() if row.get("evaluation.success") is not None]
+
+
+def _reached(runs: list[RunFolder], seeds: list[int]) -> Reached:
+    samples: list[int | None] = []
+    minutes: list[float | None] = []
+    for run in runs:
+        hit = next((r for r in _evaluations(run) if r["evaluation.success"] >= TARGET), None)
+        samples.append(int(hit["samples"]) if hit else None)
+        minutes.append(float(hit["train_seconds"]) / 60 if hit else None)
+    known = [s for s in samples if s is not None]
+    whole = len(known) == len(seeds)
+    return Reached(
+        seeds=len(known),
+        of=len(seeds),
+        samples=tuple(samples),
+        minutes=tuple(minutes),
+        samples_figure=_mean([float(s) for s in known]) if whole else None,
+        minutes_figure=_mean([m for m in minutes if m is not None]) if whole else None,
+    )
+
+
+def _curve(runs: list[RunFolder]) -> tuple[Point, ...]:
+    """At the evaluations that every seed has."""
+    series = [{int(r["samples"]): float(r["evaluation.success"]) for r in _evaluations(run)} for run in runs]
+    shared = sorted(set.intersection(*[set(s) for s in series]))
+    points = [(x, [s[x] for s in series]) for x in shared]
+    return tuple(Point(samples=x, success=sum(y) / len(y), lowest=min(y), highest=max(y)) for x, y in points)
+
+
+def rows_of(c: LearnerComparison) -> list[dict[str, Any]]:
+    """One flat row per learner, for comparison.csv."""
+    out = []
+    for of in c.learners:
+        row: dict[str, Any] = {
+            "task": c.task,
+            "construct_id": c.construct_id,
+            "panel": c.panel,
+            "samples": c.samples,
+            "learner": of.learner,
+            "version": of.version,
+            "timeouts": of.timeouts,
+            "seeds": " ".join(map(str, of.seeds)),
+            "failed_seeds": " ".join(map(str, of.failed)),
+        }
+        named = {f"success.{k}": f for k, f in of.columns.items()} | dict(of.figures)
+        named |= {"steps_per_second": of.steps_per_second, "train_minutes": of.train_minutes}
+        for name, f in named.items():
+            row |= {name: f.value, f"{name}.low": f.low, f"{name}.high": f.high}
+        row |= {
+            "reached_95": f"{of.reached.seeds}/{of.reached.of}",
+            "reached_95.samples": " ".join("-" if s is None else str(s) for s in of.reached.samples),
+            "reached_95.minutes": " ".join("-" if m is None else f"{m:.2f}" for m in of.reached.minutes),
+            "host_syncs_per_step": of.host_syncs_per_step,
+        }
+        out.append(row)
+    return out

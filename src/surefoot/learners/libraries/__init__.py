@@ -1,0 +1,24 @@
+"""Maintained learners on Surefoot's environments, each in one file and each in a process of its own.
+
+Nothing here imports a library before it is asked to train with it: rl_games changes torch's global settings
+and others take hold of signals, so a process that has imported one is its own.
+"""
+
+from surefoot.learners.libraries.env import LibraryEnv, Lived
+from surefoot.learners.libraries.names import LEARNERS, LIBRARIES, Library, Timeouts, find_learner
+from surefoot.learners.libraries.session import About, Export, Finished, Session, Trained
+
+__all__ = [
+    "LEARNERS",
+    "LIBRARIES",
+    "About",
+    "Export",
+    "Finished",
+    "Library",
+    "LibraryEnv",
+    "Lived",
+    "Session",
+    "Timeouts",
+    "Trained",
+    "find_learner",
+]

@@ -1,0 +1,145 @@
+"""Surefoot's training environments as a library steps them: an action in, a control step out, and every
+update's experience kept for the ledger on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from gymnasium.spaces import Box
+from torch import Tensor
+
+from surefoot.env import OBSERVATION_LIMIT, VecEnv
+from surefoot.fused import FusedEnv
+from surefoot.rollout import RolloutBlock
+
+NO_NOISE = -50.0
+"""Logarithm of a standard deviation that no action feels: exploration is the library's."""
+
+Value = Callable[[Tensor, Tensor], Tensor]
+"""[B] a library's values of observations [B, O] and critic observations [B, C]."""
+
+
+@dataclass(frozen=True)
+class Lived:
+    """One control step of all environments. Fresh tensors: a library may do with them what it likes."""
+
+    obs: Tensor  # [N, O] to act on next; the first of a new episode where one ended
+    critic: Tensor  # [N, C]
+    reward: Tensor  # [N]
+    terminated: Tensor  # [N] bool
+    truncated: Tensor  # [N] bool
+    final_obs: (
+        Tensor  # [N, O] as `obs`, but the last of its episode where that ran out of time, without noise
+    )
+    final_critic: Tensor  # [N, C]
+
+    @property
+    def done(self) -> Tensor:
+        return self.terminated | self.truncated
+
+    def corrected(self, gamma: float, value: Value) -> Tensor:
+        """[N] rewards with the value of what was still to come, where an episode ran out of time. With the
+        end then taken for a termination this bootstraps as it should, whatever the library does."""
+        reward, cut = self.reward.clone(), self.truncated
+        if bool(cut.any()):
+            reward[cut] += gamma * value(self.final_obs[cut], self.final_critic[cut]).detach().reshape(-1)
+        return reward
+
+
+class LibraryEnv:
+    """`horizon` steps fill a block, then the next one begins; `block` holds the last `horizon` of them."""
+
+    def __init__(self, env: VecEnv | FusedEnv, horizon: int, gamma: float) -> None:
+        c = env.contract
+        self.env, self.contract, self.gamma = env, c, gamma
+        self.num_envs, self.device = env.num_envs, env.device
+        self.observations, self.critics, self.actions = c.observation_size, c.critic_size, c.action.size
+        self.clip, self.episode_steps = c.action.clip, env.sampler.episode_steps
+        widths = (self.observations, self.critics, self.actions, len(c.rewards))
+        self.block = RolloutBlock.empty(horizon, env.num_envs, *widths, env.device)
+        self.log_std = torch.full((self.actions,), NO_NOISE, device=env.device)
+        self.steps = 0
+        self.seconds = 0.0
+        """Wall-clock in here, physics included."""
+        self.begun_at = 0.0
+        """When the first step began."""
+        self.rolled_at = 0.0
+        """When the last block was full."""
+
+    def spaces(self) -> tuple[Box, Box, Box]:
+        """Of one observation, one critic observation and one action."""
+        limit = OBSERVATION_LIMIT
+        return (
+            Box(-limit, limit, (self.observations,), np.float32),
+            Box(-limit, limit, (self.critics,), np.float32),
+            Box(-self.clip, self.clip, (self.actions,), np.float32),
+        )
+
+    def mean(self, obs: Tensor) -> Tensor:
+        """Asked for by a compiled rollout, whose means are here the library's actions."""
+        raise NotImplementedError
+
+    @property
+    def obs(self) -> Tensor:
+        return self.env.obs.clone() if self._between else self.block.obs[self._at].clone()
+
+    @property
+    def critic(self) -> Tensor:
+        return self.env.critic.clone() if self._between else self.block.critic[self._at].clone()
+
+    @property
+    def _at(self) -> int:
+        return self.steps % len(self.block.reward)
+
+    @property
+    def _between(self) -> bool:
+        return self._at == 0 or isinstance(self.env, VecEnv)
+
+    @torch.no_grad()
+    def step(self, action: Tensor) -> Lived:
+        """`action` [N, A] in the contract's units; the environment clips it to the contract's range."""
+        begun = time.perf_counter()
+        self.begun_at = self.begun_at or begun
+        t, b = self._at, self.block
+        given = action.detach().to(self.device, torch.float32).view(self.num_envs, self.actions)
+        if isinstance(self.env, FusedEnv):
+            final = self._fused(self.env, t, given)
+        else:
+            final = self._plain(self.env, t, given)
+        self.steps += 1
+        obs, critic, cut = self.obs, self.critic, b.truncated[t][:, None]
+        clean = final[
+            :, : self.observations
+        ]  # a critic's observation begins with the policy's, without noise
+        lived = Lived(
+            obs,
+            critic,
+            b.reward[t].clone(),
+            b.terminated[t].clone(),
+            b.truncated[t].clone(),
+            torch.where(cut, clean, obs),
+            torch.where(cut, final, critic),
+        )
+        self.seconds += time.perf_counter() - begun
+        if self._at == 0:
+            self.rolled_at = time.perf_counter()
+        return lived
+
+    def _fused(self, env: FusedEnv, t: int, action: Tensor) -> Tensor:
+        if t == 0:
+            env.begin(self, self.block)
+        self.block.mean[t] = action
+        env.advance(t)
+        return env.finals[2]
+
+    def _plain(self, env: VecEnv, t: int, action: Tensor) -> Tensor:
+        b = self.block
+        b.obs[t], b.critic[t], b.mean[t], b.action[t] = env.obs, env.critic, action, action
+        step = env.step(action)
+        b.reward[t], b.terms[t], b.stratum[t] = step.reward, step.terms, step.stratum
+        b.terminated[t], b.truncated[t], b.reason[t] = step.terminated, step.truncated, step.reason
+        return step.final_critic

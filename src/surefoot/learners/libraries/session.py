@@ -1,0 +1,107 @@
+"""What an adapter is given to train with, and what it hands back after every update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from surefoot.contract import Recipe
+from surefoot.learners.libraries.env import LibraryEnv
+from surefoot.learners.libraries.names import Timeouts
+
+
+class Finished(Exception):
+    """Raised out of a library's loop when the run is done; no library catches it."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """A deterministic policy as a policy bundle wants it, normaliser and clipping with it."""
+
+    tensors: dict[str, Tensor]
+    observation_clip: float | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A library's learner, as far as a run looks at it."""
+
+    act: Callable[[Tensor], Tensor]
+    """The library's own deterministic actions [N, A] for observations [N, O], by its own means."""
+    export: Callable[[], Export]
+    state: Callable[[], Mapping[str, Any]]
+    """What the library would save: nested mappings and lists of tensors and numbers."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Said before the first update, and kept in run.json."""
+
+    settings: Mapping[str, Any]
+    """What the library was told, by its own names."""
+    differences: Sequence[str]
+    """What it cannot express of the recipe, or does otherwise; sentences."""
+
+
+class Session(Protocol):
+    """A run, as an adapter sees it."""
+
+    env: LibraryEnv
+    recipe: Recipe
+    seed: int
+    device: str
+    timeouts: Timeouts
+    folder: Path
+    """For what a library writes of its own accord."""
+
+    def begin(self, about: About) -> None: ...
+
+    def updated(self, metrics: Mapping[str, float | None], trained: Trained) -> None:
+        """After every update; raises `Finished` when the run is done. Metrics have the ledger's names; what a
+        library does not tell is left out."""
+
+
+FOREVER = 2**31 - 1
+"""Updates that a library is told to do: `Session.updated` knows when it is enough."""
+
+
+def mlp(layers: nn.Module | Sequence[nn.Module]) -> dict[str, Tensor]:
+    """The linear layers of an MLP, in order, by a bundle's names."""
+    modules = layers.modules() if isinstance(layers, nn.Module) else layers
+    out: dict[str, Tensor] = {}
+    linear = [m for m in modules if isinstance(m, nn.Linear)]
+    for k, layer in enumerate(linear):
+        out |= {f"{k}.weight": layer.weight.detach().clone(), f"{k}.bias": layer.bias.detach().clone()}
+    return {k: v.float().cpu() for k, v in out.items()}
+
+
+def normaliser(size: int, mean: Tensor | None = None, std: Tensor | None = None) -> dict[str, Tensor]:
+    """What observations are shifted and divided by; neither, where nothing is given."""
+    if mean is None or std is None:
+        return {"mean": torch.zeros(size), "std": torch.ones(size)}
+    return {
+        "mean": mean.detach().reshape(-1).float().cpu().clone(),
+        "std": std.detach().reshape(-1).float().cpu().clone(),
+    }
+
+
+def common(recipe: Recipe, std_range: bool = False, critic: bool = False) -> list[str]:
+    """Differences that libraries share, but those that keep std in its range, or show the critic more."""
+    out = ["samples are not mirrored left to right"] if recipe.mirror else []
+    if not std_range:
+        out.append(f"std is not kept between {recipe.min_std:g} and {recipe.max_std:g}")
+    if not critic:
+        out.append("the critic sees what the policy sees, no privileged observations")
+    if recipe.normalise:
+        out.append(
+            f"observations are normalised by all samples so far, not by a window of "
+            f"{recipe.normaliser_window:g}"
+        )
+    if recipe.precision != "fp32":
+        out.append(f"matrix products have torch's own precision, not {recipe.precision}")
+    return out
