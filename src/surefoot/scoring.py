@@ -146,6 +146,19 @@ class Scored:
         p.evaluation_seconds += result.seconds
         return "latest" if summary.success >= p.best else "best"
 
+    def _meta(self, policy: PolicyBundle) -> dict[str, Any]:
+        """Of a checkpoint. No timing in it: two runs that did the same have the same one to the bit."""
+        p = self.progress
+        return {
+            "update": p.update,
+            "contract_digest": self.plan.task.contract.digest,
+            "policy": policy.meta(),
+            "normaliser_digest": policy.normaliser_digest,
+            "successes": list(p.successes),
+            "best": p.best,
+            "best_update": p.best_update,
+        }
+
     def figures(self) -> dict[str, float | int | None]:
         p, samples = self.progress, self.plan.accounting.samples_per_update * self.progress.update
         return {

@@ -243,22 +243,11 @@ class Trainer(Scored):
         self, environments: list[dict[str, torch.Tensor]]
     ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         """Tensors, copies on the host, and what is said about them."""
-        p = self.progress
         policy = self.policy()
         tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}
         tensors |= {f"env.{k}": v for k, v in join_snapshots(environments).items()}
         tensors |= {f"policy.{k}": v for k, v in policy.tensors.items()}
-        # No timing in here: two runs that did the same have the same checkpoint to the bit.
-        meta = {
-            "update": p.update,
-            "contract_digest": self.plan.task.contract.digest,
-            "policy": policy.meta(),
-            "normaliser_digest": policy.normaliser_digest,
-            "successes": list(p.successes),
-            "best": p.best,
-            "best_update": p.best_update,
-        }
-        return {k: v.cpu() for k, v in tensors.items()}, meta
+        return {k: v.cpu() for k, v in tensors.items()}, self._meta(policy)
 
     def _resume(self) -> None:
         found = self.run.load_checkpoint("latest")

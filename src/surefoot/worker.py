@@ -193,20 +193,11 @@ class LibraryTrainer(Scored):
 
     def _checkpoint(self, best: bool) -> None:
         assert self._trained is not None
-        p, policy = self.progress, self.policy()
+        policy = self.policy()
         tensors = {f"learner.{k}": v for k, v in flatten(self._trained.state()).items()}
         tensors |= {f"policy.{k}": v for k, v in policy.tensors.items()}
-        meta = {
-            "update": p.update,
-            "contract_digest": self.plan.task.contract.digest,
-            "policy": policy.meta(),
-            "normaliser_digest": policy.normaliser_digest,
-            "successes": list(p.successes),
-            "best": p.best,
-            "best_update": p.best_update,
-        }
         copies = {k: v.to("cpu", copy=True) for k, v in tensors.items()}
-        self._writer.do(partial(self.run.save_checkpoint, copies, meta, best=best))
+        self._writer.do(partial(self.run.save_checkpoint, copies, self._meta(policy), best=best))
 
     def close(self) -> None:
         self.env.env.close()
