@@ -199,7 +199,7 @@ def trainer_ms(plan: Plan, updates: int) -> float:
         run = new_run(plan, f"{folder}/run")
         trainer = Trainer(plan, run)
         try:
-            trainer.train(Limits(updates=updates), Stamps(), make_tracker("none", run.path, {}))  # type: ignore[arg-type]
+            trainer.train(Limits(updates=updates), Stamps(), make_tracker("none", run.path, {}))
         finally:
             trainer.close()
     rest = stamps[len(stamps) // 4 :]

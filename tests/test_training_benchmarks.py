@@ -136,3 +136,30 @@ def test_warming_up_changes_nothing() -> None:
 
 def test_the_document_says_what_the_json_says() -> None:
     run("performance_tables.py", "--check")
+
+
+def test_the_tasks_part_of_a_step_is_measured_each_way(tmp_path: Path) -> None:
+    out = tmp_path / "kernels.json"
+    run("task_kernels.py", "--quick", "--device", "cpu", "--out", out)
+    (found,) = json.loads(out.read_text())["machines"].values()
+    (row,) = found["rows"]
+    assert found["quick"] is True
+    for way in ("torch", "generated"):
+        assert row[way]["microseconds"] > 0
+    for way in ("torch.compile", "torch.compile but for draws"):
+        assert "not_measured" in row[way] or row[way]["microseconds"] > 0
+
+
+def test_terrain_is_trained_and_scored_by_class(tmp_path: Path) -> None:
+    out = tmp_path / "terrain.json"
+    options = ("--quick", "--device", "cpu", "--engine", "stride", "--policies", tmp_path / "policies")
+    run("terrain.py", *options, "--out", out)
+    found = json.loads(out.read_text())["tasks"]["walk-rough"]
+    assert found["quick"] is True
+    (trained,) = found["runs"]
+    assert len(trained["curve"]) == 6
+    assert trained["chosen"] in [point["update"] for point in trained["curve"]]
+    rates = trained["confirmed"]["stride"]["by_class"]
+    assert found["summary"]["by_class"].keys() == rates.keys()
+    for name, rate in rates.items():
+        assert found["summary"]["by_class"][name]["mean"] == pytest.approx(rate)
