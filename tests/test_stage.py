@@ -30,7 +30,7 @@ def both(name: str, policy: str, column: Column) -> tuple[Played, Played]:
         assert isinstance(stage, FusedPanel) == compiled
         ground = {k: np.array([0] * len(SCENARIOS)) for k in ("class", "level", "key")}
         mind = baseline(policy, t.contract, t.robot, 50.0, panel.seeds)
-        found.append(play(env, mind, ground, torch.tensor(SCENARIOS), stage))
+        found.append(play(env, mind, ground, torch.tensor(SCENARIOS), stage).judged())
         stage.close()
         evaluator.close()
     return found[0], found[1]
@@ -79,7 +79,7 @@ def test_an_episode_is_the_same_alone_to_the_bit() -> None:
     digests = []
     for only in (SCENARIOS, SCENARIOS[5:6]):
         evaluator = PanelEvaluator(t, panel, "selection", 50.0, engine="stride", only=only)
-        rows = evaluator.play(mind).rows
+        rows = evaluator.run(mind).rows
         digests.append(dict(zip(only, rows["states_digest"].tolist(), strict=True)))
         evaluator.close()
     assert digests[0][SCENARIOS[5]] == digests[1][SCENARIOS[5]]

@@ -4,8 +4,9 @@ every learner."""
 from __future__ import annotations
 
 import signal
+import time
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from surefoot.contract import SurefootError
 from surefoot.cores import process_seconds
 from surefoot.engines.warp import compiled
 from surefoot.evidence import PanelEvaluator, PanelResult, PanelSummary, RunFolder, summarise
+from surefoot.evidence.evaluate import Glance, scenarios_of
 from surefoot.plan import Plan
 from surefoot.policy import PolicyBundle
 from surefoot.syncs import SyncCount
@@ -59,15 +61,12 @@ class Scored:
     nothing is chosen: the result is the last policy."""
 
     def __init__(self, plan: Plan, run: RunFolder, select: bool = True) -> None:
-        self.plan, self.run, self.progress = plan, run, Progress()
-        # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
-        scored_on = "stride" if plan.engine == "stride" else "mujoco"
-        near, hz = plan.device if scored_on == "stride" else "cpu", plan.recipe.control_hz
-        self.selection = (
-            PanelEvaluator(plan.task, plan.panel, "selection", hz, engine=scored_on, device=near)
-            if select
-            else None
-        )
+        self.plan, self.run, self.progress, self.selects = plan, run, Progress(), select
+        if select:
+            scenarios_of(plan.panel, "selection")  # refused now, not in an hour
+        self.overlaps = False
+        """Whether training goes on while the writer works; if not, it waits, and the seconds of an evaluation
+        are all that it takes."""
         self.stopped: signal.Signals | None = None
         self.startup: dict[str, float | int | None] = {}
         """Seconds from the start of this process to the end of its first update, and the kernel modules that
@@ -75,6 +74,15 @@ class Scored:
         self.chosen = "latest"
         """The checkpoint that the run's result is stated on."""
         self._syncs = SyncCount(torch.device(plan.device), plan.recipe.horizon)
+
+    @cached_property
+    def selection(self) -> PanelEvaluator:
+        """On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
+        Laid out when it is first looked at, so that training begins without it."""
+        plan = self.plan
+        on = "stride" if plan.engine == "stride" else "mujoco"
+        near, hz = plan.device if on == "stride" else "cpu", plan.recipe.control_hz
+        return PanelEvaluator(plan.task, plan.panel, "selection", hz, engine=on, device=near)
 
     def policy(self) -> PolicyBundle:
         """The policy as it stands."""
@@ -94,18 +102,30 @@ class Scored:
 
     def _score(self, row: dict[str, Any], writer: Writer) -> bool:
         """Scores the current policy on the selection half, into the ledger row; true when it is the best so
-        far."""
-        assert self.selection is not None
-        p = self.progress
+        far. What the row says of it besides is known when the writer comes to write it."""
+        p, begun = self.progress, time.perf_counter()
         policy = self.policy()
-        result = self.selection.run(policy)
+        seen = self.selection.glance(policy)
+        writer.do(partial(self._keep, p.update, policy, seen, row))
+        if not self.overlaps:
+            writer.wait()
+        spent = time.perf_counter() - begun
+        p.evaluation_seconds += spent
+        p.successes.append(seen.success)
+        row |= {"evaluation.success": seen.success, "seconds.evaluation": spent}
+        row |= {"wall_seconds": p.train_seconds + p.evaluation_seconds}
+        if seen.success < p.best:
+            return False
+        p.best, p.best_update = seen.success, p.update
+        return True
+
+    def _keep(self, update: int, policy: PolicyBundle, seen: Glance, row: dict[str, Any]) -> None:
+        """A look at the selection half: into the run folder, and into the ledger's row of its update."""
+        result = seen.result()
         summary = panel_summary(
-            self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
+            self.plan, self.selection, result, f"update-{update}", policy.normaliser_digest
         )
-        where = f"selection-update-{p.update:06d}"
-        writer.do(partial(self.run.save_panel, where, summary, result, policy))
-        p.evaluation_seconds += result.seconds
-        p.successes.append(summary.success)
+        self.run.save_panel(f"selection-update-{update:06d}", summary, result, policy)
         keys = (
             "success",
             "success_low",
@@ -120,11 +140,6 @@ class Scored:
             "engine",
         )
         row |= {f"evaluation.{k}": getattr(summary, k) for k in keys}
-        row |= {"seconds.evaluation": result.seconds, "wall_seconds": p.train_seconds + p.evaluation_seconds}
-        if summary.success < p.best:
-            return False
-        p.best, p.best_update = summary.success, p.update
-        return True
 
     def _choose(self) -> str:
         """The better of the best and the latest checkpoint on the selection half.
@@ -132,19 +147,16 @@ class Scored:
         A latest policy that the schedule left out is scored here. Its score stays out of the run's progress,
         so that a run stopped here and resumed later goes on as if it had not been stopped.
         """
-        p = self.progress
-        if self.selection is None:
+        p, begun = self.progress, time.perf_counter()
+        if not self.selects:
             return "latest"
         if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
             return "best"
         policy = self.policy()
-        result = self.selection.run(policy)
-        summary = panel_summary(
-            self.plan, self.selection, result, f"update-{p.update}", policy.normaliser_digest
-        )
-        self.run.save_panel(f"selection-update-{p.update:06d}", summary, result, policy)
-        p.evaluation_seconds += result.seconds
-        return "latest" if summary.success >= p.best else "best"
+        seen = self.selection.glance(policy)
+        self._keep(p.update, policy, seen, {})
+        p.evaluation_seconds += time.perf_counter() - begun
+        return "latest" if seen.success >= p.best else "best"
 
     def _meta(self, policy: PolicyBundle) -> dict[str, Any]:
         """Of a checkpoint. No timing in it: two runs that did the same have the same one to the bit."""
@@ -158,6 +170,11 @@ class Scored:
             "best": p.best,
             "best_update": p.best_update,
         }
+
+    def close(self) -> None:
+        if "selection" in vars(self):
+            self.selection.close()
+        self.run.ledger.close()
 
     def figures(self) -> dict[str, float | int | None]:
         p, samples = self.progress, self.plan.accounting.samples_per_update * self.progress.update

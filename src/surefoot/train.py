@@ -97,6 +97,7 @@ class Trainer(Scored):
             action_clip=contract.action.clip,
             fellows=fellows,
         )
+        self.overlaps = self.cycle.overlaps
 
     def train(self, limits: Limits, display: Watcher, tracker: Tracker) -> None:
         """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal.
@@ -124,7 +125,7 @@ class Trainer(Scored):
         def note(row: dict[str, Any], harvest: Harvest) -> None:
             if self.fellows.lead:
                 writer.do(partial(self._write, row, harvest, tracker))
-                display.show(row, p.successes)
+                display.show(dict(row), p.successes)  # the writer may have more to say in it
 
         self.cycle.prepare()
         waiting: Turn | None = None
@@ -290,9 +291,7 @@ class Trainer(Scored):
     def close(self) -> None:
         self.cycle.close()
         self.env.close()
-        if self.selection is not None:
-            self.selection.close()
-        self.run.ledger.close()
+        super().close()
 
 
 def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecEnv | FusedEnv:

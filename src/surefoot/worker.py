@@ -201,9 +201,7 @@ class LibraryTrainer(Scored):
 
     def close(self) -> None:
         self.env.env.close()
-        if self.selection is not None:
-            self.selection.close()
-        self.run.ledger.close()
+        super().close()
 
 
 def flatten(state: Any, name: str = "") -> dict[str, Tensor]:

@@ -13,7 +13,6 @@ from typing import Literal, cast, get_args
 
 from pydantic import ValidationError
 
-from surefoot.contract.digests import digest
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.model import Frozen
 from surefoot.contract.seeds import SeedPlan
@@ -111,7 +110,7 @@ def parse_panel(text: str, where: str) -> Panel:
         raise SurefootError(
             f"{where} is not a panel file ({error}); write one with `surefoot panel make`."
         ) from error
-    if raw.get("digest") != digest(panel):
+    if raw.get("digest") != panel.digest:
         raise SurefootError(
             f"{where} was changed after it was frozen: its digest does not match; regenerate it."
         )

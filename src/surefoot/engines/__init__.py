@@ -51,6 +51,8 @@ def choose_engine(name: str, robot: RobotSpec, plant: Plant, device: str) -> tup
 
 def check_engine(name: str) -> None:
     """Refuses a name that is neither built in nor an entry point of the group surefoot.engines."""
+    if name in BUILT_IN:
+        return
     known = [*BUILT_IN, *(e.name for e in entry_points(group="surefoot.engines"))]
     if name not in known:
         raise unknown("engine", name, known)

@@ -3,8 +3,9 @@ one pass."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from surefoot.contract.perturbation import applies
 from surefoot.env import VecEnv
 from surefoot.evidence.keep import choose
 from surefoot.evidence.perturb import dropout_of, perturb_all
-from surefoot.evidence.play import Played, play
+from surefoot.evidence.play import Lived, play
 from surefoot.evidence.stage import Stage, stage_of
 from surefoot.evidence.strata import stratum_names
 from surefoot.policy import Policy, PolicyBundle
@@ -51,6 +52,14 @@ class PanelResult:
         return float(self.rows["success"].mean())
 
 
+@dataclass(frozen=True)
+class Glance:
+    """What is known of a pass at once, and how to know all of it: on any thread, at any later time."""
+
+    success: float
+    result: Callable[[], PanelResult]
+
+
 class PanelEvaluator:
     """A panel (or a half of it) laid out as environments on the evaluation plant; `run` may be called many
     times, for any column.
@@ -74,9 +83,7 @@ class PanelEvaluator:
         self.device = torch.device(device)
         self.task, self.panel, self.half, self.engine, self.control_hz = task, panel, half, engine, control_hz
         self._digest = panel.digest
-        everything = panel.select(half)
-        if not everything:
-            raise SurefootError(f"Panel {panel.name} has no scenario in its {half} half; use another --half.")
+        everything = scenarios_of(panel, half)
         self.places = list(range(len(everything))) if only is None else list(only)
         self.scenarios = tuple(everything[i] for i in self.places)
         numbers = [k for k, s in enumerate(panel.scenarios) if half in ("all", s.half)]
@@ -110,7 +117,7 @@ class PanelEvaluator:
             self.device,
         )
 
-    def play(self, policy: Policy, column: Column | None = None) -> Played:
+    def play(self, policy: Policy, column: Column | None = None) -> Lived:
         """Every scenario of `column` once, to its end or its fall."""
         column = column or Column()
         self.env.restart(self._sampler(column), stagger=False)
@@ -135,8 +142,17 @@ class PanelEvaluator:
         self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
     ) -> PanelResult:
         """One column: rows, and the traces of typical and of telling episodes."""
-        column = column or Column()
-        played = self.play(policy, column)
+        return self._result(self.play(policy, column), column or Column(), name, traces)
+
+    def glance(self, policy: Policy) -> Glance:
+        """The nominal column, as `run` has it."""
+        lived = self.play(policy)
+        result = partial(self._result, lived, Column(), TRAINED, True)
+        return Glance(float(lived.rows["success"].mean()), result)
+
+    def _result(self, lived: Lived, column: Column, name: str, traces: bool) -> PanelResult:
+        """Touches nothing that another pass changes."""
+        played = lived.judged()
         identity = self._identify(column, name)
         rows = identity | {"stratum": stratum_names(identity, self.task.contract)} | played.rows
         tag = rows["column"][0].replace(":", "-")
@@ -149,7 +165,7 @@ class PanelEvaluator:
         # `strength` in a trace is that of the motors.
         about["perturbation_strength"] = rows["strength"][0]
         found = {s: played.trace(i) | about | {"scenario": rows["scenario"][i]} for i, s in stem.items()}
-        steps = self.env.num_envs * len(played.frames["position"])
+        steps = len(self.numbers) * len(played.frames["position"])
         return PanelResult(rows, found, played.seconds, steps)
 
     def _identify(self, column: Column, policy: str) -> dict[str, np.ndarray]:
@@ -186,6 +202,13 @@ class PanelEvaluator:
         for stage in self._stages.values():
             stage.close()
         self.env.close()
+
+
+def scenarios_of(panel: Panel, half: Half) -> tuple[Scenario, ...]:
+    found = tuple(panel.select(half))
+    if not found:
+        raise SurefootError(f"Panel {panel.name} has no scenario in its {half} half; use another --half.")
+    return found
 
 
 def _tiles(scenarios: Sequence[Scenario], panel: Panel) -> list[TileId]:

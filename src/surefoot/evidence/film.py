@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,7 +51,7 @@ class Film:
             self._all[k].index_copy_(0, self._at, v[None])
         self._at += 1
 
-    def frames(self) -> dict[str, np.ndarray]:
-        """[steps added, N, ...] on the host."""
+    def frames(self) -> dict[str, Tensor]:
+        """[steps added, N, ...]"""
         count = int(self._at)
-        return {k: v[:count].cpu().numpy() for k, v in self._all.items()}
+        return {k: v[:count] for k, v in self._all.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,27 @@ from surefoot.scenarios import NEVER
 
 STATES = ("position", "quaternion", "joint_position")
 """What an episode's digest is taken of, every step it lived."""
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A pass that is over: metrics of every episode. What else there is to say of them is still to be said,
+    by anyone at any time, on the host alone."""
+
+    rows: dict[str, np.ndarray]
+    frames: dict[str, np.ndarray]  # [T, N, ...]
+    fixed: list[dict[str, np.ndarray]]
+    dt: float
+    seconds: float
+
+    def judged(self) -> Played:
+        begun = time.perf_counter()
+        played = Played(dict(self.rows), self.frames, self.fixed, 0.0)
+        played.rows.update(_recoveries(played, self.dt))
+        played.rows.update(_labels(played))
+        digests = [states_digest(played.trace(i)) for i in range(len(self.fixed))]
+        played.rows["states_digest"] = np.array(digests)
+        return replace(played, seconds=self.seconds + time.perf_counter() - begun)
 
 
 @dataclass(frozen=True)
@@ -51,7 +72,7 @@ def play(
     terrain: Mapping[str, np.ndarray],
     rows: Tensor | None = None,
     stage: Stage | None = None,
-) -> Played:
+) -> Lived:
     """Plays the episodes that `env` stands at the beginning of, whatever comes after their ends.
 
     `rows` are the places of these environments in the batch that inference is padded to (default: their
@@ -96,11 +117,9 @@ def play(
     frames = stage.develop(film.frames())
     if made is not None:
         made.close()
-    played = Played(tally(frames, env), {k: frames[k] for k in TRACED}, fixed, 0.0)
-    played.rows.update(_recoveries(played, env.dt))
-    played.rows.update(_labels(played))
-    played.rows["states_digest"] = np.array([states_digest(played.trace(i)) for i in range(n)])
-    return Played(played.rows, played.frames, fixed, time.perf_counter() - begun)
+    found = tally(frames, env)
+    seen = {k: frames[k].cpu().numpy() for k in TRACED}
+    return Lived(found, seen, fixed, env.dt, time.perf_counter() - begun)
 
 
 def _repeat(

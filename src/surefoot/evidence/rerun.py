@@ -54,7 +54,7 @@ def rerun_case(
     env = VecEnv(task, sampler, plant, engine=engine, atlas=atlas, auto_reset=False, stagger=False)
     terrain = {"class": case.tile.cls, "level": case.tile.level, "key": case.tile.key}
     try:
-        played = play(env, policy, {k: np.array([v] * envs) for k, v in terrain.items()})
+        played = play(env, policy, {k: np.array([v] * envs) for k, v in terrain.items()}).judged()
     finally:
         env.close()
     failed = ~played.rows["success"]
@@ -127,7 +127,7 @@ def rerun_family(
     first = env.script.commands[:, 0].numpy().copy()
     friction, payload = env.parameters.friction.numpy().copy(), env.parameters.payload_kg.numpy().copy()
     try:
-        played = play(env, policy, terrain)
+        played = play(env, policy, terrain).judged()
     finally:
         env.close()
     about = {"family": np.full(count, family), "member": np.arange(count), "stratum": stratum}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-import numpy as np
 from torch import Tensor
 
 from surefoot.engines.stride import StrideEngine
@@ -25,7 +24,7 @@ class Stage(Protocol):
     def step(self, action: Tensor) -> dict[str, Tensor]:
         """One control step; returns what to film of it. `reason` is always there, 0 while alive."""
 
-    def develop(self, film: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def develop(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Names of film.py, [T, N, ...], from a film of what `step` returned."""
 
     def carried(self) -> list[Tensor]:
@@ -54,7 +53,7 @@ class Plain:
     def step(self, action: Tensor) -> dict[str, Tensor]:
         return seen(self.env.step(action))
 
-    def develop(self, film: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def develop(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return dict(film)
 
     def carried(self) -> list[Tensor]:

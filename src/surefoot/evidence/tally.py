@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from surefoot.env import VecEnv
 
@@ -12,37 +14,37 @@ GRAVITY = 9.81
 AXES = ("vx", "vy", "wz")
 
 
-def tally(frames: Mapping[str, np.ndarray], env: VecEnv) -> dict[str, np.ndarray]:
+def tally(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.ndarray]:
     """One row per episode of a film [T, N, ...] (see film.py) that begins with the episodes."""
     f, dt, success = frames, env.dt, env.contract.success
-    limit = (env.const.torque_limit * env.parameters.strength[:, None]).cpu().numpy()
+    limit = env.const.torque_limit * env.parameters.strength[:, None]
     over = f["reason"] > 0
-    before: np.ndarray = np.cumsum(over, 0) - over  # ends in earlier steps
-    live: np.ndarray = (before == 0).astype(np.float64)  # [T, N]
+    live = (over.cumsum(0) - over.long() == 0).double()  # [T, N] no end in earlier steps
     settled = live * (f["age"] > round(success.settle_s / dt))
-    done = np.concatenate([f["linear_velocity"][..., :2], f["angular_velocity"][..., 2:]], -1)
+    done = torch.cat([f["linear_velocity"][..., :2], f["angular_velocity"][..., 2:]], -1)
     asked = f["command"]
-    off = np.abs(done - asked)
+    off = (done - asked).abs()
     each = {
         "steps": live,
         "settled": settled,
-        "velocity": settled * np.linalg.norm((done - asked)[..., :2], axis=-1),
+        "velocity": settled * _length(done - asked),
         "yaw": settled * off[..., 2],
-        "work": live * np.abs(f["torque"] * f["joint_velocity"]).sum(-1) * dt,
-        "distance": live * np.linalg.norm(done[..., :2], axis=-1) * dt,
-        "saturated": live * (np.abs(f["torque"]) > np.float32(0.99) * limit).any(-1),
+        "work": live * (f["torque"] * f["joint_velocity"]).abs().sum(-1) * dt,
+        "distance": live * _length(done) * dt,
+        "saturated": live * (f["torque"].abs() > 0.99 * limit).any(-1),
         "trunk": live * f["trunk_contact"],
-        "slip": live * (np.linalg.norm(f["foot_velocity"][..., :2], axis=-1) * f["contact"]).sum(-1) * dt,
+        "slip": live * (_length(f["foot_velocity"]) * f["contact"]).sum(-1) * dt,
         "return": live * f["reward"],
     }
     for i, k in enumerate(AXES):
         each[k], each[f"asked_{k}"] = settled * done[..., i], settled * asked[..., i]
         each[f"error_{k}"] = settled * off[..., i]
-    s = {k: _sum(x) for k, x in each.items()}
-    terms = _sum(live[..., None] * f["terms"])
-    tilt = np.arccos(np.clip(-f["gravity"][..., 2], -1, 1))
-    first = np.argmax(over, 0)
-    reasons = np.array(env.reasons)[f["reason"][first, np.arange(over.shape[1])]]
+    s = dict(zip(each, _sum(torch.stack(list(each.values()))).cpu().numpy(), strict=True))
+    terms = _sum((live[..., None] * f["terms"]).movedim(-1, 0)).cpu().numpy()
+    tilt = torch.acos((-f["gravity"][..., 2]).clamp(-1, 1))
+    peak = torch.where(live > 0, tilt, 0.0).amax(0)
+    first = f["reason"].gather(0, over.byte().argmax(0, keepdim=True))[0]
+    reasons = np.array(env.reasons)[first.cpu().numpy()]
     fall = reasons != "timeout"
     with np.errstate(invalid="ignore", divide="ignore"):
         velocity, yaw = s["velocity"] / s["settled"], s["yaw"] / s["settled"]
@@ -71,13 +73,17 @@ def tally(frames: Mapping[str, np.ndarray], env: VecEnv) -> dict[str, np.ndarray
         "torque_saturation": s["saturated"] / s["steps"],
         "trunk_contact": s["trunk"] / s["steps"],
         "foot_slip_m": s["slip"],
-        "peak_tilt_rad": np.where(live > 0, tilt, 0.0).max(0),
+        "peak_tilt_rad": peak.cpu().numpy(),
         "return": s["return"],
-        **{f"return.{n}": terms[:, i] for i, n in enumerate(env.reward_names)},
+        **{f"return.{n}": terms[i] for i, n in enumerate(env.reward_names)},
     }
 
 
-def _sum(x: np.ndarray) -> np.ndarray:
-    """Over time, one step after the other: the same bits for an episode alone and among others."""
-    total: np.ndarray = np.cumsum(x, 0)[-1]
-    return total
+def _length(x: Tensor) -> Tensor:
+    """Of the first two components."""
+    return (x[..., 0] ** 2 + x[..., 1] ** 2).sqrt()
+
+
+def _sum(x: Tensor) -> Tensor:
+    """[K, T, N] over time, one step after the other: the same bits for an episode alone and among others."""
+    return x.cumsum(1)[:, -1]

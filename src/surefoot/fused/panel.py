@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,7 +56,7 @@ class FusedPanel(Compiled):
         """From where `plain` stands."""
         self.memory.take(self.plain)
         self.obs.copy_(self.plain.obs)
-        self._first = {k: getattr(self.plain.state, k).cpu().numpy() for k in ("command", "age")}
+        self._first = {k: getattr(self.plain.state, k).clone() for k in ("command", "age")}
 
     def step(self, action: Tensor) -> dict[str, Tensor]:
         """One control step; returns what to film of it, for `develop`."""
@@ -77,26 +76,26 @@ class FusedPanel(Compiled):
             self.obs.copy_(env._drop(self.obs, env.script, dropout))
         return frame
 
-    def develop(self, film: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def develop(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The film's quantities [T, N, ...] by name."""
         y, flags = film["outputs"], film["flags"] != 0
         failed = flags[:, FAILED]
         steps, _, n = y.shape
-        rest = {k: v.cpu().numpy() for k, v in self._resting().items()}
-        out: dict[str, np.ndarray] = {}
+        rest = self._resting()
+        out: dict[str, Tensor] = {}
         for name, (first, count) in self.engine.buffers.outputs.at.items():
-            x = np.moveaxis(y[:, first : first + count], 1, 2)
+            x = y[:, first : first + count].movedim(1, 2)
             x = x.reshape(steps, n, -1, 3) if name.startswith("foot_") else x
-            out[name] = np.where(failed.reshape(steps, n, *(1,) * (x.ndim - 2)), rest[name], x)
+            out[name] = torch.where(failed.reshape(steps, n, *(1,) * (x.ndim - 2)), rest[name], x)
         out["trunk_contact"] = flags[:, TRUNK_CONTACT] & ~failed
         for name in ("command", "action", "contact"):
             rows = self.memory.rows[f"task.{name}"]
             first = rows.start - self._task.start
-            out[name] = np.moveaxis(film["task"][:, first : first + rows.stop - rows.start], 1, 2)
+            out[name] = film["task"][:, first : first + rows.stop - rows.start].movedim(1, 2)
         # Remembered is the command of the step to come; the one followed is that of the frame before.
-        out["command"] = np.concatenate([self._first["command"][None], out["command"][:-1]])
+        out["command"] = torch.cat([self._first["command"][None], out["command"][:-1]])
         out["contact"] = out["contact"] > 0.5
-        out["age"] = self._first["age"] + 1 + np.arange(steps)[:, None]
+        out["age"] = self._first["age"] + 1 + torch.arange(steps, device=self.device)[:, None]
         return out | {k: film[k] for k in ("terms", "reward", "reason")}
 
     def _resting(self) -> dict[str, Tensor]:

@@ -98,7 +98,7 @@ CUDA_RECIPE: dict[str, Any] = {
     "horizon": 24,
     "families": 128,
     "precision": "tf32",
-    "evaluate_every": 10,
+    "evaluate_every": 20,
     "checkpoint_every": 100,
 }
 """What differs on a GPU, unless a task says otherwise."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, ndtri, stdtrit
 
 from surefoot.contract.errors import SurefootError
 from surefoot.evidence.statistics.clusters import Families, icc_of, split
@@ -39,6 +38,8 @@ def clopper_pearson(successes_rate: float, n: float, confidence: float = 0.95) -
     For whole numbers it is the exact binomial interval; otherwise its continuation through the beta
     distribution.
     """
+    from scipy.special import betaincinv  # a third of a second of import time, once training is under way
+
     _check_rate(successes_rate, n, confidence)
     tail = (1 - confidence) / 2
     hits = successes_rate * n
@@ -51,6 +52,8 @@ def clopper_pearson(successes_rate: float, n: float, confidence: float = 0.95) -
 
 def wilson(successes_rate: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval: shorter than Clopper-Pearson, right on average rather than at least."""
+    from scipy.special import ndtri
+
     _check_rate(successes_rate, n, confidence)
     z2 = float(ndtri((1 + confidence) / 2)) ** 2
     centre = (successes_rate + z2 / (2 * n)) / (1 + z2 / n)
@@ -102,6 +105,8 @@ def _cautious_n(families: Families, correlation: float, events: int, confidence:
 
 
 def t_quantile(degrees: float, confidence: float) -> float:
+    from scipy.special import stdtrit
+
     return float(stdtrit(degrees, (1 + confidence) / 2))
 
 
