@@ -77,7 +77,7 @@ class Case:
     envs: int
     threads: int | None = None
     rounds: list[float] = field(default_factory=list)
-    kernel: dict[str, int] = field(default_factory=dict)
+    kernel: dict[str, float] = field(default_factory=dict)
 
     def row(self) -> dict[str, Any]:
         out = {k: v for k, v in asdict(self).items() if v not in (None, {})}
@@ -161,6 +161,37 @@ def kernel_figures(engine: StrideEngine) -> dict[str, int]:
     return out
 
 
+class Watched(StrideEngine):
+    """Whose control step notes, of every environment and instead of what stands in `ints`, when its warp
+    began and ended (ns) and on which multiprocessor."""
+
+    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
+        read = 'asm volatile("mov.u64 %0, %globaltimer;" : "=l"({})::"memory");'
+        begin = f"unsigned long long born, died; unsigned place; {read.format('born')}"
+        end = [read.format("died"), 'asm volatile("mov.u32 %0, %smid;" : "=r"(place));']
+        end += [f"ints.data[{i} * npad + e0] = (int)({x});" for i, x in enumerate(("born", "died", "place"))]
+        return "\n".join([begin, super()._step_source(policy, options), *end])
+
+
+def achieved_occupancy(name: str, plant: str, envs: int, rounds: int) -> dict[str, float]:
+    """Of one control step on the plane: warps resident, on average over its duration and all multiprocessors,
+    as a share of the most that there can be."""
+    device = torch.cuda.get_device_properties(0)
+    most = device.max_threads_per_multi_processor // device.warp_size * device.multi_processor_count
+    found = []
+    engine = Watched(robot(name), PLANTS[plant], envs, device="cuda", max_delay_s=0.0)
+    per_warp = device.warp_size // engine._per_launch[1]
+    for _ in range(rounds):
+        engine._ints.zero_()
+        place(engine, None)
+        engine._targets[:envs] = actions(engine, 1)[0]
+        for launch in engine.step_launches[0]:
+            launch()
+        born, died, _ = engine._ints[:, :envs:per_warp].cpu().numpy().astype(np.int64)
+        found.append(float((died - born).sum() / ((died.max() - born.min()) * most)))
+    return {"warps": len(born), "most_warps": most, "achieved_occupancy": round(statistics.median(found), 4)}
+
+
 def bytes_per_step(engine: StrideEngine) -> int:
     """What a control step must move for an environment: state and outputs written, state, parameters, targets
     and the delay line's part read."""
@@ -225,6 +256,8 @@ def on_cuda(sizes: Sizes, cases: list[Case], seconds: float, before: list[dict[s
         case.rounds = timed(engine, atlas, sizes.horizon, sizes.rounds)
         if isinstance(engine, StrideEngine):
             case.kernel = kernel_figures(engine) | {"bytes_per_step": bytes_per_step(engine)}
+            if ground == "plane" and name == "go1":
+                case.kernel |= achieved_occupancy(name, plant, n, sizes.rounds)
         cases.append(case)
         print(case, flush=True)
 
