@@ -300,6 +300,9 @@ def main() -> None:
     parser.add_argument("--robots", nargs="*", help="only these")
     parser.add_argument("--envs", nargs="*", type=int, help="on CUDA: only these N")
     parser.add_argument("--append", action="store_true", help="keep what this device gave before")
+    parser.add_argument(
+        "--mjx", type=Path, help="what peers/mjx.py printed on this device, to keep beside it"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
     prepare_torch()
@@ -314,6 +317,10 @@ def main() -> None:
     device = torch.cuda.get_device_name() if cuda else _processor()
     kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
     before = kept[device]["rates"] if args.append and device in kept else []
+    if args.mjx:
+        told = [json.loads(line) for line in args.mjx.read_text().splitlines()]
+        assert all(row["device"] == device for row in told), "figures of another device"
+        before = [row for row in before if row["engine"] != "mjx"] + told
     if cuda:
         on_cuda(sizes, cases, args.seconds, before)
     else:

@@ -1,0 +1,205 @@
+"""The tables of docs/results.md and those of speed in docs/engines.md, from what the benchmarks measured.
+
+    python benchmarks/result_tables.py            writes them between `<!-- name -->` and `<!-- end -->`
+    python benchmarks/result_tables.py --check    only says whether they are up to date
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from document import table
+from surefoot.terrain import HELD_OUT
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+STUDIES = ("parallelism-1s", "parallelism-4s", "horizon-1s", "epochs-1s")
+VARIED = {"parallelism": "environments", "horizon": "control steps per update", "epochs": "epochs"}
+Rate = dict[str, Any]
+
+
+def measured(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((HERE / name).read_text())
+    return found
+
+
+def percent(x: float, digits: int = 1) -> str:
+    return f"{100 * x:.{digits}f}%"
+
+
+def interval(f: dict[str, Any]) -> str:
+    return f"{percent(f['value'])} ({100 * f['low']:.0f} to {100 * f['high']:.0f})"
+
+
+# ---- results
+
+
+def gpu() -> str:
+    """Time to walk on CUDA, every task, seed by seed."""
+    machines = measured("time_to_walk.json")["machines"].values()
+    found = next(m for m in machines if m["cuda"])["tasks"]
+    rows = []
+    for task, t in found.items():
+        if " " in task:  # another precision
+            continue
+        runs = t["runs"]
+        took = [f"{r['train_seconds']:.2f}" if r["train_seconds"] else "not reached" for r in runs]
+        goal = f"{statistics.median(r['train_seconds'] or 1e9 for r in runs):.2f} ({t['goal']:g})"
+        sure = [r["confirmation"] for r in runs]
+        rows.append(
+            [f"`{task}`", ", ".join(took), goal, ", ".join(percent(c["success"]) for c in sure)]
+            + [", ".join(percent(c["fall_rate"]) for c in sure)]
+        )
+    head = ["task", "seconds of training to 95% (seeds 1 to 5)", "median (goal)", "confirmed success", "falls"]
+    return table(head, rows)
+
+
+def rough(task: str) -> str:
+    """Success by terrain class over seeds."""
+    found = measured("terrain.json")["tasks"][task]
+    here, there = found["summary"], found["on_stride"]
+    rows = []
+    for c, r in here["by_class"].items():
+        name = f"{c} (never trained on)" if c in HELD_OUT else c
+        limits = f"({percent(r['low'])} to {percent(r['high'])}; n {r['n']}, n_eff {r['n_eff']:.1f})"
+        other = percent(there["by_class"][c]["mean"])
+        rows.append([name, f"{percent(r['mean'])} {limits}", percent(r["worst"]), other])
+    t = here["trained"]
+    limits = f"({percent(t['low'])} to {percent(t['high'])}, t over seeds)"
+    other = percent(there["trained"]["mean"])
+    rows.append(
+        ["**all trained classes**", f"**{percent(t['mean'])}** {limits}", percent(t["worst"]), other]
+    )
+    return table(["terrain class", "success on native MuJoCo, five seeds", "worst seed", "on stride"], rows)
+
+
+def studies() -> str:
+    parts = []
+    for name in STUDIES:
+        s = measured(f"studies/{name}.json")
+        for verdict in s["verdicts"]:
+            groups = [g for g in s["groups"] if g["budget"] == verdict["budget"]]
+            rows = []
+            for g in groups:
+                f = g["figures"]
+                rows.append(
+                    [f"{g['value']:,}", f"{f['train_seconds']['value']:.2f}"]
+                    + [f"{f['samples']['value'] / 1e6:.1f} M", f"{f['steps_per_second']['value'] / 1e6:.1f} M"]
+                    + [f"{f['block_samples']['value']:,.0f}", f"{f['n_eff_return']['value']:,.0f}"]
+                    + [interval(f["success"]), interval(f["disturbed_success"])]
+                )
+            head = [VARIED[s["design"]["kind"]], "training s", "samples", "steps/s", "n of a block"]
+            head += ["n_eff of it", "success", "success, pushed"]
+            parts.append(f"**{verdict['sentence']}** ([report](../benchmarks/studies/{name}.html))")
+            parts.append(table(head, rows))
+            parts.append("\n".join(f"- {step['sentence']}" for step in verdict["steps"]))
+    return "\n\n".join(parts)
+
+
+# ---- engines
+
+
+def engines(cuda: bool) -> dict[str, dict[str, Any]]:
+    return {k: m for k, m in measured("engines.json")["machines"].items() if m["cuda"] == cuda}
+
+
+ENGINES = {"stride": "stride", "mujoco-warp": "MuJoCo Warp", "mjx": "MJX"}
+
+
+def speed() -> str:
+    rates = next(iter(engines(cuda=True).values()))["rates"]
+    widths = sorted({r["envs"] for r in rates})
+    lines: dict[str, dict[int, float]] = {}
+    for r in rates:
+        key = f"{ENGINES[r['engine']]}, {r['robot']}, {r['ground']}, {r['plant']}"
+        lines.setdefault(key, {})[r["envs"]] = r["steps_per_second"]
+
+    def cell(x: float | None) -> str:
+        return "-" if x is None else f"{x / 1e6:.1f} M" if x > 1e6 else f"{x / 1e6:.2f} M"
+
+    rows = [[k, *(cell(found.get(n)) for n in widths)] for k, found in sorted(lines.items(), key=_order)]
+    return table(["engine, robot, ground, plant", *(f"N = {n:,}" for n in widths)], rows)
+
+
+def _order(line: tuple[str, Any]) -> tuple[bool, bool, bool, str]:
+    what = line[0]
+    return "go1" not in what, "stairs" in what, "stride" not in what, what.replace("plain", "a")
+
+
+def occupancy() -> str:
+    rates = next(iter(engines(cuda=True).values()))["rates"]
+    rows = []
+    for r in rates:
+        k = r.get("kernel", {})
+        if "achieved_occupancy" in k:
+            bound = min(k["warps"], k["warps_per_sm"] * k["most_warps"] // 64) / k["most_warps"]
+            moved = k["bytes_per_step"] * r["steps_per_second"] / 1e9
+            rows.append(
+                [f"{r['plant']}, N = {r['envs']:,}", f"{k['registers']:g}", f"{k['local_bytes']:g} B"]
+                + [f"{k['warps']:,}", percent(bound), percent(k["achieved_occupancy"]), f"{moved:.0f} GB/s"]
+            )
+    head = ["go1, plane", "registers", "local memory", "warps", "most they can occupy", "achieved", "memory"]
+    return table(head, rows)
+
+
+def threads() -> str:
+    rows = []
+    for machine, found in engines(cuda=False).items():
+        by = {(r["robot"], r["ground"], r["engine"], r["threads"]): r for r in found["rates"]}
+        for robot, ground in dict.fromkeys((k[0], k[1]) for k in by):
+            cells, gain = [], []
+            for engine in ("stride", "mujoco"):
+                one, two = (by[robot, ground, engine, n] for n in (1, 2))
+                cells += [f"{one['steps_per_second']:,.0f}", f"{two['steps_per_second']:,.0f}"]
+                gain.append(two["steps_per_second"] / one["steps_per_second"])
+            ratios = found["stride_over_mujoco"]
+            across = [ratios[f"{robot}, {ground}, {n}"] for n in ("1 thread", "2 threads")]
+            cells += [f"{gain[0]:.2f}", *(f"{x:.1f}" for x in across)]
+            rows.append([f"{robot}, {ground}", f"{machine} ({one['envs']:,})", *cells])
+    head = ["robot, ground", "processor (N)", "stride, 1 thread", "2 threads", "MuJoCo C, 1 thread", "2 threads"]
+    return table([*head, "stride, 2 over 1", "stride over MuJoCo, 1 thread", "2 threads"], rows)
+
+
+TABLES: dict[str, dict[str, Callable[[], str]]] = {
+    "results.md": {
+        "gpu": gpu,
+        "walk-rough": lambda: rough("walk-rough"),
+        "walk-anymal-rough": lambda: rough("walk-anymal-rough"),
+        "studies": studies,
+    },
+    "engines.md": {"speed": speed, "occupancy": occupancy, "threads": threads},
+}
+
+
+def filled(text: str, tables: dict[str, Callable[[], str]]) -> str:
+    for name, make in tables.items():
+        pattern = re.compile(f"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        made = make()
+        text, count = pattern.subn(lambda m, made=made: m[1] + made + "\n" + m[2], text)  # type: ignore[misc]
+        assert count == 1, f"{count} tables named {name}"
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if something would change")
+    args = parser.parse_args()
+    for document, tables in TABLES.items():
+        path = DOCS / document
+        before = path.read_text()
+        after = filled(before, tables)
+        if args.check and before != after:
+            sys.exit(f"{path} is not up to date; run python benchmarks/result_tables.py.")
+        if before != after:
+            path.write_text(after)
+
+
+if __name__ == "__main__":
+    main()
