@@ -1,7 +1,7 @@
 """The tables of docs/results.md and those of speed in docs/engines.md, from what the benchmarks measured.
 
-    python benchmarks/result_tables.py            writes them between `<!-- name -->` and `<!-- end -->`
-    python benchmarks/result_tables.py --check    only says whether they are up to date
+python benchmarks/result_tables.py            writes them between `<!-- name -->` and `<!-- end -->`
+python benchmarks/result_tables.py --check    only says whether they are up to date
 """
 
 from __future__ import annotations
@@ -57,7 +57,13 @@ def gpu() -> str:
             [f"`{task}`", ", ".join(took), goal, ", ".join(percent(c["success"]) for c in sure)]
             + [", ".join(percent(c["fall_rate"]) for c in sure)]
         )
-    head = ["task", "seconds of training to 95% (seeds 1 to 5)", "median (goal)", "confirmed success", "falls"]
+    head = [
+        "task",
+        "seconds of training to 95% (seeds 1 to 5)",
+        "median (goal)",
+        "confirmed success",
+        "falls",
+    ]
     return table(head, rows)
 
 
@@ -74,9 +80,7 @@ def rough(task: str) -> str:
     t = here["trained"]
     limits = f"({percent(t['low'])} to {percent(t['high'])}, t over seeds)"
     other = percent(there["trained"]["mean"])
-    rows.append(
-        ["**all trained classes**", f"**{percent(t['mean'])}** {limits}", percent(t["worst"]), other]
-    )
+    rows.append(["**all trained classes**", f"**{percent(t['mean'])}** {limits}", percent(t["worst"]), other])
     return table(["terrain class", "success on native MuJoCo, five seeds", "worst seed", "on stride"], rows)
 
 
@@ -91,7 +95,10 @@ def studies() -> str:
                 f = g["figures"]
                 rows.append(
                     [f"{g['value']:,}", f"{f['train_seconds']['value']:.2f}"]
-                    + [f"{f['samples']['value'] / 1e6:.1f} M", f"{f['steps_per_second']['value'] / 1e6:.1f} M"]
+                    + [
+                        f"{f['samples']['value'] / 1e6:.1f} M",
+                        f"{f['steps_per_second']['value'] / 1e6:.1f} M",
+                    ]
                     + [f"{f['block_samples']['value']:,.0f}", f"{f['n_eff_return']['value']:,.0f}"]
                     + [interval(f["success"]), interval(f["disturbed_success"])]
                 )
@@ -163,7 +170,14 @@ def threads() -> str:
             across = [ratios[f"{robot}, {ground}, {n}"] for n in ("1 thread", "2 threads")]
             cells += [f"{gain[0]:.2f}", *(f"{x:.1f}" for x in across)]
             rows.append([f"{robot}, {ground}", f"{machine} ({one['envs']:,})", *cells])
-    head = ["robot, ground", "processor (N)", "stride, 1 thread", "2 threads", "MuJoCo C, 1 thread", "2 threads"]
+    head = [
+        "robot, ground",
+        "processor (N)",
+        "stride, 1 thread",
+        "2 threads",
+        "MuJoCo C, 1 thread",
+        "2 threads",
+    ]
     return table([*head, "stride, 2 over 1", "stride over MuJoCo, 1 thread", "2 threads"], rows)
 
 
@@ -189,7 +203,9 @@ def filled(text: str, tables: dict[str, Callable[[], str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if something would change")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if something would change"
+    )
     args = parser.parse_args()
     for document, tables in TABLES.items():
         path = DOCS / document
