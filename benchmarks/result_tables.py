@@ -53,17 +53,9 @@ def gpu() -> str:
         took = [f"{r['train_seconds']:.2f}" if r["train_seconds"] else "not reached" for r in runs]
         goal = f"{statistics.median(r['train_seconds'] or 1e9 for r in runs):.2f} ({t['goal']:g})"
         sure = [r["confirmation"] for r in runs]
-        rows.append(
-            [f"`{task}`", ", ".join(took), goal, ", ".join(percent(c["success"]) for c in sure)]
-            + [", ".join(percent(c["fall_rate"]) for c in sure)]
-        )
-    head = [
-        "task",
-        "seconds of training to 95% (seeds 1 to 5)",
-        "median (goal)",
-        "confirmed success",
-        "falls",
-    ]
+        success, falls = (", ".join(percent(c[k]) for c in sure) for k in ("success", "fall_rate"))
+        rows.append([f"`{task}`", ", ".join(took), goal, success, falls])
+    head = ["task", "training seconds to 95% (seeds 1 to 5)", "median (goal)", "confirmed success", "falls"]
     return table(head, rows)
 
 
@@ -92,16 +84,12 @@ def studies() -> str:
             groups = [g for g in s["groups"] if g["budget"] == verdict["budget"]]
             rows = []
             for g in groups:
-                f = g["figures"]
-                rows.append(
-                    [f"{g['value']:,}", f"{f['train_seconds']['value']:.2f}"]
-                    + [
-                        f"{f['samples']['value'] / 1e6:.1f} M",
-                        f"{f['steps_per_second']['value'] / 1e6:.1f} M",
-                    ]
-                    + [f"{f['block_samples']['value']:,.0f}", f"{f['n_eff_return']['value']:,.0f}"]
-                    + [interval(f["success"]), interval(f["disturbed_success"])]
-                )
+                f = {k: v["value"] for k, v in g["figures"].items()}
+                row = [f"{g['value']:,}", f"{f['train_seconds']:.2f}"]
+                row += [f"{f[k] / 1e6:.1f} M" for k in ("samples", "steps_per_second")]
+                row += [f"{f[k]:,.0f}" for k in ("block_samples", "n_eff_return")]
+                row += [interval(g["figures"][k]) for k in ("success", "disturbed_success")]
+                rows.append(row)
             head = [VARIED[s["design"]["kind"]], "training s", "samples", "steps/s", "n of a block"]
             head += ["n_eff of it", "success", "success, pushed"]
             parts.append(f"**{verdict['sentence']}** ([report](../benchmarks/studies/{name}.html))")
@@ -148,10 +136,9 @@ def occupancy() -> str:
         if "achieved_occupancy" in k:
             bound = min(k["warps"], k["warps_per_sm"] * k["most_warps"] // 64) / k["most_warps"]
             moved = k["bytes_per_step"] * r["steps_per_second"] / 1e9
-            rows.append(
-                [f"{r['plant']}, N = {r['envs']:,}", f"{k['registers']:g}", f"{k['local_bytes']:g} B"]
-                + [f"{k['warps']:,}", percent(bound), percent(k["achieved_occupancy"]), f"{moved:.0f} GB/s"]
-            )
+            row = [f"{r['plant']}, N = {r['envs']:,}", f"{k['registers']:g}", f"{k['local_bytes']:g} B"]
+            row += [f"{k['warps']:,}", percent(bound), percent(k["achieved_occupancy"])]
+            rows.append([*row, f"{moved:.0f} GB/s"])
     head = ["go1, plane", "registers", "local memory", "warps", "most they can occupy", "achieved", "memory"]
     return table(head, rows)
 
