@@ -136,6 +136,7 @@ def test_warming_up_changes_nothing() -> None:
 
 def test_the_document_says_what_the_json_says() -> None:
     run("performance_tables.py", "--check")
+    run("result_tables.py", "--check")
 
 
 def test_the_tasks_part_of_a_step_is_measured_each_way(tmp_path: Path) -> None:
