@@ -1,0 +1,46 @@
+"""What a person sees between the runs of a lab: which piece of work begins, and when all will be done."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+
+
+class Stages:
+    """Pieces of work of one kind are taken to last as long as each other; of a kind that has not been seen
+    yet, as long as the others."""
+
+    def __init__(self, console: Console, kinds: Sequence[str]) -> None:
+        self.console, self.kinds = console, list(kinds)
+        self._spent: dict[str, list[float]] = defaultdict(list)
+        self._begun, self._at = time.monotonic(), 0
+
+    @contextmanager
+    def stage(self, says: str) -> Iterator[None]:
+        kind, begun = self.kinds[self._at], time.monotonic()
+        left = self.remaining()
+        clock = f"  {_clock(begun - self._begun)} so far, ETA {'?' if left is None else _clock(left)}"
+        self._at += 1
+        self.console.print(
+            f"[bold]{self._at} of {len(self.kinds)}[/bold]  {says}[dim]{clock}[/dim]",
+            highlight=False,
+            soft_wrap=True,
+        )
+        yield
+        self._spent[kind].append(time.monotonic() - begun)
+
+    def remaining(self) -> float | None:
+        """Seconds; None before anything was done."""
+        known = [x for v in self._spent.values() for x in v]
+        if not known:
+            return None
+        usual = {k: sum(v) / len(v) for k, v in self._spent.items() if v}
+        return sum(usual.get(k, sum(known) / len(known)) for k in self.kinds[self._at :])
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
