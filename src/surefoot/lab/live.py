@@ -130,7 +130,8 @@ def _introduce(console: Console, path: Path, design: LabDesign, plan: Plan, runs
     console.print(
         f"Lab folder: {path}\n{design.task}: {', '.join(design.learners)} x seeds "
         f"{', '.join(map(str, design.seeds))} = {runs} runs of "
-        f"{design.updates * a.samples_per_update:,} samples ({design.updates} updates of {r.horizon} x {r.envs}, networks {' x '.join(map(str, r.hidden))}, "
+        f"{design.updates * a.samples_per_update:,} samples "
+        f"({design.updates} updates of {r.horizon} x {r.envs}, networks {' x '.join(map(str, r.hidden))}, "
         f"{r.epochs} epochs); panel {plan.panel.name}; perturbation: {design.says}.",
         highlight=False,
         markup=False,
@@ -144,8 +145,8 @@ def _outcome(console: Console, run: RunFolder) -> None:
         return
     console.print(
         f"  {100 * s.success:.1f}% held-out success ({100 * s.success_low:.1f}% to "
-        f"{100 * s.success_high:.1f}%, {s.episodes} episodes), {f.get('steps_per_second') or 0:,.0f} steps/s, "
-        f"{f.get('train_seconds') or 0:.0f} s of training",
+        f"{100 * s.success_high:.1f}%, {s.episodes} episodes), "
+        f"{f.get('steps_per_second') or 0:,.0f} steps/s, {f.get('train_seconds') or 0:.0f} s of training",
         highlight=False,
         soft_wrap=True,
     )

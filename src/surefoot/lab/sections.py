@@ -161,7 +161,7 @@ def baselines(lab: LabRecord) -> Html:
         el(
             "p",
             "Nobody trained these. The same five scenarios for all, from their nominal pass; the key names "
-            "every draw of the episode. Terms are sums over the steps lived, before the floor on a step's sum.",
+            "every draw of the episode. Terms are sums over the steps lived, before the step's floor.",
             class_="lead",
         ),
         _table(head, rows),
