@@ -27,7 +27,7 @@ class LabCommand:
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
     quick: bool = False
     """A lab of a few minutes: one training seed, networks of 64 x 64, 4 epochs, half of the panel, and a
-    budget of 260 updates that all runs share. Options that you give go before these."""
+    budget of 240 updates that all runs share. Options that you give go before these."""
     perturbation: str = "delay"
     """What is made harder: delay (120 ms from action to effect), noise (observation noise doubled), friction
     (0.3), gains (motors at 80%), mass (3 kg more), sparse (in training: the learners again with a sparse

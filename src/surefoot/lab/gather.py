@@ -100,7 +100,7 @@ def _about(number: int, plan: Plan, before: Panel | None = None) -> PanelAbout:
     return PanelAbout(
         number=2 if number == 2 else 1,
         name=plan.panel.name,
-        digest=plan.panel.digest,
+        panel_digest=plan.panel.digest,
         half="confirmation",
         construct_id=plan.construct_id,
         seeds=plan.panel.seeds,

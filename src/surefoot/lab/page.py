@@ -8,7 +8,8 @@ import surefoot
 from surefoot.evidence import RunFolder
 from surefoot.evidence.run import read_rows
 from surefoot.lab.record import LabCase, LabRecord
-from surefoot.lab.sections import baselines, configuration, learning, panels, postmortems, results
+from surefoot.lab.results import results, second_panel
+from surefoot.lab.sections import baselines, configuration, learning, postmortems
 from surefoot.report.failures import viewer
 from surefoot.report.html import Html, el
 from surefoot.report.page import document
@@ -25,7 +26,7 @@ def lab_page(path: Path, lab: LabRecord) -> str:
         baselines(lab),
         _cases(path, lab),
         postmortems(lab),
-        panels(lab),
+        second_panel(lab),
         configuration(lab),
     ]
     return document(f"{lab.id} · Surefoot", el("main", *body), "page.js", "replay.js")

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
+SHARES = {"training": 1.0, "panel": 0.15, "record": 0.15}
+"""What a piece of work is taken to last, of a training, until one of its kind has been seen."""
+
 
 class Stages:
-    """Pieces of work of one kind are taken to last as long as each other; of a kind that has not been seen
-    yet, as long as the others."""
+    """Pieces of work of one kind are taken to last as long as each other."""
 
     def __init__(self, console: Console, kinds: Sequence[str]) -> None:
         self.console, self.kinds = console, list(kinds)
@@ -35,11 +37,11 @@ class Stages:
 
     def remaining(self) -> float | None:
         """Seconds; None before anything was done."""
-        known = [x for v in self._spent.values() for x in v]
-        if not known:
-            return None
         usual = {k: sum(v) / len(v) for k, v in self._spent.items() if v}
-        return sum(usual.get(k, sum(known) / len(known)) for k in self.kinds[self._at :])
+        if not usual:
+            return None
+        training = max(seconds / SHARES[k] for k, seconds in usual.items())
+        return sum(usual.get(k, SHARES[k] * training) for k in self.kinds[self._at :])
 
 
 def _clock(seconds: float) -> str:

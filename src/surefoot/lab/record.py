@@ -21,7 +21,7 @@ class PanelAbout(Frozen):
 
     number: Literal[1, 2]
     name: str
-    digest: str
+    panel_digest: str
     half: str
     construct_id: str
     seeds: SeedPlan
