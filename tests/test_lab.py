@@ -140,6 +140,7 @@ def test_failure_cases_are_labelled_and_verified_by_replay(
 ) -> None:
     assert len(record.cases) >= 2
     assert all(c.verified and c.case.label for c in record.cases)
+    assert {c.case.column for c in record.cases} == {"nominal", "delay_120ms"}
     monkeypatch.chdir(lab)
     for c in record.cases[:2]:
         assert surefoot(*c.replay.split()) == 0
@@ -160,7 +161,7 @@ def test_a_trace_that_was_tampered_with_is_not_called_verified(
     job = design.jobs()[0]
     run = RunFolder.open(copy / "runs" / job.name)
     found = find_cases(copy, plans, {job: run}, {job: look_back(run)}, (), job)
-    assert [c.verified for c in found] == [False, True]
+    assert [c.verified for c in found] == [False, True, True]
 
 
 def test_where_learners_failed_too_seldom_baselines_give_the_cases(lab: Path, record: LabRecord) -> None:
@@ -252,6 +253,26 @@ def test_a_lab_that_is_there_is_not_trained_again_and_another_is_refused(
     (tmp_path / "else").mkdir()
     assert surefoot(*ARGUMENTS, "--out", tmp_path / "else") == 2
     assert not list((tmp_path / "else").iterdir())
+
+
+def test_a_library_that_breaks_is_named_and_the_rest_of_the_lab_stands(
+    lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "lab"
+    shutil.copytree(lab, copy)
+    (copy / "panel2.json").unlink()
+    shutil.rmtree(copy / "runs" / "cleanrl-seed1")
+    plant = "import sys\nif 'surefoot.worker' in sys.orig_argv:\n    import surefoot.learners.libraries.env as env\n"
+    plant += "    env.LibraryEnv.step = lambda *_: 1 / 0\n"
+    (tmp_path / "sitecustomize.py").write_text(plant)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert surefoot(*ARGUMENTS, "--out", copy) == 1
+    found = open_lab(copy)
+    assert [(r.learner, r.status) for r in found.runs] == [("ppo", "finished"), ("cleanrl", "failed")]
+    assert [of.learner for of in found.comparison.learners] == ["ppo"]
+    assert "cleanrl" not in {e.policy for e in found.entries}
+    assert "cleanrl-seed1: failed (ZeroDivisionError" in (copy / "lab.html").read_text()
+    assert "runs/cleanrl-seed1 failed: ZeroDivisionError" in capsys.readouterr().out
 
 
 def test_a_pass_over_another_panel_is_refused(lab: Path, tmp_path: Path) -> None:

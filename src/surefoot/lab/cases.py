@@ -13,6 +13,7 @@ from surefoot.evidence import RunFolder
 from surefoot.evidence.postmortem import Postmortem
 from surefoot.evidence.replay import find_recorded
 from surefoot.evidence.representatives import Case, representative_failures
+from surefoot.evidence.results import load_result, perturbed
 from surefoot.evidence.run import read_rows
 from surefoot.lab.design import Job
 from surefoot.lab.judge import LEARNED, place, read_summary
@@ -31,10 +32,12 @@ def find_cases(
     baselines: Sequence[str],
     host: Job,
 ) -> tuple[LabCase, ...]:
-    """Those that the postmortems name; where learners failed too seldom, baselines' (kept by `host`)."""
+    """Those that the postmortems name, and what the perturbation does most often; where learners failed too
+    seldom, baselines' (kept by `host`)."""
     found: list[LabCase] = []
     for job, postmortem in told.items():
-        found += [_case(path, runs[job], job, job.learner, LEARNED, c) for c in postmortem.cases if c.trace]
+        cases = {c.trace: c for c in (*postmortem.cases, *_perturbed(runs[job])) if c.trace}
+        found += [_case(path, runs[job], job, job.learner, LEARNED, c) for c in cases.values()]
     for name in baselines:
         if len(found) >= LEAST:
             break
@@ -46,6 +49,16 @@ def find_cases(
         cases, _ = representative_failures(rows, file)
         found += [_case(path, run, None, name, folder.name, c) for c in cases if c.trace]
     return tuple(found)
+
+
+def _perturbed(run: RunFolder) -> tuple[Case, ...]:
+    """The median of the most common failure under the perturbation."""
+    result = load_result(run)
+    others = perturbed(result)
+    if not others.size:
+        return ()
+    file = (result.folder / "episodes.parquet").relative_to(run.path).as_posix()
+    return representative_failures({k: v[others] for k, v in result.table.items()}, file, others)[0][:1]
 
 
 def _case(path: Path, run: RunFolder, job: Job | None, policy: str, where: str, case: Case) -> LabCase:

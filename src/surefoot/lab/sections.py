@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from surefoot.evidence.postmortem import Sentence
+from surefoot.evidence.learners import LearnerComparison
+from surefoot.evidence.postmortem import MEANING, Sentence
 from surefoot.lab.record import LabRecord
 from surefoot.lab.results import table
 from surefoot.report.html import Html, duration, el, join, number
-from surefoot.report.learners import curves, differences
+from surefoot.report.learners import curves, differences, outcomes
 
 # ---- learning
 
@@ -17,15 +18,23 @@ def learning(lab: LabRecord) -> list[Html]:
             "section",
             el("h2", "Held-out success while training"),
             el("p", _spent(lab), class_="lead"),
-            curves(lab.comparison),
+            *_learned(lab.comparison),
             class_="card",
         )
     ]
     if lab.sparse is not None:
         out.append(
-            el("section", el("h2", "The same with a sparse reward"), curves(lab.sparse), class_="card")
+            el("section", el("h2", "The same with a sparse reward"), *_learned(lab.sparse), class_="card")
         )
     return out
+
+
+def _learned(c: LearnerComparison) -> list[Html]:
+    """The curves; and, where there are several, the figures over training seeds."""
+    if max(len(of.seeds) for of in c.learners) < 2:
+        return [curves(c)]
+    note = "95% intervals here take training seeds for the independent draws: a few of them bound little."
+    return [curves(c), outcomes(c), el("p", note, class_="muted")]
 
 
 def _spent(lab: LabRecord) -> str:
@@ -90,7 +99,9 @@ def postmortems(lab: LabRecord) -> Html:
     parts = []
     for k, p in enumerate(lab.postmortems):
         said = [el("li", s.text, _stands(s)) for s in p.sentences]
-        parts.append(el("details", el("summary", f"{p.run}: {p.verdict}"), el("ol", *said), open=k == 0))
+        parts.append(
+            el("details", el("summary", f"{p.run}: {MEANING[p.verdict]}"), el("ol", *said), open=k == 0)
+        )
     return el("section", el("h2", "Postmortem, five sentences"), *parts, class_="card")
 
 

@@ -19,18 +19,21 @@ def print_lab(console: Console, path: Path, lab: LabRecord) -> None:
     names = [h.title for h in headings(lab)]
     table = plain_table(
         f"{lab.design.task}: success on {p.episodes} held-out episodes of {p.name}{two}",
-        "policy", *names, "most failures (nominal)",
+        "policy", *names,
     )  # fmt: skip
     for who in policies(lab):
         cells = [_success(lab, who, h.column, h.engine, h.sparse) for h in headings(lab)]
-        nominal = shown(lab, who, "nominal", headings(lab)[0].engine)
-        table.add_row(who.title, *cells, _labels(nominal))
+        table.add_row(who.title, *cells)
     console.print()
     console.print(table, highlight=False)
+    for who in policies(lab):
+        nominal = shown(lab, who, "nominal", headings(lab)[0].engine)
+        if who.seed is not None and nominal is not None:
+            console.print(f"{who.title} failed by: {_labels(nominal)}", highlight=False, soft_wrap=True)
     for run in lab.runs:
         if run.status == "failed":
             console.print(
-                f"{run.folder} failed: {run.error}",
+                f"{run.folder} failed: {run.error} (remove it to train it again)",
                 style="red",
                 highlight=False,
                 markup=False,
@@ -81,6 +84,6 @@ def _success(lab: LabRecord, who: Who, column: str, engine: str, sparse: bool) -
     return f"{text} / {100 * again.found.success:.1f}%" if again else text
 
 
-def _labels(e: Entry | None) -> str:
-    found = sorted(e.found.labels.items(), key=lambda x: -x[1])[:2] if e else []
+def _labels(e: Entry) -> str:
+    found = sorted(e.found.labels.items(), key=lambda x: -x[1])
     return ", ".join(f"{k} {v}" for k, v in found) or "none"

@@ -24,7 +24,7 @@ def learner_page(c: LearnerComparison) -> str:
         "main",
         el("header", el("h1", f"Learners on {c.task}"), el("p", lead, class_="about"), class_="top"),
         el("section", el("h2", "Held-out success while training"), curves(c), class_="card"),
-        el("section", el("h2", "What came out"), _table(c), class_="card"),
+        el("section", el("h2", "What came out"), outcomes(c), class_="card"),
         el("section", el("h2", "What each did otherwise than the recipe"), differences(c), class_="card"),
     )
     return document(f"Learners on {c.task} · Surefoot", body, "page.js")
@@ -81,7 +81,7 @@ def curves(c: LearnerComparison) -> Html:
     return join(legend(names, [line.colour for line in lines]), chart, el("p", note))
 
 
-def _table(c: LearnerComparison) -> Html:
+def outcomes(c: LearnerComparison) -> Html:
     columns = c.learners[0].column_names
     head = [
         "learner",
