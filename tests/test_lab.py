@@ -262,8 +262,8 @@ def test_a_library_that_breaks_is_named_and_the_rest_of_the_lab_stands(
     shutil.copytree(lab, copy)
     (copy / "panel2.json").unlink()
     shutil.rmtree(copy / "runs" / "cleanrl-seed1")
-    plant = "import sys\nif 'surefoot.worker' in sys.orig_argv:\n    import surefoot.learners.libraries.env as env\n"
-    plant += "    env.LibraryEnv.step = lambda *_: 1 / 0\n"
+    plant = "import sys\nif 'surefoot.worker' in sys.orig_argv:\n"
+    plant += "    import surefoot.learners.libraries.env as env\n    env.LibraryEnv.step = lambda *_: 1 / 0\n"
     (tmp_path / "sitecustomize.py").write_text(plant)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert surefoot(*ARGUMENTS, "--out", copy) == 1

@@ -252,7 +252,7 @@ def _train(
     fellows.leave()
     if trainer.stopped is not None:
         console.print(
-            f"Stopped by {trainer.stopped.name}; saved. {_resume_hint(run)}",
+            f"Stopped by {trainer.stopped.name}; saved. {'' if brief else _resume_hint(run)}".rstrip(),
             highlight=False,
             markup=False,
             soft_wrap=True,

@@ -36,8 +36,8 @@ def find_cases(
     seldom, baselines' (kept by `host`)."""
     found: list[LabCase] = []
     for job, postmortem in told.items():
-        cases = {c.trace: c for c in (*postmortem.cases, *_perturbed(runs[job])) if c.trace}
-        found += [_case(path, runs[job], job, job.learner, LEARNED, c) for c in cases.values()]
+        named = {c.trace: c for c in (*postmortem.cases, *_perturbed(runs[job])) if c.trace}
+        found += [_case(path, runs[job], job, job.learner, LEARNED, c) for c in named.values()]
     for name in baselines:
         if len(found) >= LEAST:
             break
