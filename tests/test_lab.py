@@ -232,6 +232,9 @@ def test_the_second_panel_is_a_file_that_evaluate_takes(lab: Path, record: LabRe
     again = json.loads((folder / "summary.json").read_text())
     entry = next(e for e in record.entries if (e.panel, e.policy, e.found.engine) == (2, "ppo", "mujoco"))
     assert again["success"] == entry.found.success
+    where = f"{made.name}/confirmation"
+    first = next(k for k, s in enumerate(made.scenarios) if s.half == "confirmation")
+    assert surefoot("replay", lab / "runs" / "ppo-seed1", str(first), "--where", where, "--verify") == 0
     assert again["velocity_error_mps"] == pytest.approx(entry.found.velocity_error_mps, rel=1e-5)
 
 
