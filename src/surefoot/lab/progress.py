@@ -12,6 +12,9 @@ from rich.console import Console
 SHARES = {"training": 1.0, "panel": 0.15, "record": 0.15}
 """What a piece of work is taken to last, of a training, until one of its kind has been seen."""
 
+LEAST_S = 0.5
+"""What takes less was there already, and says nothing about what is not."""
+
 
 class Stages:
     """Pieces of work of one kind are taken to last as long as each other."""
@@ -33,7 +36,9 @@ class Stages:
             soft_wrap=True,
         )
         yield
-        self._spent[kind].append(time.monotonic() - begun)
+        spent = time.monotonic() - begun
+        if spent > LEAST_S:
+            self._spent[kind].append(spent)
 
     def remaining(self) -> float | None:
         """Seconds; None before anything was done."""
