@@ -207,7 +207,7 @@ def test_only_metrics_of_both_panels_are_reported(record: LabRecord) -> None:
     found = {(c.policy, c.column, c.engine, c.metric) for c in record.co_computed}
     for a in (e for e in record.entries if e.panel == 1):
         b = next(e for e in record.entries if e.panel == 2 and e.key == a.key)
-        for metric in ("success", "velocity_error_mps", "cost_of_transport", "recovery_s"):
+        for metric in ("success", "velocity_error_mps", "cost_of_transport"):
             both = getattr(a.found, metric) is not None and getattr(b.found, metric) is not None
             assert ((a.policy, a.column, a.found.engine, metric) in found) == both
     without = [

@@ -30,8 +30,6 @@ METRICS = {
     "velocity_error_mps": ("velocity_error_low", "velocity_error_high"),
     "yaw_error_radps": None,
     "cost_of_transport": None,
-    "recovered": None,
-    "recovery_s": None,
 }
 """Of a column's summary, with the ends of its interval where it has one."""
 

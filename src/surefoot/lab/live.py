@@ -54,8 +54,7 @@ def run_lab(
         with stages.stage(f"{job.name}: {design.updates} updates, then the held-out panel"):
             code = train_planned(console, plan, path / "runs" / job.name, design.updates, perturb, brief=True)
         if code in INTERRUPTED:
-            command = f"{surefoot_command()} {shlex.join(sys.argv[1:])}"
-            console.print(f"Go on with: {command}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"Go on with: {_asked()}", highlight=False, markup=False, soft_wrap=True)
             return code
         run = RunFolder.open(path / "runs" / job.name)
         broken += run.record.status == "failed"
@@ -68,8 +67,12 @@ def run_lab(
     if as_json:
         print(json.dumps(plain(record), indent=2))
     else:
-        print_lab(console, path, record)
+        print_lab(console, path, record, _asked())
     return 1 if broken else 0
+
+
+def _asked() -> str:
+    return f"{surefoot_command()} {shlex.join(sys.argv[1:])}"
 
 
 def write_lab(path: Path, record: LabRecord) -> None:

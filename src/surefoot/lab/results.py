@@ -18,11 +18,9 @@ NAMES = {
     "velocity_error_mps": "velocity error, m/s",
     "yaw_error_radps": "turning error, rad/s",
     "cost_of_transport": "cost of transport",
-    "recovered": "recovered from pushes",
-    "recovery_s": "recovery, s",
 }
 ALONE = ("falls", "velocity error, m/s")
-RATES = ("success", "fall_rate", "recovered")
+RATES = ("success", "fall_rate")
 
 
 def results(lab: LabRecord) -> Html:
@@ -83,7 +81,7 @@ def _measured(e: Entry) -> Html:
         shown_figure(name, figure, percent(f.success)),
         el("small", f" {percent(f.success_low)} to {percent(f.success_high)}"),
         bar(figure),
-        class_="pass",
+        style="min-width:150px;padding:3px 0;white-space:nowrap",
         tabindex="0",
         data_tip=f"{f.episodes} episodes, {number(f.effective_episodes)} effective; panel {e.panel}",
     )

@@ -13,9 +13,10 @@ from surefoot.lab.record import Entry, LabRecord
 from surefoot.lab.views import Who, headings, policies, shown
 
 
-def print_lab(console: Console, path: Path, lab: LabRecord) -> None:
+def print_lab(console: Console, path: Path, lab: LabRecord, asked: str) -> None:
+    """`asked` is the command that the lab was asked for with."""
     p = lab.panels[0]
-    two = f" / {lab.panels[1].name}, what both measured" if len(lab.panels) > 1 else ""
+    two = f" | {lab.panels[1].name}" if len(lab.panels) > 1 else ""
     names = [h.title for h in headings(lab)]
     table = plain_table(
         f"{lab.design.task}: success on {p.episodes} held-out episodes of {p.name}{two}",
@@ -55,20 +56,9 @@ def print_lab(console: Console, path: Path, lab: LabRecord) -> None:
     commands = [(f"cd {here} && {me} {c.replay}", f"{c.case.label} again") for c in lab.cases[:1]]
     commands += [(f"{me} serve --runs {here}/runs", "every run's report, side by side")]
     if len(lab.panels) == 1:
-        commands += [
-            (f"{me} lab --task {lab.design.task}{_same(lab)} --panel2 --out {here}", "a second panel")
-        ]
+        commands += [(f"{asked} --panel2", "all of them on a second panel too")]
     for command, why in commands:
         console.print(f"  {command}   # {why}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _same(lab: LabRecord) -> str:
-    """Options that ask for the same lab, as far as they are this command's own."""
-    d = lab.design
-    out = " --quick" if d.quick else ""
-    out += f" --perturbation {d.perturbation}" if d.perturbation != "delay" else ""
-    out += f" --learners {' '.join(d.learners)}" if d.learners != ("ppo", "rsl_rl") else ""
-    return out
 
 
 def _success(lab: LabRecord, who: Who, column: str, engine: str, sparse: bool) -> str:
@@ -77,11 +67,11 @@ def _success(lab: LabRecord, who: Who, column: str, engine: str, sparse: bool) -
     e = shown(lab, who, column, engine, sparse=sparse)
     if e is None:
         return "not measured"
-    text = (
-        f"{100 * e.found.success:.1f}% ({100 * e.found.success_low:.0f} to {100 * e.found.success_high:.0f})"
-    )
-    again = shown(lab, who, column, engine, sparse=sparse, panel=2)
-    return f"{text} / {100 * again.found.success:.1f}%" if again else text
+    f = e.found
+    if len(lab.panels) > 1:
+        again = shown(lab, who, column, engine, sparse=sparse, panel=2)
+        return f"{100 * f.success:.1f}% | {100 * again.found.success:.1f}%" if again else "not both"
+    return f"{100 * f.success:.1f}% ({100 * f.success_low:.0f} to {100 * f.success_high:.0f})"
 
 
 def _labels(e: Entry) -> str:
