@@ -16,58 +16,11 @@ from rich.console import Console
 from rich.markup import escape
 from tyro.conf import OmitArgPrefixes, Positional
 
+from surefoot.cli_lab import LabCommand
+from surefoot.cli_recipe import UNCHANGED, RecipeOptions
 from surefoot.cli_replay import ReplayCommand
 from surefoot.cli_study import StudyCommands
 from surefoot.contract import SurefootError
-
-
-@dataclass(frozen=True)
-class RecipeOptions:
-    """What may be changed about a task's recipe; unset options keep the task's own values."""
-
-    envs: int | None = None
-    """Environments stepped together (N)."""
-    horizon: int | None = None
-    """Control steps per environment and update (T)."""
-    minibatches: int | None = None
-    """Minibatches per epoch; must divide T x N."""
-    epochs: int | None = None
-    """Passes over each rollout block (sample reuse)."""
-    control_hz: float | None = None
-    """Control rate, Hz: how often the policy acts."""
-    families: int | None = None
-    """Training seed families; must divide the number of environments."""
-    eval_families: int | None = None
-    """Seed families of the held-out panel to use (even; default all of them)."""
-    evaluate_every: int | None = None
-    """Updates between evaluations on the panel's selection half."""
-    precision: Literal["fp32", "tf32", "bf16"] | None = None
-    """Of the networks' matrix products; tf32 and bf16 are a GPU's (default: fp32 on a CPU; on CUDA bf16 for
-    the tasks where that was measured to be as good, else tf32)."""
-    hidden: tuple[int, ...] | None = None
-    """Widths of both networks' hidden layers, e.g. --hidden 512 256 128."""
-    seed: int = 1
-    """Root seed, 0 to 4294967295: every random draw of the run follows from it."""
-    device: str = "cpu"
-    """Where environments and learner live: cpu or cuda."""
-    engine: str = "auto"
-    """Simulator to train on: stride, mujoco, mujoco-warp (see `surefoot engines`), or auto: the fastest that
-    can take the robot."""
-
-    def overrides(self) -> dict[str, Any]:
-        names = (
-            "envs",
-            "horizon",
-            "minibatches",
-            "epochs",
-            "control_hz",
-            "families",
-            "eval_families",
-            "evaluate_every",
-            "precision",
-            "hidden",
-        )
-        return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
 
 
 @dataclass(frozen=True)
@@ -77,7 +30,7 @@ class PlanCommand:
 
     task: Positional[str]
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
-    options: OmitArgPrefixes[RecipeOptions] = RecipeOptions()
+    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
     json: bool = False
     """Print one JSON object instead of tables."""
 
@@ -105,7 +58,7 @@ class TrainCommand:
 
     task: Positional[str] = ""
     """Task name (see `surefoot tasks`) or package.module:name of your own. Not needed with --resume."""
-    options: OmitArgPrefixes[RecipeOptions] = RecipeOptions()
+    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
     updates: int | None = None
     """Stop after this many updates in all (resumed ones included)."""
     minutes: float | None = None
@@ -142,7 +95,7 @@ class TrainCommand:
         if self.json:
             console = Console(stderr=True)
         if self.resume is not None:
-            if self.task or self.out or self.options != RecipeOptions() or self.learner != "ppo":
+            if self.task or self.out or self.options != UNCHANGED or self.learner != "ppo":
                 raise SurefootError(
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."
@@ -271,7 +224,7 @@ class CompareLearnersCommand:
 
     task: Positional[str]
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
-    options: OmitArgPrefixes[RecipeOptions] = RecipeOptions()
+    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
     learners: tuple[str, ...] = ("ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl")
     """Who learns, e.g. --learners ppo rsl_rl sb3."""
     seeds: int = 3
@@ -470,6 +423,7 @@ Commands = (
     | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
     | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
     | Annotated[CompareLearnersCommand, tyro.conf.subcommand("compare-learners")]
+    | Annotated[LabCommand, tyro.conf.subcommand("lab")]
     | Annotated[PromoteCommand, tyro.conf.subcommand("promote")]
     | Annotated[PostmortemCommand, tyro.conf.subcommand("postmortem")]
     | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]

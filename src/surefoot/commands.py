@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 import sys
@@ -20,8 +19,6 @@ from surefoot.contract import (
     SurefootError,
     as_half,
     columns,
-    construct_id,
-    evaluation_plant,
     load_panel,
     text_digest,
 )
@@ -35,7 +32,7 @@ from surefoot.fellows import ALONE, Fellows, Lost, join, launched, local_device
 from surefoot.hosting import Hosted, LibraryFailed
 from surefoot.learners import checkpoint
 from surefoot.learners.libraries import Timeouts
-from surefoot.plan import Plan, check_disjoint, make_plan
+from surefoot.plan import Plan, make_plan, on_panel
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
 from surefoot.report import write_report
 from surefoot.scoring import Limits
@@ -127,6 +124,67 @@ def resume_run(
     return _train(console, plan, run, limits, tracker, perturb, resume=True, as_json=as_json, fellows=fellows)
 
 
+def train_planned(
+    console: Console, plan: Plan, folder: Path, updates: int, perturb: tuple[str, ...], brief: bool = False
+) -> int:
+    """Trains and confirms `plan` in `folder`, for one of many runs of a comparison: no tracker, no baselines,
+    and with `brief` no tables. A run that has ended there is left as it is (a failed one too, which is
+    reported as failed); one that was interrupted goes on where it was, or, where a library trained it, which
+    cannot go on, is set aside and begun anew."""
+    if launched().world > 1:
+        raise SurefootError("Several learners are trained one after the other; start this without torchrun.")
+    limits, resume = Limits(updates), False
+    if folder.exists():
+        run = RunFolder.open(folder)
+        _check_same(run, plan, updates)
+        if run.record.status == "failed" or run.record.confirmation is not None:
+            console.print(f"{folder} is there already.", highlight=False, markup=False, soft_wrap=True)
+            return 0
+        resume = plan.learner == "ppo" and run.checkpoint_path("latest").is_file()
+        if not resume:
+            aside = _free(folder)
+            folder.rename(aside)
+            console.print(
+                f"{folder} was not finished and cannot go on; it is now {aside}.",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+    prepare_torch()
+    run = RunFolder.open(folder) if resume else new_run(plan, str(folder))
+    return _train(
+        console,
+        plan,
+        run,
+        limits,
+        "none",
+        perturb,
+        resume,
+        as_json=False,
+        fellows=ALONE,
+        baselines=False,
+        brief=brief,
+    )
+
+
+def _check_same(run: RunFolder, plan: Plan, updates: int) -> None:
+    r = run.record
+    same = (r.training_id, r.seeds.root, r.construct_id) == (
+        plan.training_id, plan.seeds.root, plan.construct_id,
+    )  # fmt: skip
+    if not same or (r.figures.get("updates") or 0) > updates or (
+        r.confirmation is not None and r.figures.get("updates") != updates
+    ):  # fmt: skip
+        raise SurefootError(f"{run.path} is another run; remove it or choose another --out.")
+
+
+def _free(folder: Path) -> Path:
+    k = 1
+    while (aside := folder.with_name(f"{folder.name}-unfinished{k}")).exists():
+        k += 1
+    return aside
+
+
 def plan_of(run: RunFolder, fellows: Fellows = ALONE) -> Plan:
     """The plan that a run folder was started with; refused when the task has changed since."""
     r = run.record
@@ -161,6 +219,7 @@ def _train(
     as_json: bool,
     fellows: Fellows,
     baselines: bool = True,
+    brief: bool = False,
 ) -> int:
     if not fellows.lead:
         console, tracker_name = Console(quiet=True), "none"
@@ -193,7 +252,7 @@ def _train(
     fellows.leave()
     if trainer.stopped is not None:
         console.print(
-            f"Stopped by {trainer.stopped.name}; saved. {_resume_hint(run)}",
+            f"Stopped by {trainer.stopped.name}; saved. {'' if brief else _resume_hint(run)}".rstrip(),
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -206,7 +265,7 @@ def _train(
     report = _report(console, run)
     if as_json:
         print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json"), indent=2))
-    else:
+    elif not brief:
         print_summary(console, plan, run, summary, report=report)
     return 0
 
@@ -340,11 +399,7 @@ def evaluate_run(
     run = RunFolder.open(folder)
     plan = plan_of(run)
     if panel is not None:
-        chosen = load_panel(panel)
-        check_disjoint(plan.seeds, chosen)
-        plant = evaluation_plant(plan.recipe.control_hz, plan.task.on_heightfield(chosen))
-        identity = construct_id(plan.task.contract, chosen, plant)
-        plan = dataclasses.replace(plan, panel=chosen, evaluation=plant, construct_id=identity)
+        plan = on_panel(plan, load_panel(panel))
     asked = columns(plan.panel, perturb, sweep)
     engines_for(engine, plan.task, plan.recipe.control_hz)
     prepare_torch()

@@ -10,14 +10,14 @@ from typing import Any
 from rich.console import Console
 
 from surefoot.artifacts import atomic_write, write_json
-from surefoot.commands import start_run
+from surefoot.commands import train_planned
 from surefoot.contract import SurefootError, columns
 from surefoot.evidence.figures import Figure
 from surefoot.evidence.learners import LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.run import RunFolder
 from surefoot.evidence_tables import plain_table
 from surefoot.learners.libraries import Timeouts
-from surefoot.plan import Plan, make_plan
+from surefoot.plan import make_plan
 from surefoot.report.learners import learner_chart, learner_page
 
 INTERRUPTED = (130, 143)
@@ -40,8 +40,7 @@ def compare_all(
 ) -> int:
     """Seed by seed, so that a comparison that is cut short has all learners with the seeds that it has. Runs
     that are already there, trained alike, are taken as they are."""
-    if seeds < 1 or len(set(learners)) != len(learners) or not learners:
-        raise SurefootError("Give one or more learners, each once, and --seeds of 1 or more.")
+    check_learners(learners, seeds)
     plans = {
         (learner, seed): make_plan(
             task, overrides=overrides, seed=seed, engine=engine, device=device, learner=learner,
@@ -54,34 +53,22 @@ def compare_all(
     runs: list[RunFolder] = []
     for k, ((learner, seed), plan) in enumerate(plans.items()):
         folder = Path(out) / f"{learner}-seed{seed}"
-        if _there(folder, plan, updates):
-            console.print(f"{folder} is there already.", highlight=False, soft_wrap=True)
-        else:
-            console.print(f"[bold]{learner}, seed {seed}[/bold] ({k + 1} of {len(plans)})", highlight=False)
-            code = start_run(
-                console, task, overrides, seed, engine, device, updates, None, None, str(folder), "none",
-                True, perturb, False, learner, timeouts, False,
-            )  # fmt: skip
-            if code in INTERRUPTED:
-                return code
+        console.print(f"[bold]{learner}, seed {seed}[/bold] ({k + 1} of {len(plans)})", highlight=False)
+        code = train_planned(console, plan, folder, updates, perturb)
+        if code in INTERRUPTED:
+            return code
         runs.append(RunFolder.open(folder))
     return write_comparison(console, runs, Path(out), as_json)
 
 
-def _there(folder: Path, plan: Plan, updates: int) -> bool:
-    """Whether a run of this plan has ended there; a failed one counts, and is reported as failed."""
-    if not folder.exists():
-        return False
-    r = RunFolder.open(folder).record
-    same = (r.training_id, r.seeds.root, r.construct_id) == (
-        plan.training_id, plan.seeds.root, plan.construct_id,
-    )  # fmt: skip
-    ended = r.status == "failed" or (r.confirmation is not None and r.figures.get("updates") == updates)
-    if not (same and ended):
+def check_learners(learners: tuple[str, ...], seeds: int) -> None:
+    if len(set(learners)) != len(learners) or len(learners) < 2:
         raise SurefootError(
-            f"{folder} is another run, or one that did not end; remove it or choose another --out."
+            "A comparison needs two or more learners, each once, e.g. --learners ppo rsl_rl; "
+            "`surefoot train TASK --learner L` trains one alone."
         )
-    return True
+    if seeds < 1:
+        raise SurefootError(f"--seeds is {seeds}; use 1 or more.")
 
 
 def write_comparison(console: Console, runs: list[RunFolder], out: Path, as_json: bool) -> int:

@@ -159,6 +159,14 @@ def make_plan(
     )
 
 
+def on_panel(plan: Plan, panel: Panel) -> Plan:
+    """The same run judged on another panel, which must be held out from it too; another construct."""
+    check_disjoint(plan.seeds, panel)
+    plant = evaluation_plant(plan.recipe.control_hz, plan.task.on_heightfield(panel))
+    identity = construct_id(plan.task.contract, panel, plant)
+    return dataclasses.replace(plan, panel=panel, evaluation=plant, construct_id=identity)
+
+
 ROBOT_BYTES = 4096
 """Of an environment on a device, block and networks apart: engine, script, task's memory."""
 

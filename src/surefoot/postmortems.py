@@ -17,15 +17,7 @@ from surefoot.evidence.run import RunFolder
 
 def postmortem_run(console: Console, folder: str, as_json: bool) -> int:
     run = RunFolder.open(folder)
-    if run.record.status != "finished" or run.record.confirmation is None:
-        raise SurefootError(
-            f"{run.path} is not finished, so there is nothing to look back on; "
-            f"let it finish with `surefoot train --resume {run.path}`."
-        )
-    result = load_result(run)
-    where = result.folder.relative_to(run.path).as_posix()
-    ledger = read_ledger(run.ledger.path)[0]
-    found = postmortem(result, ledger, where)
+    found = look_back(run)
     write_json(run.path / "postmortem.json", found)
     text = as_text(found)
     atomic_write(run.path / "postmortem.md", text.encode())
@@ -34,6 +26,18 @@ def postmortem_run(console: Console, folder: str, as_json: bool) -> int:
     else:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
     return 0
+
+
+def look_back(run: RunFolder) -> Postmortem:
+    """The postmortem of a finished run, from its artifacts."""
+    if run.record.status != "finished" or run.record.confirmation is None:
+        raise SurefootError(
+            f"{run.path} is not finished, so there is nothing to look back on; "
+            f"let it finish with `surefoot train --resume {run.path}`."
+        )
+    result = load_result(run)
+    where = result.folder.relative_to(run.path).as_posix()
+    return postmortem(result, read_ledger(run.ledger.path)[0], where)
 
 
 def as_text(p: Postmortem) -> str:

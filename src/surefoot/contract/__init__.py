@@ -1,6 +1,7 @@
 """Pure data, frozen before a run: task contract, recipe and accounting, seed plan, factors and strata,
 panels, digests."""
 
+from surefoot.contract.again import second_panel
 from surefoot.contract.digests import canonical, digest, text_digest
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.factors import Factor, Strata
@@ -110,6 +111,7 @@ __all__ = [
     "panel_names",
     "parse_panel",
     "prove_disjoint",
+    "second_panel",
     "text_digest",
     "trained_range",
     "training_id",

@@ -19,7 +19,7 @@ from surefoot.evidence.strata import panel_strata
 Verdict = Literal["behaviour", "diagnostics", "headline", "nothing"]
 EDGE = 5
 """Updates that are averaged at either end of the ledger: single rollout blocks are noisy."""
-_MEANING: dict[Verdict, str] = {
+MEANING: dict[Verdict, str] = {
     "behaviour": "behaviour improved",
     "diagnostics": "only diagnostics improved, held-out success did not",
     "headline": "only the headline score improved: the training return rose and nothing held out followed",
@@ -70,7 +70,7 @@ def postmortem(result: Result, ledger: Sequence[Mapping[str, Any]], where: str) 
         else "nothing"
     )
     headline = headline.model_copy(
-        update={"text": headline.text.removesuffix(".") + f"; so {_MEANING[verdict]}."}
+        update={"text": headline.text.removesuffix(".") + f"; so {MEANING[verdict]}."}
     )
     cases, note = _cases(result, f"{where}/episodes.parquet")
     return Postmortem(

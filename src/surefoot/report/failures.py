@@ -15,7 +15,7 @@ def failures(run: RunFigures, replays: Replays, index: int) -> Html:
         el("h2", "Failures and replay"),
         _counts(run),
         _elsewhere(run),
-        _viewer(replays, index),
+        viewer(replays, index),
         class_="card",
     )
 
@@ -82,7 +82,8 @@ def _count(c: LabelCount) -> Html:
     )
 
 
-def _viewer(replays: Replays, index: int) -> Html:
+def viewer(replays: Replays, index: int) -> Html:
+    """The kept episodes as cards, and the player."""
     if not replays.episodes:
         return el(
             "p", el("b", "Replay: "), el("span", f"{NOT_MEASURED}. {replays.why_none}", class_="absent")

@@ -23,9 +23,9 @@ def learner_page(c: LearnerComparison) -> str:
     body = el(
         "main",
         el("header", el("h1", f"Learners on {c.task}"), el("p", lead, class_="about"), class_="top"),
-        el("section", el("h2", "Held-out success while training"), _curves(c), class_="card"),
-        el("section", el("h2", "What came out"), _table(c), class_="card"),
-        el("section", el("h2", "What each did otherwise than the recipe"), _differences(c), class_="card"),
+        el("section", el("h2", "Held-out success while training"), curves(c), class_="card"),
+        el("section", el("h2", "What came out"), outcomes(c), class_="card"),
+        el("section", el("h2", "What each did otherwise than the recipe"), differences(c), class_="card"),
     )
     return document(f"Learners on {c.task} · Surefoot", body, "page.js")
 
@@ -72,7 +72,7 @@ def _axes(c: LearnerComparison, width: int) -> Axes:
     )
 
 
-def _curves(c: LearnerComparison) -> Html:
+def curves(c: LearnerComparison) -> Html:
     names, lines = _lines(c)
     if not lines:
         return el("p", NOT_MEASURED, class_="absent")
@@ -81,7 +81,7 @@ def _curves(c: LearnerComparison) -> Html:
     return join(legend(names, [line.colour for line in lines]), chart, el("p", note))
 
 
-def _table(c: LearnerComparison) -> Html:
+def outcomes(c: LearnerComparison) -> Html:
     columns = c.learners[0].column_names
     head = [
         "learner",
@@ -125,7 +125,7 @@ def _rate(f: Figure) -> str:
     return f"{percent(f.value)} ({percent(low)} to {percent(high)})"
 
 
-def _differences(c: LearnerComparison) -> Html:
+def differences(c: LearnerComparison) -> Html:
     parts = []
     for of in c.learners:
         said = of.differences or ("nothing: it is what the recipe is written for",)

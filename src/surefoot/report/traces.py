@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import numpy as np
 
 from surefoot.artifacts import load_npz
 from surefoot.contract import Panel, SurefootError, load_panel
-from surefoot.report.figures import PanelFigures, RunFigures
+from surefoot.evidence import RunRecord
+from surefoot.report.figures import PanelFigures, Rows, RunFigures
 from surefoot.report.poses import body_poses, body_velocity, packed, packed_poses, robot_shapes, tilt_of
 from surefoot.robots import RobotSpec, robot
 from surefoot.terrain import MARGIN_M, RESOLUTION_M, SIZE_M, tile
@@ -49,21 +51,36 @@ class Replays:
 
 
 def read_replays(run: RunFigures, most: int = MOST) -> Replays:
+    """Those of the run's result, chosen among the traces that were kept."""
     panel = run.panel
     files = sorted((panel.folder / "traces").glob("*.npz")) if panel else []
     if panel is None or not files:
         return Replays(None, (), "This run kept no trace of a confirmation episode.")
-    spec = _robot(run)
+    chosen = _choose([(_row_of(f, panel), f) for f in files], panel, most)
+    return make_replays(run.record, [Kept(file, panel.rows, row) for row, file in chosen])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A trace on disk, and its row in a table of episodes; -1: it has none."""
+
+    file: Path
+    rows: Rows
+    row: int
+    of: str = ""
+    """Whose it is, where a page has several policies; said in front of the column."""
+
+
+def make_replays(record: RunRecord, kept: Sequence[Kept]) -> Replays:
+    """These traces of a run, ready for the page."""
+    spec = _robot(record)
     if spec is None:
-        name = run.record.contract.robot
+        name = record.contract.robot
         return Replays(None, (), f"The robot '{name}' of this run is not installed here, so it is not drawn.")
     model = spec.compile()
     shapes = robot_shapes(model, spec)
-    chosen = _choose([(_row_of(f, panel), f) for f in files], panel, most)
-    held = _panel(run)
-    episodes = tuple(
-        _replay(file, row, panel, model, spec, shapes["bodies"], held, run) for row, file in chosen
-    )
+    held = _panel(record)
+    episodes = tuple(_replay(k, model, spec, shapes["bodies"], held, record) for k in kept)
     return Replays(shapes, episodes, "")
 
 
@@ -97,9 +114,9 @@ def _order(panel: PanelFigures, row: int) -> int:
     return (0 if nominal else 1 if trained else 4) if failed else (2 if nominal else 3)
 
 
-def _robot(run: RunFigures) -> RobotSpec | None:
+def _robot(record: RunRecord) -> RobotSpec | None:
     """The run's robot, if it is here and still the same one."""
-    contract = run.record.contract
+    contract = record.contract
     spec: RobotSpec | None = None
     try:
         spec = robot(contract.robot)
@@ -109,14 +126,14 @@ def _robot(run: RunFigures) -> RobotSpec | None:
         try:  # a task of another package brings its own robot
             from surefoot.tasks import task
 
-            spec = task(run.record.task).robot
+            spec = task(record.task).robot
         except SurefootError:
             return None
     return spec if spec.digest == contract.robot_digest else None
 
 
-def _panel(run: RunFigures) -> Panel | None:
-    for name in (run.record.panel, run.record.contract.panel):
+def _panel(record: RunRecord) -> Panel | None:
+    for name in (record.panel, record.contract.panel):
         try:
             return load_panel(name)
         except SurefootError:
@@ -125,21 +142,20 @@ def _panel(run: RunFigures) -> Panel | None:
 
 
 def _replay(
-    file: Path,
-    row: int,
-    panel: PanelFigures,
+    kept: Kept,
     model: mujoco.MjModel,
     spec: RobotSpec,
     bodies: list[int],
     held: Panel | None,
-    run: RunFigures,
+    run: RunRecord,
 ) -> Replay:
+    file, record = kept.file, _row(kept.rows, kept.row)
     trace = load_npz(file)
     need = ("position", "quaternion", "joint_position", "command")
     missing = [k for k in need if k not in trace]
     if missing:
         raise SurefootError(f"'{file}' is not a trace: it has no {', '.join(missing)}; evaluate again.")
-    hz = _scalar(trace, "control_hz", run.record.recipe.control_hz)
+    hz = _scalar(trace, "control_hz", run.recipe.control_hz)
     position = unwrapped(trace["position"].astype(float))
     origin = np.append(trace["tile_origin"][:2], 0.0) if "tile_origin" in trace else tile_origin(position)
     local = position - origin
@@ -149,8 +165,7 @@ def _replay(
         model, spec, local[:frames], trace["quaternion"][:frames], trace["joint_position"][:frames], bodies
     )
     velocity = body_velocity(trace, position, hz)[:frames]
-    terrain = _terrain(trace, row, panel, held)
-    record = _row(panel, row)
+    terrain = _terrain(trace, record, held)
     data: dict[str, Any] = {
         "id": file.stem,
         "hz": hz,
@@ -159,10 +174,11 @@ def _replay(
         "signals": _signals(trace, velocity, frames, spec),
         "terrain": terrain,
     }
+    column = str(record.get("column", _text(trace, "column") or "nominal"))
     label = _text(trace, "label") or str(record.get("label") or "")
     return Replay(
         stem=file.stem,
-        column=str(record.get("column", _text(trace, "column") or "nominal")),
+        column=f"{kept.of} {column}" if kept.of else column,
         label=label,
         cause=_text(trace, "cause") or str(record.get("cause") or ""),
         success=bool(record["success"]) if record else None,
@@ -200,9 +216,8 @@ def tile_origin(position: np.ndarray) -> np.ndarray:
     return np.append(np.rint(start / lattice) * lattice, 0.0)
 
 
-def _terrain(trace: dict[str, Any], row: int, panel: PanelFigures, held: Panel | None) -> dict[str, Any]:
+def _terrain(trace: dict[str, Any], record: dict[str, Any], held: Panel | None) -> dict[str, Any]:
     """The tile under the robot, as 16-bit heights in tenths of a millimetre; flat ground needs none."""
-    record = _row(panel, row)
     cls = _text(trace, "terrain_class") or _text(trace, "terrain") or str(record.get("terrain", "flat"))
     level = int(_scalar(trace, "terrain_level", _scalar(trace, "level", float(record.get("level", 0) or 0))))
     key: int | None = None
@@ -224,8 +239,8 @@ def _terrain(trace: dict[str, Any], row: int, panel: PanelFigures, held: Panel |
     return {"cls": cls, "level": level, "side": len(ints), "size": SIZE_M, "heights": packed(ints)}
 
 
-def _row(panel: PanelFigures, row: int) -> dict[str, Any]:
-    return {k: v[row] for k, v in panel.rows.items()} if row >= 0 else {}
+def _row(rows: Rows, row: int) -> dict[str, Any]:
+    return {k: v[row] for k, v in rows.items()} if row >= 0 else {}
 
 
 def _caption(r: dict[str, Any]) -> str:

@@ -1,10 +1,12 @@
 """Tasks: contracts bound to pure functions of the robot's state."""
 
 from surefoot.tasks.registry import task, task_names
+from surefoot.tasks.sparse import SPARSE, sparse
 from surefoot.tasks.task import Constants, Ground, Task, TaskState, Term, View, source_digest
 from surefoot.tasks.velocity import TROT, TROT_REWARDS, WALK_REWARDS, reweighted, velocity_task
 
 __all__ = [
+    "SPARSE",
     "TROT",
     "TROT_REWARDS",
     "WALK_REWARDS",
@@ -16,6 +18,7 @@ __all__ = [
     "View",
     "reweighted",
     "source_digest",
+    "sparse",
     "task",
     "task_names",
     "velocity_task",

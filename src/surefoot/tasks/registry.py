@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from surefoot.contract import SurefootError, unknown
 from surefoot.tasks.anymal import walk_anymal_flat, walk_anymal_rough
 from surefoot.tasks.biped import walk_biped_flat
+from surefoot.tasks.sparse import SPARSE, sparse
 from surefoot.tasks.task import Task
 from surefoot.tasks.velocity import trot_flat, walk_flat, walk_rough
 
@@ -29,7 +30,9 @@ def task_names() -> list[str]:
 
 def task(name: str) -> Task:
     """The task called `name`, or made by the function `package.module:name` of a package that is
-    importable."""
+    importable; with `+sparse` behind it, that task with a sparse reward."""
+    if name.endswith(SPARSE):
+        return sparse(task(name.removesuffix(SPARSE)))
     if name in BUILT_IN:
         return BUILT_IN[name]()
     if ":" in name:

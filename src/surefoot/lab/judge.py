@@ -1,0 +1,67 @@
+"""Every policy of a lab on its panels: baselines and learners alike, a column a pass, nothing done twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from surefoot.artifacts import read_json
+from surefoot.baselines import BASELINES, PREFIX, baseline
+from surefoot.commands import evaluate_policy, policy_named
+from surefoot.contract import Column, SurefootError
+from surefoot.evidence import PanelSummary, RunFolder
+from surefoot.evidence.evaluate import TRAINED
+from surefoot.plan import Plan
+
+LEARNED = "confirmation"
+"""Where a run keeps its own pass over the half that results are stated on."""
+
+
+def usable_baselines(plan: Plan) -> tuple[str, ...]:
+    """Those that the robot can do: a trot needs legs of hip, thigh and calf."""
+    found = []
+    for name in BASELINES:
+        try:
+            baseline(name, plan.task.contract, plan.task.robot, plan.recipe.control_hz, plan.panel.seeds)
+        except SurefootError:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+def place(run: RunFolder, plan: Plan, policy: str) -> Path:
+    """Where the pass of a policy over the plan's panel stands: `policy` is a baseline, or `trained`."""
+    where = LEARNED if policy == TRAINED else f"baseline-{policy}"
+    return run.path / "panels" / plan.panel.name / where
+
+
+def judge(plan: Plan, run: RunFolder, policy: str, columns: tuple[Column, ...]) -> None:
+    """The nominal column on native MuJoCo, then it and `columns` on the fast engine; into the run's folder.
+    What is there already is checked and left as it is."""
+    folder = place(run, plan, policy)
+    if (folder / "summary.json").is_file():
+        read_summary(folder, plan)
+        return
+    name = "confirmed" if policy == TRAINED else f"{PREFIX}{policy}"
+    bundle, digest, called = policy_named(plan, run, name)
+    evaluate_policy(
+        plan,
+        run,
+        bundle,
+        digest,
+        where=folder.name,
+        half="confirmation",
+        columns=columns,
+        baselines=(),
+        name=called,
+    )
+
+
+def read_summary(folder: Path, plan: Plan) -> PanelSummary:
+    """The summary of a pass; refused where it was not measured as the plan says."""
+    found = read_json(folder / "summary.json", PanelSummary)
+    if (found.construct_id, found.panel_digest) != (plan.construct_id, plan.panel.digest):
+        raise SurefootError(
+            f"{folder} was measured on another panel or construct ({found.construct_id[:12]}, the lab's is "
+            f"{plan.construct_id[:12]}), and is not set beside the others; choose another --out."
+        )
+    return found
