@@ -90,7 +90,7 @@ def tables(c: LearnerComparison) -> dict[str, str]:
         race.append([title(of), f"{r.seeds} of {r.of}", by_seed, mean, minutes, speed])
     seeds = ", ".join(map(str, c.learners[0].seeds))
     about = (
-        f"{c.samples:,} samples each ({c.updates} updates of {c.recipe.horizon} x {c.recipe.envs}), networks "
+        f"{c.task}, {c.samples:,} samples each ({c.updates} updates of {c.recipe.horizon} x {c.recipe.envs}), networks "
         f"{' x '.join(map(str, c.recipe.hidden))}, {c.recipe.epochs} epochs, training seeds {seeds}, stock "
         f"timeouts; {c.panel} with {c.recipe.eval_families} families, {c.half} half, construct "
         f"`{c.construct_id[:12]}`."
