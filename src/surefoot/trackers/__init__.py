@@ -58,9 +58,8 @@ def check_tracker(name: str) -> None:
     if name not in TRACKERS:
         raise unknown("tracker", name, TRACKERS)
     if name in ("wandb", "mlflow") and find_spec(name) is None:
-        raise SurefootError(
-            f"--tracker {name} is not installed; install it with: pip install 'surefoot[{name}]'"
-        )
+        package = {"wandb": "wandb", "mlflow": "mlflow-skinny or mlflow"}[name]
+        raise SurefootError(f"--tracker {name} needs the package {package}; pip install 'surefoot[{name}]'.")
 
 
 def make_tracker(
