@@ -463,3 +463,9 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_every_error_a_user_can_cause_is_one_kind() -> None:
     assert issubclass(SurefootError, Exception)
     assert not issubclass(SurefootError, ValueError), "pydantic would swallow it"
+
+
+@pytest.mark.parametrize("mirror", ["True", "False"])
+def test_mirroring_is_an_option_of_the_recipe(mirror: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert surefoot("plan", "tiny:walk", "--mirror", mirror, "--json") == 0
+    assert str(json.loads(capsys.readouterr().out)["recipe"]["mirror"]) == mirror

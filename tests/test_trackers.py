@@ -153,12 +153,16 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 def test_all_that_a_run_writes_into_its_ledger_is_shown_while_it_trains(tracker: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    arguments = ("--updates", "3", "--quiet", "--perturb", "none", "--out", folder, "--tracker", tracker)
-    assert surefoot("train", "tiny:walk", *arguments) == 0
+    for arguments in (
+        ("tiny:walk", "--updates", "3", "--out", folder),
+        ("--resume", folder, "--updates", "5"),
+    ):
+        assert surefoot("train", *arguments, "--quiet", "--perturb", "none", "--tracker", tracker) == 0
+        check(tracker, folder, rows_of(folder))
     rows = rows_of(folder)
-    assert {"evaluation.success", "evaluation.end_reasons", "evaluation.engine"} <= rows[-1].keys()
+    assert [r["update"] for r in rows] == [1, 2, 3, 4, 5]
+    assert {"evaluation.success", "evaluation.end_reasons", "evaluation.engine"} <= rows[2].keys()
     assert {"reward.slip", "advantage.by_stratum", "family.resets", "kl"} <= rows[0].keys()
-    check(tracker, folder, rows)
 
 
 def test_so_is_all_that_a_librarys_run_writes(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def _train(
 
 def _tracker(name: str, run: RunFolder) -> Tracker:
     """With all that the ledger has: nothing yet, or what a resumed run did before."""
-    rows, _ = read_ledger(run.ledger.path)
+    rows = [] if name == "none" else read_ledger(run.ledger.path)[0]
     return make_tracker(name, run.path, run.record.model_dump(mode="json"), rows)
 
 
