@@ -89,11 +89,11 @@ def tables(c: LearnerComparison) -> dict[str, str]:
         speed = span(of.steps_per_second, "{:,.0f}")
         race.append([title(of), f"{r.seeds} of {r.of}", by_seed, mean, minutes, speed])
     seeds = ", ".join(map(str, c.learners[0].seeds))
+    r = c.recipe
     about = (
-        f"{c.samples:,} samples each ({c.updates} updates of {c.recipe.horizon} x {c.recipe.envs}), networks "
-        f"{' x '.join(map(str, c.recipe.hidden))}, {c.recipe.epochs} epochs, training seeds {seeds}, stock "
-        f"timeouts; {c.panel} with {c.recipe.eval_families} families, {c.half} half, construct "
-        f"`{c.construct_id[:12]}`."
+        f"{c.task}, {c.samples:,} samples each ({c.updates} updates of {r.horizon} x {r.envs}), networks "
+        f"{' x '.join(map(str, r.hidden))}, {r.epochs} epochs, training seeds {seeds}, stock timeouts; "
+        f"{c.panel} with {r.eval_families} families, {c.half} half, construct `{c.construct_id[:12]}`."
     )
     reached = ["learner", "seeds", "samples, by seed", "mean (95%)", "minutes, by seed", "steps/s (95%)"]
     return {

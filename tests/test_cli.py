@@ -201,12 +201,15 @@ def test_a_cpu_engine_on_a_gpu_is_refused_before_anything_is_written(
     )
 
 
+@pytest.mark.parametrize("tracker", ["wandb", "mlflow"])
 def test_a_tracker_that_is_not_installed_is_refused_before_anything_is_written(
-    refused: Refused, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+    tracker: str, refused: Refused, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("surefoot.trackers.find_spec", lambda name: None)
-    for arguments in (("tiny:walk", "--updates", "1"), ("--resume", tiny_run)):
-        assert "pip install 'surefoot[wandb]'" in refused("train", *arguments, "--tracker", "wandb")
+    library = ("tiny:walk", "--updates", "1", "--learner", "cleanrl")
+    for arguments in (("tiny:walk", "--updates", "1"), library, ("--resume", tiny_run)):
+        assert f"pip install 'surefoot[{tracker}]'" in refused("train", *arguments, "--tracker", tracker)
+    assert f"pip install 'surefoot[{tracker}]'" in refused("track", tiny_run, "--tracker", tracker)
 
 
 def test_an_out_below_a_file_is_refused(refused: Refused, tmp_path: Path) -> None:
@@ -460,3 +463,9 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_every_error_a_user_can_cause_is_one_kind() -> None:
     assert issubclass(SurefootError, Exception)
     assert not issubclass(SurefootError, ValueError), "pydantic would swallow it"
+
+
+@pytest.mark.parametrize("mirror", ["True", "False"])
+def test_mirroring_is_an_option_of_the_recipe(mirror: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert surefoot("plan", "tiny:walk", "--mirror", mirror, "--json") == 0
+    assert str(json.loads(capsys.readouterr().out)["recipe"]["mirror"]) == mirror

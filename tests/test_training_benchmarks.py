@@ -164,3 +164,8 @@ def test_terrain_is_trained_and_scored_by_class(tmp_path: Path) -> None:
     assert found["summary"]["by_class"].keys() == rates.keys()
     for name, rate in rates.items():
         assert found["summary"]["by_class"][name]["mean"] == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("script", ["learners.py", "mirroring.py"])
+def test_the_page_on_learners_says_what_was_measured(script: str) -> None:
+    assert "up to date" in run(script, "--check")

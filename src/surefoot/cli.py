@@ -74,8 +74,9 @@ class TrainCommand:
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None
     """Continue this run folder from its latest checkpoint, exactly."""
-    tracker: Literal["tensorboard", "wandb", "none"] = "tensorboard"
-    """Export ledger rows to a dashboard; wandb is an optional extra and honours WANDB_MODE=offline."""
+    tracker: Literal["tensorboard", "wandb", "mlflow", "none"] = "tensorboard"
+    """Show the ledger in a dashboard as well; wandb (honours WANDB_MODE) and mlflow (honours
+    MLFLOW_TRACKING_URI) are optional extras."""
     perturb: tuple[str, ...] = ("all",)
     """Columns of the closing evaluation beside the nominal one: all, perturbations by name (see `surefoot
     evaluate`), or none, which leaves out the baselines too."""
@@ -347,6 +348,21 @@ class ServeCommand:
 
 
 @dataclass(frozen=True)
+class TrackCommand:
+    """Show a run's ledger in a dashboard, as `train --tracker` does while it trains."""
+
+    run_folder: Positional[str]
+    """Run folder, as `surefoot train` printed it."""
+    tracker: Literal["tensorboard", "wandb", "mlflow"] = "tensorboard"
+    """Which one; what it was shown of this run before is replaced."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.commands import track_run
+
+        return track_run(console, self.run_folder, self.tracker)
+
+
+@dataclass(frozen=True)
 class TasksCommand:
     """List the tasks that can be trained, built in and from installed packages."""
 
@@ -429,6 +445,7 @@ Commands = (
     | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]
     | Annotated[ReportCommand, tyro.conf.subcommand("report")]
     | Annotated[ServeCommand, tyro.conf.subcommand("serve")]
+    | Annotated[TrackCommand, tyro.conf.subcommand("track")]
     | Annotated[TasksCommand, tyro.conf.subcommand("tasks")]
     | Annotated[EnginesCommand, tyro.conf.subcommand("engines")]
     | Annotated[

@@ -31,6 +31,8 @@ class RecipeOptions:
     the tasks where that was measured to be as good, else tf32)."""
     hidden: tuple[int, ...] | None = None
     """Widths of both networks' hidden layers, e.g. --hidden 512 256 128."""
+    mirror: bool | None = None
+    """Whether Surefoot's PPO reflects a random half of the samples left to right in each epoch."""
     seed: int = 1
     """Root seed, 0 to 4294967295: every random draw of the run follows from it."""
     device: str = "cpu"
@@ -51,6 +53,7 @@ class RecipeOptions:
             "evaluate_every",
             "precision",
             "hidden",
+            "mirror",
         )
         return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
 

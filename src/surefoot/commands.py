@@ -24,7 +24,7 @@ from surefoot.contract import (
 )
 from surefoot.cores import prepare_torch
 from surefoot.display import Display
-from surefoot.evidence import PanelSummary, RunFolder, evaluate_panel, summarise
+from surefoot.evidence import PanelSummary, RunFolder, evaluate_panel, read_ledger, summarise
 from surefoot.evidence.evaluate import TRAINED
 from surefoot.evidence.passes import engines_for
 from surefoot.evidence.run import save_policy
@@ -37,7 +37,7 @@ from surefoot.policy import Policy, PolicyBundle, PolicyCard
 from surefoot.report import write_report
 from surefoot.scoring import Limits
 from surefoot.tables import print_plan, print_summary
-from surefoot.trackers import check_tracker, make_tracker
+from surefoot.trackers import Tracker, check_tracker, make_tracker
 from surefoot.train import Trainer, new_run
 
 
@@ -228,7 +228,7 @@ def _train(
         fellows.use(plan.device)
         # before the tracker: what is refused leaves no trace
         trainer = Trainer(plan, run, resume, fellows=fellows) if plan.learner == "ppo" else Hosted(plan, run)
-    tracker = make_tracker(tracker_name, run.path, run.record.model_dump(mode="json"))
+    tracker = _tracker(tracker_name, run)
     console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
     try:
         with Display(console, limits.updates, limits.minutes, limits.until) as display:
@@ -267,6 +267,21 @@ def _train(
         print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json"), indent=2))
     elif not brief:
         print_summary(console, plan, run, summary, report=report)
+    return 0
+
+
+def _tracker(name: str, run: RunFolder) -> Tracker:
+    """With all that the ledger has: nothing yet, or what a resumed run did before."""
+    rows = [] if name == "none" else read_ledger(run.ledger.path)[0]
+    return make_tracker(name, run.path, run.record.model_dump(mode="json"), rows)
+
+
+def track_run(console: Console, folder: str, tracker: str) -> int:
+    """Shows the ledger of a run that has ended in a tracker."""
+    check_tracker(tracker)
+    run = RunFolder.open(folder)
+    _tracker(tracker, run).close()
+    console.print(f"{tracker} has the ledger of {run.path}", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 

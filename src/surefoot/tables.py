@@ -176,12 +176,13 @@ def print_summary(
     print_columns(console, s)
     me = surefoot_command()
     console.print("\n[bold]Next[/bold]")
+    curves = (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure")
     longer = f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}"
     for command, why in (
         (f"{me} evaluate {run.path} --half all", "both halves of the panel"),
         *([(longer, "train on, exactly from here")] if run.record.library is None else []),
         (f"{me} serve --runs {run.path.parent}", "reports of all runs, side by side"),
-        (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure"),
+        *([curves] if (run.path / "tensorboard").is_dir() else []),
     ):
         console.print(f"  {escape(command)}   [dim]# {why}", highlight=False, soft_wrap=True)
 

@@ -1,23 +1,33 @@
-"""TensorBoard event files in <run>/tensorboard; view them with `tensorboard --logdir runs`."""
+"""TensorBoard event files in <run>/tensorboard; view them with `tensorboard --logdir runs`. They hold
+float32: seven digits."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto.summary_pb2 import Summary
+from torch.utils.tensorboard.summary import text
+from torch.utils.tensorboard.writer import FileWriter
 
-from surefoot.trackers import scalars
+from surefoot.trackers import numbers, words
 
 
 class TensorBoard:
     def __init__(self, folder: Path) -> None:
-        self._writer = SummaryWriter(str(folder / "tensorboard"), flush_secs=30)
+        events = folder / "tensorboard"
+        shutil.rmtree(events, ignore_errors=True)
+        self._writer = FileWriter(str(events), flush_secs=30)
 
     def log(self, row: Mapping[str, Any]) -> None:
-        for name, value in scalars(row).items():
-            self._writer.add_scalar(name, value, int(row["samples"]))
+        step = int(row["samples"])
+        # One event for all of a row: an event per number takes many times as long.
+        values = [Summary.Value(tag=k, simple_value=v) for k, v in numbers(row).items()]
+        self._writer.add_summary(Summary(value=values), step)
+        for name, said in words(row).items():
+            self._writer.add_summary(text(name, said), step)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
         self._writer.close()

@@ -3,21 +3,37 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import wandb
 
-from surefoot.trackers import scalars
+from surefoot.contract import SurefootError
+from surefoot.contract.digests import digest
+from surefoot.trackers import numbers, words
 
 
 class WandB:
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        self._run = wandb.init(project="surefoot", name=folder.name, dir=str(folder), config=dict(config))
+        # The same run has the same id, so W&B replaces what it was sent of it before.
+        same = digest([config["id"], config["created"]])[:16]
+        shutil.rmtree(folder / "wandb", ignore_errors=True)
+        # Neither the console nor the machine's load: nothing is to be found there only.
+        settings = wandb.Settings(console="off", x_disable_stats=True)
+        told, where = dict(config), str(folder)
+        try:
+            self._run = wandb.init(
+                project="surefoot", name=folder.name, id=same, dir=where, config=told, settings=settings
+            )
+        except wandb.Error as error:
+            raise SurefootError(
+                f"W&B could not begin ({error}); log in with `wandb login`, or set WANDB_MODE=offline."
+            ) from error
 
     def log(self, row: Mapping[str, Any]) -> None:
-        self._run.log(scalars(row), step=int(row["samples"]))
+        self._run.log(numbers(row) | words(row), step=int(row["samples"]))
 
     def close(self) -> None:
         self._run.finish()

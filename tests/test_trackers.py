@@ -1,0 +1,231 @@
+"""What trackers were shown, read back from their own files, is the ledger: all of it, and nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util.tensor_util import make_ndarray
+
+from surefoot.artifacts import JsonLines
+from surefoot.evidence import read_ledger
+from surefoot.trackers import TRACKERS, check_tracker, make_tracker
+from tiny import surefoot
+
+NAMES = [name for name in TRACKERS if name != "none"]
+GOLDEN = Path(__file__).parent / "golden"
+CONFIG = {"id": "run", "created": "2026-01-01T00:00:00+00:00", "task": "walk", "recipe": {"envs": 16}}
+Shown = dict[tuple[int, str], list[float | str]]
+"""What was shown at which step (samples) under which name: one value, unless something is wrong."""
+
+
+@pytest.fixture(autouse=True)
+def local(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture(params=NAMES)
+def tracker(request: pytest.FixtureRequest) -> str:
+    """Each of them; skipped where it is not installed. `make test` installs them all."""
+    name: str = request.param
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(f"{name} is not installed")
+    return name
+
+
+def expected(rows: list[dict[str, Any]]) -> Shown:
+    """Every number and word of a ledger, by the names that docs/training.md promises."""
+    shown: Shown = {}
+    for row in rows:
+        for key, value in row.items():
+            group, _, rest = key.partition(".")
+            name = f"{group}/{rest}" if rest else f"learner/{key}"
+            parts = {"": value}
+            if isinstance(value, list):
+                parts = {f"/{k}": v for k, v in enumerate(value)}
+            elif isinstance(value, dict):
+                parts = {f"/{k}": v for k, v in value.items()}
+            for end, v in parts.items():
+                assert isinstance(v, int | float | str | None), f"{key} is nested deeper than this test looks"
+                if v is not None:
+                    shown[row["samples"], name + end] = [v]
+    return shown
+
+
+def shown_by(tracker: str, folder: Path) -> Shown:
+    read = {"tensorboard": from_tensorboard, "wandb": from_wandb, "mlflow": from_mlflow}[tracker]
+    found: Shown = {}
+    for step, name, value in read(folder / tracker):
+        found.setdefault((step, name), []).append(value)
+    return found
+
+
+def from_tensorboard(folder: Path) -> Iterator[tuple[int, str, float | str]]:
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0}).Reload()
+    for name in events.Tags()["scalars"]:
+        yield from ((e.step, name, e.value) for e in events.Scalars(name))
+    for name in events.Tags()["tensors"]:
+        for e in events.Tensors(name):
+            yield e.step, name.removesuffix("/text_summary"), make_ndarray(e.tensor_proto).item().decode()
+
+
+def from_wandb(folder: Path) -> Iterator[tuple[int, str, float | str]]:
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    (file,) = folder.glob("offline-run-*/*.wandb")
+    records: list[Any] = []
+    deadline = time.monotonic() + 30
+    while not any(r.HasField("exit") for r in records):  # wandb's own process may still be writing
+        assert time.monotonic() < deadline, "wandb has not finished its file"
+        records = [Record.FromString(data) for data in leveldb_log(file.read_bytes())]
+    for record in records:
+        assert not record.HasField("stats")  # of the machine: not in the ledger
+        assert not record.HasField("output_raw")  # of the console
+        items = {(i.key or "/".join(i.nested_key)): json.loads(i.value_json) for i in record.history.item}
+        for name, value in items.items():
+            if not name.startswith("_"):  # wandb's own: its clock and its step
+                yield items["_step"], name, value
+
+
+def leveldb_log(data: bytes) -> Iterator[bytes]:
+    """The records of a .wandb file: LevelDB's log format after seven bytes of wandb's. Blocks of 32 kB, whose
+    pieces are a checksum, a length and a kind: whole, first, middle, last."""
+    block, at, record = 32768, 7, b""
+    while at + 7 <= len(data):
+        if block - at % block < 7:
+            at += block - at % block
+            continue
+        _, length, kind = struct.unpack_from("<IHB", data, at)
+        if kind == 0:
+            return
+        if at + 7 + length > len(data):
+            return  # not all there yet
+        record += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):
+            yield record
+            record = b""
+
+
+def from_mlflow(folder: Path) -> Iterator[tuple[int, str, float | str]]:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(folder.absolute().as_uri())
+    experiment = client.get_experiment_by_name("surefoot")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    for name in run.data.metrics:
+        yield from ((m.step, name, m.value) for m in client.get_metric_history(run.info.run_id, name))
+    for name, value in run.data.tags.items():
+        if "/" in name:  # ours: a tag has no step, so it is that of the last row
+            yield -1, name, value
+
+
+def check(tracker: str, folder: Path, rows: list[dict[str, Any]]) -> None:
+    """Every value of the ledger, once, and no other."""
+    found, wanted = shown_by(tracker, folder), expected(rows)
+    if tracker == "mlflow":
+        words = {(-1, name): v for (_, name), v in wanted.items() if isinstance(v[0], str)}
+        wanted = {k: v for k, v in wanted.items() if not isinstance(v[0], str)} | words
+    assert found.keys() == wanted.keys()
+    for key, values in found.items():
+        (value,), (truth,) = values, wanted[key]
+        if tracker == "tensorboard" and not isinstance(truth, str):
+            truth = float(np.float32(truth))
+        assert value == truth, key
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return read_ledger(folder / "ledger.jsonl")[0]
+
+
+def test_all_that_a_run_writes_into_its_ledger_is_shown_while_it_trains(tracker: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    for arguments in (
+        ("tiny:walk", "--updates", "3", "--out", folder),
+        ("--resume", folder, "--updates", "5"),
+    ):
+        assert surefoot("train", *arguments, "--quiet", "--perturb", "none", "--tracker", tracker) == 0
+        check(tracker, folder, rows_of(folder))
+    rows = rows_of(folder)
+    assert [r["update"] for r in rows] == [1, 2, 3, 4, 5]
+    assert {"evaluation.success", "evaluation.end_reasons", "evaluation.engine"} <= rows[2].keys()
+    assert {"reward.slip", "advantage.by_stratum", "family.resets", "kl"} <= rows[0].keys()
+
+
+def test_so_is_all_that_a_librarys_run_writes(tmp_path: Path) -> None:
+    """One tracker stands for all: they are given the same rows, which come from another process."""
+    folder = tmp_path / "run"
+    arguments = ("--updates", "3", "--quiet", "--perturb", "none", "--out", folder)
+    assert surefoot("train", "tiny:walk", "--learner", "cleanrl", *arguments) == 0
+    rows = rows_of(folder)
+    assert rows[0]["advantage.mean"] is None
+    assert "evaluation.success" in rows[-1]
+    check("tensorboard", folder, rows)
+
+
+def test_a_ledger_with_terrain_and_audits_is_shown_afterwards(tracker: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(GOLDEN / "v2", folder)
+    ledger = JsonLines(folder / "ledger.jsonl")
+    last = ledger.rows()[-1]
+    more = {
+        "update": last["update"] + 1,
+        "samples": 2**53 - 1,
+        "terrain.level": 1.25,
+        "terrain.level.stairs_up": None,
+        "terrain.envs.stairs_up": [3, 0, 5],
+        "terrain.walked.stairs_up": [0.5, None, 0.1 + 0.2],
+        "honesty.n_eff_return": 11.7,
+        "stratum_return.7": -1.5,
+    }
+    ledger.append(last | more)
+    ledger.close()
+    before = {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    for _ in range(2):  # a second time replaces the first
+        assert surefoot("track", folder, "--tracker", tracker) == 0
+        check(tracker, folder, rows_of(folder))
+    assert {p: p.read_bytes() for p in before} == before
+
+
+def test_a_ledger_of_the_first_schema_is_shown_under_the_newest_names(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(GOLDEN / "v1", folder)
+    assert surefoot("track", folder) == 0
+    names = {name for _, name in shown_by("tensorboard", folder)}
+    assert "seconds/environment" in names
+    assert "seconds/physics" not in names
+
+
+def test_what_a_resumed_run_dropped_is_not_shown_any_more(tracker: str, tmp_path: Path) -> None:
+    rows = rows_of(GOLDEN / "v2")
+    killed = make_tracker(tracker, tmp_path, CONFIG)
+    for row in rows[:4]:
+        killed.log(row | {"train_seconds": 1e6})
+    killed.close()
+    resumed = make_tracker(tracker, tmp_path, CONFIG, rows[:2])  # to its checkpoint
+    for row in rows[2:]:
+        resumed.log(row)
+    resumed.close()
+    check(tracker, tmp_path, rows)
+
+
+def test_names_are_the_tracker_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that is missing is looked for by the tracker's name."""
+    looked: list[str] = []
+    monkeypatch.setattr("surefoot.trackers.find_spec", lambda name: looked.append(name) or object())
+    for name in TRACKERS:
+        check_tracker(name)
+    assert looked == ["wandb", "mlflow"]
