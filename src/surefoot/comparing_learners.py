@@ -17,7 +17,7 @@ from surefoot.evidence.learners import LearnerComparison, LearnerFigures, compar
 from surefoot.evidence.run import RunFolder
 from surefoot.evidence_tables import plain_table
 from surefoot.learners.libraries import Timeouts
-from surefoot.plan import Plan, make_plan
+from surefoot.plan import RobotPlan, robot_plan
 from surefoot.report.learners import learner_chart, learner_page
 
 INTERRUPTED = (130, 143)
@@ -43,7 +43,7 @@ def compare_all(
     if seeds < 1 or len(set(learners)) != len(learners) or not learners:
         raise SurefootError("Give one or more learners, each once, and --seeds of 1 or more.")
     plans = {
-        (learner, seed): make_plan(
+        (learner, seed): robot_plan(
             task, overrides=overrides, seed=seed, engine=engine, device=device, learner=learner,
             timeouts=timeouts,
         )
@@ -68,7 +68,7 @@ def compare_all(
     return write_comparison(console, runs, Path(out), as_json)
 
 
-def _there(folder: Path, plan: Plan, updates: int) -> bool:
+def _there(folder: Path, plan: RobotPlan, updates: int) -> bool:
     """Whether a run of this plan has ended there; a failed one counts, and is reported as failed."""
     if not folder.exists():
         return False

@@ -14,7 +14,8 @@ from surefoot.contract import SurefootError
 from surefoot.cores import process_seconds
 from surefoot.engines.warp import compiled
 from surefoot.evidence import PanelEvaluator, PanelResult, PanelSummary, RunFolder, summarise
-from surefoot.plan import Plan
+from surefoot.outside import SeedEvaluator
+from surefoot.plan import OutsidePlan, Plan, RobotPlan
 from surefoot.policy import PolicyBundle
 from surefoot.syncs import SyncCount
 from surefoot.writer import Writer
@@ -60,14 +61,7 @@ class Scored:
 
     def __init__(self, plan: Plan, run: RunFolder, select: bool = True) -> None:
         self.plan, self.run, self.progress = plan, run, Progress()
-        # On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
-        scored_on = "stride" if plan.engine == "stride" else "mujoco"
-        near, hz = plan.device if scored_on == "stride" else "cpu", plan.recipe.control_hz
-        self.selection = (
-            PanelEvaluator(plan.task, plan.panel, "selection", hz, engine=scored_on, device=near)
-            if select
-            else None
-        )
+        self.selection = selection_half(plan) if select else None
         self.stopped: signal.Signals | None = None
         self.startup: dict[str, float | int | None] = {}
         """Seconds from the start of this process to the end of its first update, and the kernel modules that
@@ -176,9 +170,20 @@ class Scored:
         }
 
 
+def selection_half(plan: Plan) -> PanelEvaluator | SeedEvaluator:
+    """Where a run is scored while it learns. On the evaluation plant, but on stride where training is:
+    choosing may be fast, confirming is not."""
+    if isinstance(plan, OutsidePlan):
+        return SeedEvaluator(plan.task, plan.panel, "selection", plan.device)
+    assert isinstance(plan, RobotPlan)
+    scored_on = "stride" if plan.engine == "stride" else "mujoco"
+    near, hz = plan.device if scored_on == "stride" else "cpu", plan.recipe.control_hz
+    return PanelEvaluator(plan.task, plan.panel, "selection", hz, engine=scored_on, device=near)
+
+
 def panel_summary(
     plan: Plan,
-    evaluator: PanelEvaluator,
+    evaluator: PanelEvaluator | SeedEvaluator,
     result: PanelResult,
     checkpoint: str,
     normaliser: str = "",

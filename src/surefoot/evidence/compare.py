@@ -171,12 +171,13 @@ def training_difference(a: Result, b: Result) -> tuple[Field, ...]:
     def treatment(result: Result) -> dict[str, Any]:
         run = result.run
         contract = run.contract.model_dump(mode="json", exclude={"success", "safety", "panel"})
-        for name in ("factors", "rewards", "observation", "privileged", "terminations"):
+        named = ("factors", "rewards", "observation", "privileged", "terminations")
+        for name in (n for n in named if n in contract):
             contract[name] = {x["name"]: x for x in contract[name]}
         return {
             "contract": contract,
             "recipe": run.recipe.model_dump(mode="json"),
-            "plant": run.training_plant.model_dump(mode="json"),
+            "plant": run.training_plant.model_dump(mode="json") if run.training_plant else None,
             "engine": run.engine,
             "learner": run.learner,
             "seed": run.seeds.root,

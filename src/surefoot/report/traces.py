@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 
 from surefoot.artifacts import load_npz
-from surefoot.contract import Panel, SurefootError, load_panel
+from surefoot.contract import Panel, SurefootError, TaskContract, load_panel
 from surefoot.report.figures import PanelFigures, RunFigures
 from surefoot.report.poses import body_poses, body_velocity, packed, packed_poses, robot_shapes, tilt_of
 from surefoot.robots import RobotSpec, robot
@@ -55,7 +55,8 @@ def read_replays(run: RunFigures, most: int = MOST) -> Replays:
         return Replays(None, (), "This run kept no trace of a confirmation episode.")
     spec = _robot(run)
     if spec is None:
-        name = run.record.contract.robot
+        c = run.record.contract
+        name = c.robot if isinstance(c, TaskContract) else c.environment
         return Replays(None, (), f"The robot '{name}' of this run is not installed here, so it is not drawn.")
     model = spec.compile()
     shapes = robot_shapes(model, spec)
@@ -100,6 +101,8 @@ def _order(panel: PanelFigures, row: int) -> int:
 def _robot(run: RunFigures) -> RobotSpec | None:
     """The run's robot, if it is here and still the same one."""
     contract = run.record.contract
+    if not isinstance(contract, TaskContract):
+        return None
     spec: RobotSpec | None = None
     try:
         spec = robot(contract.robot)
