@@ -131,7 +131,8 @@ def shared_scenarios(a: Result, b: Result) -> np.ndarray:
 
 def _identities(result: Result) -> list[tuple[Any, ...]]:
     rows, seeds = result.rows, result.run.panel_seeds
-    content = zip(*(rows[k].tolist() for k in _SCENARIO), strict=True)
+    # What an outside simulator does not tell is nan, which would not even be equal to itself.
+    content = zip(*([None if v != v else v for v in rows[k].tolist()] for k in _SCENARIO), strict=True)
     places = zip(rows["family"].tolist(), rows["member"].tolist(), strict=True)
     # The address of a scenario's draws, which its key is a hash of; rows of any version have it.
     return [(seeds.root, seeds.split, *p, *c) for p, c in zip(places, content, strict=True)]
