@@ -74,7 +74,7 @@ class OutsideEnv:
         self._limit = torch.full((n,), c.episode_steps, device=self.device)
         if stagger and self.engine.restarts:
             u = torch.from_numpy(seeds.env_uniforms(list(part), Channel.AGE, 1)[:, 0]).to(self.device)
-            self._limit = (u * c.episode_steps).long().clamp_min(1)
+            self._limit = 1 + (u * c.episode_steps).long()
         self._ended: list[dict[str, np.ndarray]] = []
         self._resets = n
         self.critic, _ = _finite(self.engine.start())
