@@ -339,7 +339,7 @@ def test_the_contract_holds_versions_and_its_ids_follow_them() -> None:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real training, of seconds: at its end the pole stands."""
     folder = tmp_path_factory.mktemp("outside") / "run"
-    small = ["--eval-families", "24", "--updates", "25", "--quiet", "--tracker", "none"]
+    small = ["--eval-families", "16", "--updates", "25", "--quiet", "--tracker", "none"]
     with pytest.raises(SystemExit) as exit_:
         main(["train", "gym:InvertedPendulum-v5", *small, "--out", str(folder)])
     assert exit_.value.code == 0
@@ -353,8 +353,8 @@ def test_it_learns_and_is_confirmed_on_held_out_seeds(run: Path) -> None:
     assert confirmed is not None
     assert confirmed.success >= 0.9
     assert confirmed.beats_baselines
-    assert confirmed.episodes == 12
-    assert confirmed.effective_episodes == 12
+    assert confirmed.episodes == 8
+    assert confirmed.effective_episodes == 8
     assert confirmed.safety_held is None
     seeds = read_table(run / "panels" / record.panel / "confirmation" / "episodes.parquet")["seed"]
     trained = {int(k, 16) for k in record.seed_set.values()}
@@ -388,8 +388,8 @@ def test_a_policy_acts_as_its_bundle_says(run: Path) -> None:
     assert bundle.card.box is not None
     assert (bundle.card.box.low, bundle.card.box.high) == ((-3.0,), (3.0,))
     task = outside_task("gym:InvertedPendulum-v5")
-    found = SeedEvaluator(task, seed_panel(1000, 24), "confirmation").run(bundle)
-    stated = read_table(run / "panels" / "outside-seeds-v1+24families" / "confirmation" / "episodes.parquet")
+    found = SeedEvaluator(task, seed_panel(1000, 16), "confirmation").run(bundle)
+    stated = read_table(run / "panels" / "outside-seeds-v1+16families" / "confirmation" / "episodes.parquet")
     own = stated["column"] == "nominal"
     assert found.rows["states_digest"].tolist() == stated["states_digest"][own].tolist()
 
@@ -397,10 +397,10 @@ def test_a_policy_acts_as_its_bundle_says(run: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "says"),
     [
-        (["evaluate", "{run}", "--half", "selection", "--json"], 0, '"episodes": 12'),
-        (["evaluate", "{run}", "--checkpoint", "baseline:zero"], 0, "terminated 12"),
-        (["compare", "{run}", "{run}"], 0, "12/12"),
-        (["postmortem", "{run}"], 0, "On 12 held-out episodes"),
+        (["evaluate", "{run}", "--half", "selection", "--json"], 0, '"episodes": 8'),
+        (["evaluate", "{run}", "--checkpoint", "baseline:zero"], 0, "terminated 8"),
+        (["compare", "{run}", "{run}"], 0, "8/8"),
+        (["postmortem", "{run}"], 0, "On 8 held-out episodes"),
         (["report", "{run}"], 0, "report.html"),
         (["train", "--resume", "{run}"], 2, "train anew"),
         (["replay", "{run}", "1"], 2, "no robot to"),
