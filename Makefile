@@ -8,10 +8,10 @@ READY := $(VENV)/.ready
 CHROMIUM = command -v chromium >/dev/null 2>&1 || { test "$$(id -u)" = 0 && test -f /etc/debian_version && \
   apt-get install --quiet --quiet --yes chromium >/dev/null 2>&1; } || true
 
-.PHONY: help setup walk trot test lint types bench clean
+.PHONY: help setup walk trot test lint types bench clean mjlab test-mjlab
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(READY)  ## make .venv with everything that walk and test need
 
@@ -41,8 +41,22 @@ test: lint types  ## lint, type-check, check that all extras fit together, and t
 	@$(BIN)/python -m pip --disable-pip-version-check check
 	@$(BIN)/python -m pytest -n 2
 
+MJLAB := .venv-mjlab
+
+mjlab: $(MJLAB)/.ready  ## make .venv-mjlab: mjlab pins an older MuJoCo, so it has an environment of its own
+
+$(MJLAB)/.ready: pyproject.toml constraints-mjlab.txt
+	@test -x $(MJLAB)/bin/python || $(PYTHON) -m venv $(MJLAB)
+	@PIP_CONSTRAINT= $(MJLAB)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c constraints-mjlab.txt -e '.[mjlab]' pytest
+	@touch $@
+
+test-mjlab: mjlab  ## train one of mjlab's tasks for real, and walk-flat beside it
+	@$(MJLAB)/bin/python -m pip --disable-pip-version-check check
+	@$(MJLAB)/bin/python -m pytest tests/test_mjlab.py
+
 bench: setup  ## measure CPU throughput and write benchmarks/cpu_throughput.json
 	@$(BIN)/python benchmarks/cpu_throughput.py
 
 clean:  ## remove .venv and caches (runs/ stays)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist src/*.egg-info
+	rm -rf $(VENV) $(MJLAB) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist src/*.egg-info

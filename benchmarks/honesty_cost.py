@@ -77,8 +77,7 @@ def measure(envs: int, device: str, updates: int) -> dict[str, float | int]:
             lambda start=start: honesty_figures(  # type: ignore[misc]
                 block,
                 start,
-                env.script,
-                env.parameters,
+                env.content(),
                 families=recipe.families,
                 strata=contract.strata.shape,
             ).tolist(),

@@ -17,7 +17,7 @@ from surefoot.evidence.honesty import ages, duplicates, family_worth, sync_index
 from surefoot.evidence.statistics import effective_n, icc
 from surefoot.plan import make_plan
 from surefoot.rollout import RolloutBlock
-from surefoot.scenarios import Scenarios, TrainSampler
+from surefoot.scenarios import Scenarios, TrainSampler, content
 from tiny import surefoot
 
 T, N = 24, 512
@@ -90,10 +90,8 @@ def drawn(seeds: SeedPlan) -> Scenarios:
 
 def look(scenarios: Scenarios, start: Tensor, made: RolloutBlock | None = None) -> dict[str, float]:
     made = made or block(lived(start)[1])
-    now = (scenarios.script, scenarios.parameters)
-    return honesty_row(
-        honesty_figures(made, start, *now, families=32, strata=(3, 2, 2)), made.returns.numel()
-    )
+    now = content(scenarios.script, scenarios.parameters)
+    return honesty_row(honesty_figures(made, start, now, families=32, strata=(3, 2, 2)), made.returns.numel())
 
 
 def test_resets_that_come_at_once_have_a_large_fano_factor(scenarios: Scenarios) -> None:
@@ -120,7 +118,7 @@ def test_without_a_reset_the_fano_factor_is_not_measured(scenarios: Scenarios) -
 
 
 def test_training_scenarios_are_all_different(scenarios: Scenarios) -> None:
-    assert int(duplicates(scenarios.script, scenarios.parameters)) == 0
+    assert int(duplicates(content(scenarios.script, scenarios.parameters))) == 0
 
 
 def test_environments_that_share_a_seed_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +142,7 @@ def test_each_copy_is_counted_once(scenarios: Scenarios) -> None:
     rows = torch.arange(N)
     rows[10:15] = 3
     some = scenarios.take(rows)
-    assert int(duplicates(some.script, some.parameters)) == 5
+    assert int(duplicates(content(some.script, some.parameters))) == 5
 
 
 # ---- what a block is worth

@@ -31,6 +31,8 @@ class PlanCommand:
     task: Positional[str]
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
     options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
+    success_return: float | None = None
+    """As for `surefoot train`."""
     json: bool = False
     """Print one JSON object instead of tables."""
 
@@ -39,7 +41,14 @@ class PlanCommand:
         from surefoot.tables import print_plan
 
         o = self.options
-        plan = make_plan(self.task, overrides=o.overrides(), seed=o.seed, engine=o.engine, device=o.device)
+        plan = make_plan(
+            self.task,
+            overrides=o.overrides(),
+            seed=o.seed,
+            engine=o.engine,
+            device=o.device,
+            success_return=self.success_return,
+        )
         if self.json:
             print(json.dumps(plan.as_json(), indent=2))
         else:
@@ -57,7 +66,8 @@ class TrainCommand:
     """
 
     task: Positional[str] = ""
-    """Task name (see `surefoot tasks`) or package.module:name of your own. Not needed with --resume."""
+    """Task name (see `surefoot tasks`), package.module:name of your own, or an environment from outside:
+    gym:ID, envpool:ID, mjlab:ID (docs/outside.md). Not needed with --resume."""
     options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
     updates: int | None = None
     """Stop after this many updates in all (resumed ones included)."""
@@ -70,6 +80,9 @@ class TrainCommand:
     timeouts: Literal["stock", "corrected"] = "stock"
     """Episodes that run out of time: as the library treats them, or bootstrapped from their final observation
     where the library does not. Surefoot's own PPO always does."""
+    success_return: float | None = None
+    """Of an environment from outside: the return that makes an episode a success (default: what it
+    registers as its reward threshold, else to last to its time limit)."""
     out: str | None = None
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None
@@ -96,7 +109,8 @@ class TrainCommand:
         if self.json:
             console = Console(stderr=True)
         if self.resume is not None:
-            if self.task or self.out or self.options != UNCHANGED or self.learner != "ppo":
+            changed = self.options != UNCHANGED or self.success_return is not None
+            if self.task or self.out or changed or self.learner != "ppo":
                 raise SurefootError(
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."
@@ -133,6 +147,7 @@ class TrainCommand:
             self.json,
             self.learner,
             self.timeouts,
+            success_return=self.success_return,
         )
 
 

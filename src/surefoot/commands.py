@@ -14,8 +14,10 @@ from rich.console import Console
 
 from surefoot.baselines import BASELINES, PREFIX, baseline
 from surefoot.contract import (
+    NOMINAL,
     Column,
     Half,
+    OutsideContract,
     SurefootError,
     as_half,
     columns,
@@ -32,7 +34,9 @@ from surefoot.fellows import ALONE, Fellows, Lost, join, launched, local_device
 from surefoot.hosting import Hosted, LibraryFailed
 from surefoot.learners import checkpoint
 from surefoot.learners.libraries import Timeouts
-from surefoot.plan import Plan, make_plan, on_panel
+from surefoot.outside import BASELINES as OUTSIDE_BASELINES
+from surefoot.outside import OutsideTask, evaluate_seeds, outside_baseline
+from surefoot.plan import OutsidePlan, Plan, RobotPlan, make_plan, on_panel
 from surefoot.policy import Policy, PolicyBundle, PolicyCard
 from surefoot.report import write_report
 from surefoot.scoring import Limits
@@ -59,6 +63,7 @@ def start_run(
     learner: str = "ppo",
     timeouts: Timeouts = "stock",
     baselines: bool = True,
+    success_return: float | None = None,
 ) -> int:
     """Plans, prints, trains, confirms."""
     fellows, device = join(), local_device(device)
@@ -74,10 +79,11 @@ def start_run(
             processes=fellows.world,
             learner=learner,
             timeouts=timeouts,
+            success_return=success_return,
         )
         if not quiet and fellows.lead:
             print_plan(console, plan)
-        columns(plan.panel, perturb)  # what is not known is refused before an hour is spent
+        columns_of(plan, perturb)  # what is not known is refused before an hour is spent
         if updates is None and minutes is None and until is None:
             limits = Limits(None, plan.task.minutes, plan.task.until)
         prepare_torch()
@@ -116,8 +122,13 @@ def resume_run(
                 f"{run.path} was trained by {run.record.learner}, whose runs cannot be continued exactly; "
                 "train anew with another --out."
             )
+        if isinstance(run.record.contract, OutsideContract):
+            raise SurefootError(
+                f"{run.path} was trained on {run.record.task}, whose simulator's state cannot be saved; it "
+                "cannot be continued exactly, so train anew with another --out and larger limits."
+            )
         plan = plan_of(run, fellows)
-        columns(plan.panel, perturb)
+        columns_of(plan, perturb)
         if updates is None and minutes is None and until is None:
             limits = Limits(None, plan.task.minutes, plan.task.until)
         prepare_torch()
@@ -198,12 +209,33 @@ def plan_of(run: RunFolder, fellows: Fellows = ALONE) -> Plan:
         learner=r.learner,
         timeouts=r.library.timeouts if r.library else "stock",
         trained_with=r.library.version if r.library else None,
+        success_return=r.contract.success.return_at_least
+        if isinstance(r.contract, OutsideContract)
+        else None,
     )
+    if isinstance(r.contract, OutsideContract) and isinstance(plan.task, OutsideTask):
+        then, now = r.contract.versions, plan.task.contract.versions
+        if then != now:
+            want = " ".join(f"{k}=={v}" for k, v in then.items() if now.get(k) != v)
+            raise SurefootError(
+                f"{run.path} was trained on other versions of its simulator; pip install {want}."
+            )
     if plan.task.contract.digest != r.contract_digest:
         raise SurefootError(
             f"The contract of {r.task} has changed since {run.path} was trained "
             f"({r.contract_digest[:12]}, now "
             f"{plan.task.contract.digest[:12]}); use the Surefoot version in its run.json, or train anew."
+        )
+    return plan
+
+
+def robot_plan_of(run: RunFolder) -> RobotPlan:
+    """The plan of a run whose robot is known; others are refused."""
+    plan = plan_of(run)
+    if not isinstance(plan, RobotPlan):
+        raise SurefootError(
+            f"{run.path} was trained on {plan.task_name}, which comes from outside: there is no robot to "
+            "replay; judge its episodes with `surefoot evaluate` and `surefoot report`."
         )
     return plan
 
@@ -223,7 +255,8 @@ def _train(
 ) -> int:
     if not fellows.lead:
         console, tracker_name = Console(quiet=True), "none"
-    new = "; a robot and plant new to this machine are compiled first" if plan.engine != "mujoco" else ""
+    compiles = plan.engine != "mujoco" and isinstance(plan, RobotPlan)
+    new = "; a robot and plant new to this machine are compiled first" if compiles else ""
     with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
         fellows.use(plan.device)
         # before the tracker: what is refused leaves no trace
@@ -294,12 +327,30 @@ def _report(console: Console, run: RunFolder) -> Path | None:
         return None
 
 
+def resumable(run: RunFolder) -> bool:
+    """Whether the run can be continued exactly."""
+    return run.record.library is None and not isinstance(run.record.contract, OutsideContract)
+
+
 def _resume_hint(run: RunFolder) -> str:
     here, folder = launched(), shlex.quote(str(run.path))
-    if run.record.library is not None:
+    if not resumable(run):
         return f"Judge what it has learned with: {surefoot_command()} evaluate {folder} --checkpoint latest"
     command = f"torchrun --nproc-per-node={here.local_world} -m surefoot" if here.world > 1 else ""
     return f"Continue with: {command or surefoot_command()} train --resume {folder}"
+
+
+def columns_of(plan: Plan, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
+    """The columns that were asked for. Nothing outside can be perturbed: `all` is nothing there."""
+    if isinstance(plan, RobotPlan):
+        return columns(plan.panel, perturb, sweep)
+    asked = [p for p in perturb if p not in ("all", "none", NOMINAL)]
+    if asked or sweep:
+        raise SurefootError(
+            f"{plan.task_name} comes from outside and cannot be perturbed; leave out "
+            f"{'--perturb ' + ' '.join(asked) if asked else '--sweep'}."
+        )
+    return ()
 
 
 def surefoot_command() -> str:
@@ -328,8 +379,8 @@ def _confirm(
         found.digest,
         where="confirmation",
         half="confirmation",
-        columns=columns(plan.panel, perturb),
-        baselines=BASELINES if baselines else (),
+        columns=columns_of(plan, perturb),
+        baselines=baselines,
     )
 
 
@@ -360,23 +411,27 @@ def evaluate_policy(
     half: Half,
     columns: tuple[Column, ...],
     engine: str = "auto",
-    baselines: tuple[str, ...] = BASELINES,
+    baselines: bool = True,
     name: str = TRAINED,
 ) -> PanelSummary:
     """Runs every pass that was asked for, and writes the table beside the run's other panels."""
     begun = time.perf_counter()
-    hz = plan.recipe.control_hz
-    table, passes = evaluate_panel(
-        plan.task,
-        plan.panel,
-        half,
-        hz,
-        policy,
-        engine=engine,
-        columns=columns,
-        baselines=baselines,
-        name=name,
-    )
+    if isinstance(plan, OutsidePlan):
+        against = OUTSIDE_BASELINES if baselines else ()
+        table, passes = evaluate_seeds(plan.task, plan.panel, half, policy, baselines=against, name=name)
+    else:
+        assert isinstance(plan, RobotPlan)
+        table, passes = evaluate_panel(
+            plan.task,
+            plan.panel,
+            half,
+            plan.recipe.control_hz,
+            policy,
+            engine=engine,
+            columns=columns,
+            baselines=BASELINES if baselines else (),
+            name=name,
+        )
     summary = summarise(
         table.rows,
         plan.task.contract,
@@ -413,10 +468,17 @@ def evaluate_run(
     chosen_half = as_half(half)
     run = RunFolder.open(folder)
     plan = plan_of(run)
+    if isinstance(plan, OutsidePlan) and (panel is not None or engine not in ("auto", plan.engine)):
+        raise SurefootError(
+            f"{plan.task_name} comes from outside and has one panel of seeds and its own simulator; "
+            "leave out --panel and --engine."
+        )
     if panel is not None:
+        assert isinstance(plan, RobotPlan)
         plan = on_panel(plan, load_panel(panel))
-    asked = columns(plan.panel, perturb, sweep)
-    engines_for(engine, plan.task, plan.recipe.control_hz)
+    asked = columns_of(plan, perturb, sweep)
+    if isinstance(plan, RobotPlan):
+        engines_for(engine, plan.task, plan.recipe.control_hz)
     prepare_torch()
     policy, digest, name = policy_named(plan, run, checkpoint_name)
     stem = Path(checkpoint_name.replace(":", "-")).stem
@@ -430,7 +492,7 @@ def evaluate_run(
         half=chosen_half,
         columns=asked,
         engine=engine,
-        baselines=BASELINES if baselines else (),
+        baselines=baselines,
         name=name,
     )
     if not quiet:
@@ -443,6 +505,10 @@ def policy_named(plan: Plan, run: RunFolder, name: str) -> tuple[Policy, str, st
     if not name.startswith(PREFIX):
         found, bundle = load_policy(run, name)
         return bundle, found.digest, TRAINED
-    task = plan.task
-    made = baseline(name, task.contract, task.robot, plan.recipe.control_hz, plan.panel.seeds)
+    if isinstance(plan, OutsidePlan):
+        made = outside_baseline(name.removeprefix(PREFIX), plan.task, plan.panel)
+    else:
+        assert isinstance(plan, RobotPlan)
+        task = plan.task
+        made = baseline(name, task.contract, task.robot, plan.recipe.control_hz, plan.panel.seeds)
     return made, text_digest(name), name.removeprefix(PREFIX)

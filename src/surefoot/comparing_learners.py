@@ -17,7 +17,7 @@ from surefoot.evidence.learners import LearnerComparison, LearnerFigures, compar
 from surefoot.evidence.run import RunFolder
 from surefoot.evidence_tables import plain_table
 from surefoot.learners.libraries import Timeouts
-from surefoot.plan import make_plan
+from surefoot.plan import robot_plan
 from surefoot.report.learners import learner_chart, learner_page
 
 INTERRUPTED = (130, 143)
@@ -42,7 +42,7 @@ def compare_all(
     that are already there, trained alike, are taken as they are."""
     check_learners(learners, seeds)
     plans = {
-        (learner, seed): make_plan(
+        (learner, seed): robot_plan(
             task, overrides=overrides, seed=seed, engine=engine, device=device, learner=learner,
             timeouts=timeouts,
         )

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor
 
 from surefoot.contract import Recipe
-from surefoot.engines import Parameters
 from surefoot.env import Harvest, VecEnv
 from surefoot.evidence import block_figures, honesty_figures
 from surefoot.fellows import ALONE, Fellows
 from surefoot.fused import FusedEnv
 from surefoot.learners import Ppo, PpoMetrics
+from surefoot.outside import OutsideEnv
 from surefoot.rollout import RolloutBlock, collect
-from surefoot.scenarios import Script
 
 
 @dataclass
@@ -52,7 +51,7 @@ class Cycle:
 
     def __init__(
         self,
-        env: VecEnv | FusedEnv,
+        env: VecEnv | FusedEnv | OutsideEnv,
         learner: Ppo,
         block: RolloutBlock,
         recipe: Recipe,
@@ -130,20 +129,18 @@ class Cycle:
     def _found(self, start_age: Tensor | None) -> dict[str, Tensor]:
         out = {"figures": self._figures, "record": self.learner.state.record, **self.env.news()}
         if start_age is not None:
-            block, age, script, parameters = self._everyones(start_age)
+            block, age, content = self._everyones(start_age)
             out["honesty"] = honesty_figures(
-                block, age, script, parameters, families=self.recipe.families, strata=self._strata
+                block, age, content, families=self.recipe.families, strata=self._strata
             )
         return out
 
-    def _everyones(self, start_age: Tensor) -> tuple[RolloutBlock, Tensor, Script, Parameters]:
+    def _everyones(self, start_age: Tensor) -> tuple[RolloutBlock, Tensor, Tensor]:
         """What batch honesty looks at, of all processes' environments."""
-        env, gather = self.env, self._fellows.gather
+        gather = self._fellows.gather
         looked_at = ("terminated", "truncated", "stratum", "returns", "advantage")
         block = replace(self.block, **{k: gather(getattr(self.block, k), 1) for k in looked_at})
-        script = Script(**{k: gather(v) for k, v in env.script.tensors().items()})
-        parameters = Parameters(**{k: gather(v) for k, v in env.parameters.tensors().items()})
-        return block, gather(start_age), script, parameters
+        return block, gather(start_age), gather(self.env.content())
 
     def close(self) -> None:
         """Frees the graphs: NCCL does not end while one of them has calls of its."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from surefoot.contract import Channel, Plant
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
 from surefoot.keyed import Keyed, box_muller
-from surefoot.scenarios import Sampler, Scenarios, Script
+from surefoot.scenarios import Sampler, Scenarios, Script, content
 from surefoot.tasks import Ground, Task, TaskState, View
 from surefoot.tasks.task import advance
 from surefoot.terrain import Atlas, HeightField
@@ -211,6 +211,10 @@ class VecEnv:
     def age(self) -> Tensor:
         """[N] control steps that each episode has lived; a copy."""
         return self.state.age.clone()
+
+    def content(self) -> Tensor:
+        """[N, K] what was drawn for the episodes that run now."""
+        return content(self.script, self.parameters)
 
     @property
     def stratum(self) -> Tensor:

@@ -47,7 +47,7 @@ def print_columns(console: Console, s: PanelSummary) -> None:
 
 def _columns(s: PanelSummary) -> Table:
     table = plain_table(
-        f"Columns: the same {s.episodes} scenarios each; on stride unless it says mujoco; errors in m/s",
+        f"Columns: the same {s.episodes} scenarios each; on stride unless it says otherwise; errors in m/s",
         "column", "success", "95%", "falls", "error", "n_eff", "holds", "most failures",
     )  # fmt: skip
     table.padding = (0, 1, 0, 0)
@@ -89,7 +89,8 @@ def verdicts(s: PanelSummary) -> list[str]:
     out = [
         f"[bold {COLOURS[grade]}]{WORDS[grade]}:[/] {percent(s.success)} of {s.episodes} held-out episodes "
         f"succeed (95% interval {percent(s.success_low)} to {percent(s.success_high)}, "
-        f"n_eff {s.effective_episodes:g})" + ("." if s.safety_held else "; the safety limit is broken.")
+        f"n_eff {s.effective_episodes:g})"
+        + ("; the safety limit is broken." if s.safety_held is False else ".")
     ]
     if s.beats_baselines is False:
         out.append(

@@ -16,6 +16,7 @@ from surefoot.contract import (
     Panel,
     Plant,
     Recipe,
+    SeedPanel,
     SeedPlan,
     SurefootError,
     account,
@@ -23,12 +24,16 @@ from surefoot.contract import (
     evaluation_plant,
     load_panel,
     prove_disjoint,
+    prove_seeds_disjoint,
+    seed_panel,
     training_id,
 )
+from surefoot.contract.outside import PANEL_SEEDS
 from surefoot.contract.seeds import nearest_divisors
 from surefoot.engines import choose_engine
 from surefoot.fellows import launched
 from surefoot.learners.libraries import Timeouts, find_learner
+from surefoot.outside.task import OutsideTask, is_outside, outside_task
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
@@ -38,14 +43,15 @@ from surefoot.terrain import Atlas
 class Plan:
     """A run that has not started."""
 
-    task: Task
+    task: Task | OutsideTask
     task_name: str
     recipe: Recipe
-    panel: Panel
+    panel: Panel | SeedPanel
     seeds: SeedPlan
     disjointness: Disjointness
-    plant: Plant
-    evaluation: Plant
+    plant: Plant | None
+    """None: physics is an outside simulator's."""
+    evaluation: Plant | None
     engine: str
     engine_reason: str
     """Why this engine, in a sentence."""
@@ -56,9 +62,6 @@ class Plan:
     learner: str = "ppo"
     timeouts: Timeouts = "stock"
     """How a library treats episodes that run out of time."""
-
-    def atlas(self) -> Atlas | None:
-        return Atlas.build(self.task.tiles) if self.task.tiles else None
 
     def as_json(self) -> dict[str, Any]:
         """The object that `surefoot plan --json` prints."""
@@ -74,7 +77,7 @@ class Plan:
             "disjoint": self.disjointness.disjoint,
             "engine": self.engine,
             "engine_reason": self.engine_reason,
-            "training_plant": self.plant.model_dump(mode="json"),
+            "training_plant": self.plant.model_dump(mode="json") if self.plant else None,
             "device": self.device,
             "learner": self.learner,
             "timeouts": self.timeouts,
@@ -82,6 +85,27 @@ class Plan:
             "contract": self.task.contract.model_dump(mode="json"),
             "recipe": self.recipe.model_dump(mode="json"),
         }
+
+
+@dataclass(frozen=True)
+class RobotPlan(Plan):
+    """Of a task of Surefoot's own, whose robot and physics are known."""
+
+    task: Task
+    panel: Panel
+    plant: Plant
+    evaluation: Plant
+
+    def atlas(self) -> Atlas | None:
+        return Atlas.build(self.task.tiles) if self.task.tiles else None
+
+
+@dataclass(frozen=True)
+class OutsidePlan(Plan):
+    """Of an environment from outside."""
+
+    task: OutsideTask
+    panel: SeedPanel
 
 
 def make_plan(
@@ -95,10 +119,117 @@ def make_plan(
     learner: str = "ppo",
     timeouts: Timeouts = "stock",
     trained_with: str | None = None,
+    success_return: float | None = None,
 ) -> Plan:
-    """Freezes a plan; `overrides` are recipe fields. Every contradiction is found here, before anything is
-    written. A plan is the same for any number of processes that can share its families. `trained_with`: the
-    version of a library that a run was trained with, which then need not be installed to judge it."""
+    """Freezes a plan of a task of Surefoot's own, or of an environment from outside, whose episodes succeed
+    when they return `success_return`."""
+    if is_outside(task):
+        return outside_plan(
+            task,
+            overrides=overrides,
+            seed=seed,
+            engine=engine,
+            device=device,
+            processes=processes,
+            learner=learner,
+            success_return=success_return,
+        )
+    if success_return is not None:
+        raise SurefootError(
+            f"--success-return is for environments from outside; what a success of {task} is stands in its "
+            "contract, so leave it out."
+        )
+    return robot_plan(
+        task,
+        overrides=overrides,
+        seed=seed,
+        engine=engine,
+        device=device,
+        processes=processes,
+        learner=learner,
+        timeouts=timeouts,
+        trained_with=trained_with,
+    )
+
+
+def outside_plan(
+    task: str,
+    *,
+    overrides: dict[str, Any] | None,
+    seed: int,
+    engine: str,
+    device: str,
+    processes: int,
+    learner: str,
+    success_return: float | None,
+) -> OutsidePlan:
+    """Every environment and every held-out seed is a family of its own: they share nothing."""
+    if learner != "ppo":
+        raise SurefootError(
+            f"{task} comes from outside, and only Surefoot's own PPO trains that; leave out --learner."
+        )
+    check_device(device)
+    found = outside_task(task, device, success_return)
+    contract, changed = found.contract, dict(overrides or {})
+    if engine not in ("auto", contract.source):
+        raise SurefootError(f"{task} brings its own simulator; leave out --engine.")
+    envs = changed.get("envs", found.recipe.envs)
+    if changed.get("families", envs) != envs:
+        raise SurefootError(f"Every environment of {task} is a seed family of its own; leave out --families.")
+    if changed.get("control_hz", found.recipe.control_hz) != found.recipe.control_hz:
+        raise SurefootError(f"{task} has a control rate of its own; leave out --control-hz.")
+    panel = seed_panel(contract.episode_steps, changed.get("eval_families", PANEL_SEEDS))
+    own = {"families": envs, "eval_families": len(panel.scenarios)}
+    recipe = Recipe(**(found.recipe.model_dump() | changed | own))
+    check_share(recipe, processes)
+    seeds = SeedPlan(root=seed, split="train", families=recipe.families, envs=recipe.envs)
+    proof = prove_seeds_disjoint(seeds, panel)
+    if not proof.disjoint:
+        raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
+    accounting = account(
+        recipe,
+        contract.observation_size,
+        contract.critic_size,
+        contract.action.size,
+        len(contract.rewards),
+        contract.strata.count,
+        len(panel.scenarios),
+    )
+    return OutsidePlan(
+        dataclasses.replace(found, recipe=recipe),
+        task,
+        recipe,
+        panel,
+        seeds,
+        proof,
+        None,
+        None,
+        contract.source,
+        "the environment's own simulator",
+        device,
+        accounting,
+        construct_id(contract, panel, None),
+        training_id(contract, recipe, None, contract.source, learner, seeds),
+        learner,
+    )
+
+
+def robot_plan(
+    task: str,
+    *,
+    overrides: dict[str, Any] | None = None,
+    seed: int = 1,
+    engine: str = "auto",
+    device: str = "cpu",
+    processes: int = 1,
+    learner: str = "ppo",
+    timeouts: Timeouts = "stock",
+    trained_with: str | None = None,
+) -> RobotPlan:
+    """Freezes a plan of a task of Surefoot's own; `overrides` are recipe fields. Every contradiction is found
+    here, before anything is written. A plan is the same for any number of processes that can share its
+    families. `trained_with`: the version of a library that a run was trained with, which then need not be
+    installed to judge it."""
     found = find_task(task)
     library = find_learner(learner)
     timeouts = library.handling(timeouts) if library else "stock"
@@ -139,7 +270,7 @@ def make_plan(
         contract.strata.count,
         len(panel.scenarios),
     )
-    return Plan(
+    return RobotPlan(
         found,
         task,
         recipe,
@@ -159,7 +290,7 @@ def make_plan(
     )
 
 
-def on_panel(plan: Plan, panel: Panel) -> Plan:
+def on_panel(plan: RobotPlan, panel: Panel) -> RobotPlan:
     """The same run judged on another panel, which must be held out from it too; another construct."""
     check_disjoint(plan.seeds, panel)
     plant = evaluation_plant(plan.recipe.control_hz, plan.task.on_heightfield(panel))

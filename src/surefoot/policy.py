@@ -10,7 +10,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from surefoot.contract import ObservationTerm, Prior, SurefootError, TaskContract
+from surefoot.contract import (
+    ActionBox,
+    ObservationTerm,
+    OutsideContract,
+    Prior,
+    SurefootError,
+    TaskContract,
+)
 from surefoot.contract.model import Frozen
 from surefoot.robots import RobotSpec
 
@@ -66,7 +73,7 @@ class FixedBatch:
 
 class PolicyCard(Frozen):
     """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's
-    lift)."""
+    lift). Outside, where there is no robot that Surefoot knows, `box` says what actions mean."""
 
     schema_version: int = 1
     task: str
@@ -77,7 +84,7 @@ class PolicyCard(Frozen):
     default_pose: tuple[float, ...]
     kp: tuple[float, ...]
     kd: tuple[float, ...]
-    action_scale_rad: float
+    action_scale_rad: float | None
     action_clip: float
     control_hz: float
     prior: Prior | None
@@ -85,6 +92,8 @@ class PolicyCard(Frozen):
     normalised: bool
     observation_clip: float | None = None
     """What normalised observations are clipped to, either side; None: they are not."""
+    box: ActionBox | None = None
+    """What the actions of an environment from outside are scaled to."""
 
 
 def policy_card(
@@ -111,6 +120,28 @@ def policy_card(
         hidden=hidden,
         normalised=normalised,
         observation_clip=observation_clip,
+    )
+
+
+def outside_card(
+    contract: OutsideContract, control_hz: float, hidden: tuple[int, ...], normalised: bool
+) -> PolicyCard:
+    return PolicyCard(
+        task=contract.name,
+        robot="",
+        contract_digest=contract.digest,
+        observation=contract.observation,
+        joints=(),
+        default_pose=(),
+        kp=(),
+        kd=(),
+        action_scale_rad=None,
+        action_clip=contract.action.clip,
+        control_hz=control_hz,
+        prior=None,
+        hidden=hidden,
+        normalised=normalised,
+        box=contract.action,
     )
 
 

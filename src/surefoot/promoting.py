@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from surefoot.artifacts.documents import plain
 from surefoot.comparing import REFUSED, interval, print_fields
+from surefoot.contract import OutsideContract, SurefootError
 from surefoot.evidence.promote import METRICS, Promotion, Side, promote
 from surefoot.evidence.results import load_result
 from surefoot.evidence.run import RunFolder
@@ -19,7 +20,14 @@ NOT_PROMOTED = 1
 
 def promote_run(console: Console, candidate: str, baseline: str, as_json: bool) -> int:
     """Exit code 0: promoted; 1: not; 3: the two may not be compared."""
-    found = promote(*(load_result(RunFolder.open(f)) for f in (candidate, baseline)))
+    runs = [RunFolder.open(f) for f in (candidate, baseline)]
+    for run in runs:
+        if isinstance(run.record.contract, OutsideContract):
+            raise SurefootError(
+                f"{run.path} was trained on {run.record.task}, which comes from outside and can neither be "
+                "perturbed nor simulated elsewhere; use `surefoot compare`."
+            )
+    found = promote(*(load_result(run) for run in runs))
     if as_json:
         print(json.dumps(plain(found.as_json()), indent=2))
     else:

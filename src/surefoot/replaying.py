@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from surefoot.artifacts.documents import plain
-from surefoot.commands import load_policy, plan_of, policy_named
+from surefoot.commands import load_policy, policy_named, robot_plan_of
 from surefoot.contract import NOMINAL, Column, Half, SurefootError, as_half, columns, load_panel, second_panel
 from surefoot.cores import prepare_torch
 from surefoot.engines import check_engine
@@ -24,7 +24,7 @@ from surefoot.evidence.replay import Recorded, find_recorded, panel_folder, repl
 from surefoot.evidence.rerun import rerun_case, rerun_family
 from surefoot.evidence.run import read_policy
 from surefoot.evidence_tables import percent, plain_table
-from surefoot.plan import Plan
+from surefoot.plan import RobotPlan
 from surefoot.policy import Policy
 
 SHOWN = (
@@ -47,7 +47,7 @@ def replay_episode(
 ) -> int:
     """One episode of a panel; with `check`, against what was recorded: exit code 1 where it differs."""
     run = RunFolder.open(folder)
-    plan = plan_of(run)
+    plan = robot_plan_of(run)
     shown = perturb or NOMINAL
     recorded, column = _recorded(run, plan, episode, where, shown, engine)
     if recorded is None and check:
@@ -81,7 +81,7 @@ def replay_episode(
 
 
 def _recorded(
-    run: RunFolder, plan: Plan, episode: str, where: str, shown: str, engine: str | None
+    run: RunFolder, plan: RobotPlan, episode: str, where: str, shown: str, engine: str | None
 ) -> tuple[Recorded | None, Column]:
     """The row to replay and its column; no row where the column was never evaluated."""
     try:
@@ -97,7 +97,7 @@ def _recorded(
     return None, column
 
 
-def _with_panel(plan: Plan, like: Recorded) -> Plan:
+def _with_panel(plan: RobotPlan, like: Recorded) -> RobotPlan:
     if plan.panel.digest == like.summary.panel_digest:
         return plan
     again = second_panel(plan.panel)  # of a lab, which is nowhere to be found by its name
@@ -109,7 +109,7 @@ def _with_panel(plan: Plan, like: Recorded) -> Plan:
     return dataclasses.replace(plan, panel=panel)
 
 
-def _policy(plan: Plan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
+def _policy(plan: RobotPlan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
     """The very policy that the row is of, found by its digest."""
     if like.row["policy"] != TRAINED:
         return policy_named(plan, run, f"baseline:{like.row['policy']}")[0], str(like.row["policy"])
@@ -131,7 +131,7 @@ def _policy(plan: Plan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
 
 
 def _live(
-    plan: Plan, half: Half, like: Recorded, policy: Policy, name: str, column: Column, engine: str | None
+    plan: RobotPlan, half: Half, like: Recorded, policy: Policy, name: str, column: Column, engine: str | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     numbers = [k for k, s in enumerate(plan.panel.scenarios) if half in ("all", s.half)]
     if int(like.row["scenario"]) not in numbers:
@@ -148,7 +148,7 @@ def _live(
         evaluator.close()
 
 
-def _video(plan: Plan, trace: dict[str, np.ndarray], path: str) -> int:
+def _video(plan: RobotPlan, trace: dict[str, np.ndarray], path: str) -> int:
     from surefoot.evidence.video import write_video
 
     return write_video(trace, plan.task.robot, path)
@@ -179,7 +179,7 @@ def replay_trace(
 ) -> int:
     """A failure in many environments with its factors moved: one of a family, or an accident?"""
     run = RunFolder.open(folder) if folder else _run_of(Path(trace))
-    plan = plan_of(run)
+    plan = robot_plan_of(run)
     case = load_case(trace, plan.task.robot, plan.task.contract)
     if abs(case.control_hz - plan.recipe.control_hz) > 1e-6:
         raise SurefootError(
@@ -220,7 +220,7 @@ def replay_family(
 ) -> int:
     """A small batch of one seed family, every episode of which can be looked at."""
     run = RunFolder.open(folder)
-    plan = plan_of(run)
+    plan = robot_plan_of(run)
     if envs < 1:
         raise SurefootError(f"--envs is {envs}; use 1 or more.")
     prepare_torch()

@@ -43,6 +43,18 @@ class Script(Rows):
     tile: Tensor  # [N] int64, of the atlas
 
 
+def content(script: Script, parameters: Parameters) -> Tensor:
+    """[N, K] the content of episodes: commands, pushes, noise, phase and robot parameters."""
+    parts = (
+        script.commands.flatten(1),
+        script.push_velocity.flatten(1),
+        script.noise_scale[:, None],
+        script.phase[:, None],
+        *(v.flatten(1) if v.ndim > 1 else v[:, None] for v in parameters.tensors().values()),
+    )
+    return torch.cat([p.float() for p in parts], 1)
+
+
 @dataclass
 class Scenarios:
     """Complete episodes for some environments."""

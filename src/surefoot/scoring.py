@@ -15,8 +15,9 @@ from surefoot.contract import SurefootError
 from surefoot.cores import process_seconds
 from surefoot.engines.warp import compiled
 from surefoot.evidence import PanelEvaluator, PanelResult, PanelSummary, RunFolder, summarise
-from surefoot.evidence.evaluate import Glance, scenarios_of
-from surefoot.plan import Plan
+from surefoot.evidence.evaluate import Glance
+from surefoot.outside import SeedEvaluator
+from surefoot.plan import OutsidePlan, Plan, RobotPlan
 from surefoot.policy import PolicyBundle
 from surefoot.syncs import SyncCount
 from surefoot.writer import Writer
@@ -62,8 +63,8 @@ class Scored:
 
     def __init__(self, plan: Plan, run: RunFolder, select: bool = True) -> None:
         self.plan, self.run, self.progress, self.selects = plan, run, Progress(), select
-        if select:
-            scenarios_of(plan.panel, "selection")  # refused now, not in an hour
+        if select and not plan.panel.select("selection"):  # refused now, not in an hour
+            raise SurefootError(f"Panel {plan.panel.name} has no scenario in its selection half.")
         self.overlaps = False
         """Whether training goes on while the writer works; if not, it waits, and the seconds of an evaluation
         are all that it takes."""
@@ -76,13 +77,9 @@ class Scored:
         self._syncs = SyncCount(torch.device(plan.device), plan.recipe.horizon)
 
     @cached_property
-    def selection(self) -> PanelEvaluator:
-        """On the evaluation plant, but on stride where training is: choosing may be fast, confirming is not.
-        Laid out when it is first looked at, so that training begins without it."""
-        plan = self.plan
-        on = "stride" if plan.engine == "stride" else "mujoco"
-        near, hz = plan.device if on == "stride" else "cpu", plan.recipe.control_hz
-        return PanelEvaluator(plan.task, plan.panel, "selection", hz, engine=on, device=near)
+    def selection(self) -> PanelEvaluator | SeedEvaluator:
+        """Laid out when it is first looked at, so that training begins without it."""
+        return selection_half(self.plan)
 
     def policy(self) -> PolicyBundle:
         """The policy as it stands."""
@@ -193,9 +190,20 @@ class Scored:
         }
 
 
+def selection_half(plan: Plan) -> PanelEvaluator | SeedEvaluator:
+    """Where a run is scored while it learns. On the evaluation plant, but on stride where training is:
+    choosing may be fast, confirming is not."""
+    if isinstance(plan, OutsidePlan):
+        return SeedEvaluator(plan.task, plan.panel, "selection", plan.device)
+    assert isinstance(plan, RobotPlan)
+    scored_on = "stride" if plan.engine == "stride" else "mujoco"
+    near, hz = plan.device if scored_on == "stride" else "cpu", plan.recipe.control_hz
+    return PanelEvaluator(plan.task, plan.panel, "selection", hz, engine=scored_on, device=near)
+
+
 def panel_summary(
     plan: Plan,
-    evaluator: PanelEvaluator,
+    evaluator: PanelEvaluator | SeedEvaluator,
     result: PanelResult,
     checkpoint: str,
     normaliser: str = "",

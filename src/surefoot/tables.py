@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from surefoot.contract import Panel, SurefootError, load_panel, panel_names
 from surefoot.evidence_tables import percent as _percent
 from surefoot.evidence_tables import plain_table as _table
 from surefoot.evidence_tables import print_columns
-from surefoot.plan import Plan, make_plan
+from surefoot.plan import OutsidePlan, Plan, RobotPlan, robot_plan
 from surefoot.tasks import task_names
 
 if TYPE_CHECKING:
@@ -22,8 +23,42 @@ if TYPE_CHECKING:
 
 def print_plan(console: Console, plan: Plan) -> None:
     """The contract, the recipe with its accounting, the seeds and the strata."""
-    c, r, a = plan.task.contract, plan.recipe, plan.accounting
-    p, e = plan.plant, plan.evaluation
+    if isinstance(plan, OutsidePlan):
+        tables = _outside_contract(console, plan)
+    else:
+        assert isinstance(plan, RobotPlan)
+        tables = _robot_contract(console, plan)
+    for table in (*tables, _recipe(plan)):
+        console.print()
+        console.print(table, highlight=False)
+    console.print()
+
+
+def _outside_contract(console: Console, plan: OutsidePlan) -> tuple[Table, ...]:
+    c = plan.task.contract
+    versions = ", ".join(f"{k} {v}" for k, v in c.versions.items())
+    console.print(
+        f"[bold]{plan.task_name}[/bold]  {c.environment} of {c.source} ({versions}), device {plan.device}"
+    )
+    terms = _table("Contract", "", "")
+    critic = f"; the critic also {c.privileged[0].size}" if c.privileged else ""
+    terms.add_row("observation", f"{c.observation_size} numbers, as the environment gives them{critic}")
+    low, high = c.action.low, c.action.high
+    bounds = f"-1 to 1 scaled to {low} to {high}" if low and high else "without bounds, as they are"
+    terms.add_row("action", f"{c.action.size} numbers {bounds}; clipped to {c.action.clip:g}")
+    terms.add_row("reward", "one term, as the environment gives it")
+    terms.add_row("ends when", "; ".join(t.doc for t in c.terminations))
+    seconds = "of unknown length" if c.step_s is None else f"of {c.step_s:g} s"
+    terms.add_row("time limit", f"{c.episode_steps} steps {seconds}")
+    terms.add_row("success", c.success.doc)
+    terms.add_row("safety", "none: the environment does not tell torques or contacts")
+    shared = {"environment": "one for each environment", "batch": "one for all that are stepped together"}
+    terms.add_row("seeds", shared[c.seeding])
+    return (terms,)
+
+
+def _robot_contract(console: Console, plan: RobotPlan) -> tuple[Table, ...]:
+    c = plan.task.contract
     console.print(
         f"[bold]{plan.task_name}[/bold]  robot {c.robot}, {plan.task.robot.mass_kg:.1f} kg, "
         f"engine {plan.engine} ({plan.engine_reason}), device {plan.device}"
@@ -60,6 +95,21 @@ def print_plan(console: Console, plan: Plan) -> None:
         train = ", ".join(f.categories) if f.categories else f"{f.train[0]:g} .. {f.train[1]:g}"
         held = ", ".join(f.held_out_categories) if f.categories else f"{f.held_out[0]:g} .. {f.held_out[1]:g}"
         factors.add_row(f.name, f.level, train, held or "-", f.unit)
+    return terms, observed, rewards, factors
+
+
+def _physics(plan: Plan) -> str:
+    p, e = plan.plant, plan.evaluation
+    if p is None or e is None:
+        return "the environment's own"
+    return (
+        f"{p.dt_s:g} s x {p.decimation}, {p.cone}; evaluation {e.dt_s:g} s x {e.decimation}, {e.cone}, "
+        "converged"
+    )
+
+
+def _recipe(plan: Plan) -> Table:
+    c, r, a = plan.task.contract, plan.recipe, plan.accounting
     recipe = _table("Recipe and accounting", "", "")
     for name, value in (
         (
@@ -77,11 +127,7 @@ def print_plan(console: Console, plan: Plan) -> None:
             f"{a.gradient_steps} gradient steps",
         ),
         ("policy lag", f"at most {a.policy_lag[0]} control steps and {a.policy_lag[1]} epochs"),
-        (
-            "physics",
-            f"{p.dt_s:g} s x {p.decimation}, {p.cone}; "
-            f"evaluation {e.dt_s:g} s x {e.decimation}, {e.cone}, converged",
-        ),
+        ("physics", _physics(plan)),
         (
             "networks",
             f"{' x '.join(map(str, r.hidden))} {r.activation} for both, PPO clip {r.clip:g}, "
@@ -92,7 +138,7 @@ def print_plan(console: Console, plan: Plan) -> None:
             f"root {plan.seeds.root}: {a.train_seed_families} families x "
             f"{a.envs_per_seed_family} environments",
         ),
-        ("strata", f"{a.strata}: {' x '.join(c.stratify)}"),
+        ("strata", f"{a.strata}: {' x '.join(c.strata.names)}"),
         ("buffer", f"{a.buffer_bytes / 1e6:.1f} MB"),
         (
             "panel",
@@ -104,10 +150,7 @@ def print_plan(console: Console, plan: Plan) -> None:
         ("training id", plan.training_id[:16]),
     ):
         recipe.add_row(f"[dim]{name}", value)
-    for table in (terms, observed, rewards, factors, recipe):
-        console.print()
-        console.print(table, highlight=False)
-    console.print()
+    return recipe
 
 
 def print_summary(
@@ -119,7 +162,7 @@ def print_summary(
     report: Path | None = None,
 ) -> None:
     """What came out, where it is, and what to type next."""
-    from surefoot.commands import surefoot_command
+    from surefoot.commands import resumable, surefoot_command
 
     def number(name: str, unit: str) -> str:
         value, f = getattr(s, name), s.figures.get(name)
@@ -142,19 +185,21 @@ def print_summary(
     )
     fell = s.figures.get("fall")
     table.add_row(
-        "fall rate",
+        "fall rate" if isinstance(plan, RobotPlan) else "ended early",
         f"{_percent(s.fall_rate)}  ({_percent(s.fall_low)} to {_percent(s.fall_high)}"
         + (f"; n {fell.n}, n_eff {fell.n_eff:.1f})" if fell else ")"),
     )
-    table.add_row("velocity error", number("velocity_error_mps", "m/s"))
-    table.add_row("yaw-rate error", number("yaw_error_radps", "rad/s"))
-    table.add_row("energy", number("cost_of_transport", "cost of transport"))
+    if isinstance(plan, RobotPlan):
+        table.add_row("velocity error", number("velocity_error_mps", "m/s"))
+        table.add_row("yaw-rate error", number("yaw_error_radps", "rad/s"))
+        table.add_row("energy", number("cost_of_transport", "cost of transport"))
     iqm = s.figures.get("return_iqm")
     if iqm is not None and iqm.low is not None and iqm.high is not None:
         worth = f"({iqm.low:.2f} to {iqm.high:.2f}; n {iqm.n}, n_eff {iqm.n_eff:.1f})"
         table.add_row("return", f"{iqm.value:.2f} interquartile mean  {worth}")
-    held = "held" if s.safety_held else "BROKEN"
-    table.add_row("safety", f"{held}: torque at its limit on {_percent(s.torque_saturation)} of steps")
+    if s.torque_saturation is not None:
+        held = "held" if s.safety_held else "BROKEN"
+        table.add_row("safety", f"{held}: torque at its limit on {_percent(s.torque_saturation)} of steps")
     table.add_row("episodes ended by", ", ".join(f"{k} {v}" for k, v in s.end_reasons.items()))
     if len(s.success_by_terrain) > 1:
         table.add_row("by terrain", ", ".join(f"{k} {_percent(v)}" for k, v in s.success_by_terrain.items()))
@@ -180,7 +225,7 @@ def print_summary(
     longer = f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}"
     for command, why in (
         (f"{me} evaluate {run.path} --half all", "both halves of the panel"),
-        *([(longer, "train on, exactly from here")] if run.record.library is None else []),
+        *([(longer, "train on, exactly from here")] if resumable(run) else []),
         (f"{me} serve --runs {run.path.parent}", "reports of all runs, side by side"),
         *([curves] if (run.path / "tensorboard").is_dir() else []),
     ):
@@ -211,7 +256,7 @@ def print_tasks(console: Console, as_json: bool) -> None:
     plans, broken = {}, {}
     for name in task_names():
         try:
-            plans[name] = make_plan(name)
+            plans[name] = robot_plan(name)
         except SurefootError as error:  # of one package; the others' tasks can still be trained
             broken[name] = str(error)
     if as_json:

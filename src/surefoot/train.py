@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from surefoot.contract import environment_seeds
 from surefoot.cycle import Cycle, Turn
 from surefoot.display import Watcher
 from surefoot.env import Harvest, VecEnv, join_snapshots, part_of_snapshot
@@ -34,8 +35,9 @@ from surefoot.fellows import ALONE, Fellows, Lost
 from surefoot.fused import FusedEnv, Untraceable
 from surefoot.learners import Ppo, symmetry
 from surefoot.learners.libraries import LIBRARIES
-from surefoot.plan import Plan
-from surefoot.policy import PolicyBundle, PolicyCard, policy_card
+from surefoot.outside import OutsideEnv, OutsideTask
+from surefoot.plan import OutsidePlan, Plan, RobotPlan
+from surefoot.policy import PolicyBundle, PolicyCard, outside_card, policy_card
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
 from surefoot.scoring import Limits, Scored
@@ -73,11 +75,11 @@ class Trainer(Scored):
         plan, fellows = self.plan, self.fellows
         recipe, contract = plan.recipe, plan.task.contract
         device = torch.device(plan.device)
-        atlas = plan.atlas()
         part = fellows.part(recipe.envs)
-        sampler = TrainSampler(contract, plan.task.robot, plan.seeds, recipe.control_hz, atlas, device, part)
-        self.env = training_env(plan, sampler, atlas)
-        mirror = symmetry(contract, plan.task.robot, plan.task.scan, device)
+        self.env = environments(plan, part)
+        mirror = None
+        if isinstance(plan, RobotPlan):
+            mirror = symmetry(plan.task.contract, plan.task.robot, plan.task.scan, device)
         self.learner = Ppo(contract, recipe, mirror, plan.seeds, device, fellows=fellows)
         self.block = RolloutBlock.empty(
             recipe.horizon,
@@ -214,8 +216,10 @@ class Trainer(Scored):
         return PolicyBundle(self._card(), self.learner.policy_tensors())
 
     def _card(self) -> PolicyCard:
-        r = self.plan.recipe
-        return policy_card(self.plan.task.contract, self.plan.task.robot, r.control_hz, r.hidden, r.normalise)
+        r, task = self.plan.recipe, self.plan.task
+        if isinstance(task, OutsideTask):
+            return outside_card(task.contract, r.control_hz, r.hidden, r.normalise)
+        return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise)
 
     def _evaluate(self, row: dict[str, Any], writer: Writer) -> bool:
         """Scores the current policy on the selection half, into the ledger row; true when it is the best so
@@ -294,7 +298,17 @@ class Trainer(Scored):
         super().close()
 
 
-def training_env(plan: Plan, sampler: TrainSampler, atlas: Atlas | None) -> VecEnv | FusedEnv:
+def environments(plan: Plan, part: range) -> VecEnv | FusedEnv | OutsideEnv:
+    """The environments `part` of a plan, as they are trained on."""
+    if isinstance(plan, OutsidePlan):
+        return OutsideEnv(plan.task, plan.seeds, part, plan.device)
+    assert isinstance(plan, RobotPlan)
+    contract, robot, atlas = plan.task.contract, plan.task.robot, plan.atlas()
+    hz, device = plan.recipe.control_hz, torch.device(plan.device)
+    return training_env(plan, TrainSampler(contract, robot, plan.seeds, hz, atlas, device, part), atlas)
+
+
+def training_env(plan: RobotPlan, sampler: TrainSampler, atlas: Atlas | None) -> VecEnv | FusedEnv:
     """Compiled where it can be: tasks trained with stride whose functions can be traced."""
     env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
     if plan.engine != "stride" or plan.recipe.horizon >= sampler.episode_steps:
@@ -317,14 +331,22 @@ def library_record(plan: Plan) -> LibraryRecord | None:
     )
 
 
+def _outside_versions(plan: Plan) -> dict[str, str]:
+    return plan.task.contract.versions if isinstance(plan.task, OutsideTask) else {}
+
+
 def new_run(plan: Plan, out: str | None, fellows: Fellows = ALONE) -> RunFolder:
     """Creates the run folder with run.json; nothing that exists is touched. Only the lead does."""
     task = plan.task.contract.name
     path = Path(out) if out else Path("runs") / run_name(task, plan.training_id, plan.seeds.root)
     per_family = plan.accounting.envs_per_seed_family
-    keys = {
-        str(f): f"{int(plan.seeds.episode_key(f * per_family, 0)):016x}" for f in range(plan.recipe.families)
-    }
+    firsts = range(0, plan.recipe.envs, per_family)
+    given = (
+        environment_seeds(plan.seeds, firsts)
+        if isinstance(plan, OutsidePlan)
+        else plan.seeds.episode_key(list(firsts), 0).tolist()
+    )
+    keys = {str(f): f"{key:016x}" for f, key in enumerate(given)}
     record = RunRecord(
         id=path.name,
         created=timestamp(),
@@ -349,7 +371,9 @@ def new_run(plan: Plan, out: str | None, fellows: Fellows = ALONE) -> RunFolder:
         learner=plan.learner,
         library=library_record(plan),
         device=plan.device,
-        versions=versions() | ({"processes": str(fellows.world)} if fellows.world > 1 else {}),
+        versions=versions()
+        | _outside_versions(plan)
+        | ({"processes": str(fellows.world)} if fellows.world > 1 else {}),
     )
     if not fellows.lead:
         return RunFolder(path, record)

@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 
 from surefoot.artifacts.documents import plain
-from surefoot.commands import plan_of
+from surefoot.commands import robot_plan_of
 from surefoot.cores import prepare_torch
 from surefoot.evidence import RunFolder, block_figures, ledger_row
 from surefoot.learners import PpoMetrics
 from surefoot.learners.libraries import LIBRARIES, About, Finished, LibraryEnv, Timeouts, Trained
-from surefoot.plan import Plan
+from surefoot.plan import RobotPlan
 from surefoot.policy import PolicyBundle, policy_card
 from surefoot.scenarios import TrainSampler
 from surefoot.scoring import Limits, Scored
@@ -71,14 +71,17 @@ class Channel:
 class LibraryTrainer(Scored):
     """One run, as `Trainer` is for our own learner, and what an adapter is given (`Session`)."""
 
-    def __init__(self, plan: Plan, run: RunFolder, limits: Limits, channel: Channel, writer: Writer) -> None:
+    def __init__(
+        self, plan: RobotPlan, run: RunFolder, limits: Limits, channel: Channel, writer: Writer
+    ) -> None:
         super().__init__(plan, run)
         self._writer = writer
         self.recipe, self.seed, self.device = plan.recipe, plan.seeds.root, plan.device
         self.timeouts: Timeouts = plan.timeouts
         self.folder = run.path / "library"
         self._limits, self._channel = limits, channel
-        task, device, atlas = plan.task, torch.device(plan.device), plan.atlas()
+        self._task = task = plan.task
+        device, atlas = torch.device(plan.device), plan.atlas()
         sampler = TrainSampler(task.contract, task.robot, plan.seeds, self.recipe.control_hz, atlas, device)
         self.env = LibraryEnv(training_env(plan, sampler, atlas), self.recipe.horizon, self.recipe.gamma)
         self._trained: Trained | None = None
@@ -141,7 +144,7 @@ class LibraryTrainer(Scored):
         """The library's policy as a bundle, compared with the library itself on what it sees now, and on
         more than it ever sees: so that clipping is compared too."""
         assert self._trained is not None
-        found, r, task = self._trained.export(), self.recipe, self.plan.task
+        found, r, task = self._trained.export(), self.recipe, self._task
         card = policy_card(
             task.contract, task.robot, r.control_hz, r.hidden, r.normalise, found.observation_clip
         )
@@ -226,7 +229,7 @@ def main(folder: str, limits: str) -> int:
     run = RunFolder.open(folder)
     try:
         prepare_torch()
-        plan = plan_of(run)
+        plan = robot_plan_of(run)
         with Writer() as writer:
             trainer = LibraryTrainer(plan, run, Limits(**json.loads(limits)), channel, writer)
             trainer.folder.mkdir()

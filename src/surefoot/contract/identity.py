@@ -6,12 +6,13 @@ from typing import Any
 
 from surefoot.contract.digests import digest
 from surefoot.contract.errors import SurefootError
+from surefoot.contract.outside import OutsideContract, SeedPanel
 from surefoot.contract.panel import Panel
 from surefoot.contract.perturbation import PERTURBATIONS
 from surefoot.contract.plant import EVALUATION_PLANT, Plant
 from surefoot.contract.recipe import Recipe
 from surefoot.contract.seeds import SeedPlan
-from surefoot.contract.task import TaskContract
+from surefoot.contract.task import Contract, TaskContract
 
 METRICS_VERSION = 3
 """Raised whenever the meaning of a panel metric changes; part of the construct id.
@@ -33,13 +34,26 @@ def evaluation_plant(control_hz: float, heightfield: bool = False) -> Plant:
     return EVALUATION_PLANT.model_copy(update={"decimation": steps, "heightfield": ground})
 
 
-def construct(contract: TaskContract, panel: Panel, plant: Plant) -> dict[str, Any]:
+def construct(contract: Contract, panel: Panel | SeedPanel, plant: Plant | None) -> dict[str, Any]:
     """The fields that must match before two results may be compared, by name."""
     return construct_fields(contract, panel.name, panel.digest, plant)
 
 
-def construct_fields(contract: TaskContract, panel: str, panel_digest: str, plant: Plant) -> dict[str, Any]:
-    """The same from what a run's record holds of its panel."""
+def construct_fields(
+    contract: Contract, panel: str, panel_digest: str, plant: Plant | None
+) -> dict[str, Any]:
+    """The same from what a run's record holds of its panel. There is no plant where physics is an outside
+    simulator's: its versions stand for it."""
+    if isinstance(contract, OutsideContract):
+        same = {"source", "environment", "versions", "observation", "action", "terminations", "episode_steps"}
+        return {
+            **contract.model_dump(mode="json", include={*same, "success", "seeding"}),
+            "panel": panel,
+            "panel_digest": panel_digest,
+            "metrics_version": METRICS_VERSION,
+        }
+    assert isinstance(contract, TaskContract)
+    assert plant is not None
     return {
         "robot": contract.robot,
         "robot_digest": contract.robot_digest,
@@ -59,19 +73,19 @@ def construct_fields(contract: TaskContract, panel: str, panel_digest: str, plan
     }
 
 
-def construct_id(contract: TaskContract, panel: Panel, plant: Plant) -> str:
+def construct_id(contract: Contract, panel: Panel | SeedPanel, plant: Plant | None) -> str:
     return digest(construct(contract, panel, plant))
 
 
 def training_id(
-    contract: TaskContract, recipe: Recipe, plant: Plant, engine: str, learner: str, seeds: SeedPlan
+    contract: Contract, recipe: Recipe, plant: Plant | None, engine: str, learner: str, seeds: SeedPlan
 ) -> str:
     """Digest of the treatment: what was done to get the policy. How it is judged is not part of it."""
     return digest(
         {
             "contract": contract.model_dump(mode="json", exclude={"success", "safety", "panel"}),
             "recipe": recipe.model_dump(mode="json", exclude={"eval_families"}),
-            "plant": plant.model_dump(mode="json"),
+            "plant": plant.model_dump(mode="json") if plant else None,
             "engine": engine,
             "learner": learner,
             "seeds": {"families": seeds.families, "rng_version": seeds.rng_version},

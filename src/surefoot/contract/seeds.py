@@ -81,6 +81,8 @@ class Channel(IntEnum):
     """Actions of the random baseline, step by step."""
     JITTER = 24
     """How a replayed failure's factors are moved from environment to environment."""
+    OUTSIDE = 25
+    """Where the seeds begin that environments from outside are given."""
 
 
 FIRST_USER_CHANNEL = 1024

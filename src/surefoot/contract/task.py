@@ -35,6 +35,17 @@ class ActionSpec(Frozen):
     clip: float
 
 
+class ActionBox(Frozen):
+    """Of an environment from outside. An action is clipped to +-clip; in a bounded space -1 then means `low`
+    and +1 `high`, an unbounded one gets it as it is."""
+
+    size: int
+    clip: float
+    low: tuple[float, ...] | None
+    """None: the space has no bounds."""
+    high: tuple[float, ...] | None
+
+
 class RewardTerm(Frozen):
     name: str
     weight: float
@@ -91,32 +102,18 @@ class CommandSpec(Frozen):
     """Commands smaller than this in every component mean: stand still."""
 
 
-class TaskContract(Frozen):
-    """Everything a reader must know to say what a success on this task means."""
+class Contract(Frozen):
+    """What any contract says, whoever simulates: all that learners, rollouts and the ledger need."""
 
     schema_version: int = 1
     name: str
-    robot: str
-    robot_digest: str
-    episode_s: float
     observation: tuple[ObservationTerm, ...]
     privileged: tuple[ObservationTerm, ...]
     """What the critic sees in addition; never available to the policy."""
-    action: ActionSpec
-    command: CommandSpec
+    action: ActionSpec | ActionBox
     rewards: tuple[RewardTerm, ...]
-    reward_floor: float | None = 0.0
-    """The per-step sum of the reward terms is not allowed below this (before event terms)."""
     terminations: tuple[Termination, ...]
-    success: Success
-    safety: Safety
-    prior: Prior | None
-    factors: tuple[Factor, ...]
-    stratify: tuple[str, ...]
-    terrain_levels: int = 1
     panel: str
-    source_digest: str
-    """SHA-256 of the source of every function that the contract names."""
 
     @property
     def observation_size(self) -> int:
@@ -125,6 +122,30 @@ class TaskContract(Frozen):
     @property
     def critic_size(self) -> int:
         return self.observation_size + sum(t.size for t in self.privileged)
+
+    @property
+    def strata(self) -> Strata:
+        raise NotImplementedError
+
+
+class TaskContract(Contract):
+    """Everything a reader must know to say what a success on this task means."""
+
+    robot: str
+    robot_digest: str
+    episode_s: float
+    action: ActionSpec
+    command: CommandSpec
+    reward_floor: float | None = 0.0
+    """The per-step sum of the reward terms is not allowed below this (before event terms)."""
+    success: Success
+    safety: Safety
+    prior: Prior | None
+    factors: tuple[Factor, ...]
+    stratify: tuple[str, ...]
+    terrain_levels: int = 1
+    source_digest: str
+    """SHA-256 of the source of every function that the contract names."""
 
     @property
     def term_names(self) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +90,12 @@ def make_engine(
 
 def _mujoco_warp() -> type[MujocoWarpEngine]:
     """Imported when asked for: it is an optional extra, and loading Warp takes a second."""
+    found = importlib.metadata.version("mujoco-warp") if importlib.util.find_spec("mujoco_warp") else "4"
+    if int(found.split(".")[0]) < 4:
+        raise SurefootError(
+            f"Engine 'mujoco-warp' needs MuJoCo Warp 4 and this environment has {found}, which mjlab pins; "
+            "install Surefoot apart from mjlab: pip install 'surefoot[warp]'."
+        )
     try:
         from surefoot.engines.mujoco_warp import MujocoWarpEngine
     except ModuleNotFoundError as error:

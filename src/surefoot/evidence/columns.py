@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, TaskContract, find_perturbation, trained_range
+from surefoot.contract import NOMINAL, Contract, TaskContract, find_perturbation, trained_range
 from surefoot.contract.model import Frozen
 from surefoot.evidence.figures import Figure, figure
 from surefoot.evidence.statistics import rate
@@ -78,7 +78,7 @@ def split_columns(rows: Rows) -> Iterator[tuple[str, str, dict[str, np.ndarray]]
         yield column, engine, {k: v[mine] for k, v in rows.items()}
 
 
-def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
+def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
     family = rows["family"]
     success, fall = rate(rows["success"], family), rate(rows["fall"], family)
     kind = str(rows["perturbation"][0])
@@ -95,7 +95,7 @@ def column_summary(rows: Rows, contract: TaskContract) -> ColumnSummary:
         perturbation=kind,
         strength=float(rows["strength"][0]),
         unit=known.unit if known else "",
-        trained=trained_range(known, contract) if known else None,
+        trained=trained_range(known, contract) if known and isinstance(contract, TaskContract) else None,
         source=source_digest({kind: known.change}) if known and known.change else "",
         engine=str(rows["engine"][0]),
         policy=str(rows["policy"][0]),

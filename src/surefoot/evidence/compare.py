@@ -131,7 +131,8 @@ def shared_scenarios(a: Result, b: Result) -> np.ndarray:
 
 def _identities(result: Result) -> list[tuple[Any, ...]]:
     rows, seeds = result.rows, result.run.panel_seeds
-    content = zip(*(rows[k].tolist() for k in _SCENARIO), strict=True)
+    # What an outside simulator does not tell is nan, which would not even be equal to itself.
+    content = zip(*([None if v != v else v for v in rows[k].tolist()] for k in _SCENARIO), strict=True)
     places = zip(rows["family"].tolist(), rows["member"].tolist(), strict=True)
     # The address of a scenario's draws, which its key is a hash of; rows of any version have it.
     return [(seeds.root, seeds.split, *p, *c) for p, c in zip(places, content, strict=True)]
@@ -171,12 +172,13 @@ def training_difference(a: Result, b: Result) -> tuple[Field, ...]:
     def treatment(result: Result) -> dict[str, Any]:
         run = result.run
         contract = run.contract.model_dump(mode="json", exclude={"success", "safety", "panel"})
-        for name in ("factors", "rewards", "observation", "privileged", "terminations"):
+        named = ("factors", "rewards", "observation", "privileged", "terminations")
+        for name in (n for n in named if n in contract):
             contract[name] = {x["name"]: x for x in contract[name]}
         return {
             "contract": contract,
             "recipe": run.recipe.model_dump(mode="json"),
-            "plant": run.training_plant.model_dump(mode="json"),
+            "plant": run.training_plant.model_dump(mode="json") if run.training_plant else None,
             "engine": run.engine,
             "learner": run.learner,
             "seed": run.seeds.root,

@@ -83,7 +83,9 @@ class PanelEvaluator:
         self.device = torch.device(device)
         self.task, self.panel, self.half, self.engine, self.control_hz = task, panel, half, engine, control_hz
         self._digest = panel.digest
-        everything = scenarios_of(panel, half)
+        everything = panel.select(half)
+        if not everything:
+            raise SurefootError(f"Panel {panel.name} has no scenario in its {half} half; use another --half.")
         self.places = list(range(len(everything))) if only is None else list(only)
         self.scenarios = tuple(everything[i] for i in self.places)
         numbers = [k for k, s in enumerate(panel.scenarios) if half in ("all", s.half)]
@@ -202,13 +204,6 @@ class PanelEvaluator:
         for stage in self._stages.values():
             stage.close()
         self.env.close()
-
-
-def scenarios_of(panel: Panel, half: Half) -> tuple[Scenario, ...]:
-    found = tuple(panel.select(half))
-    if not found:
-        raise SurefootError(f"Panel {panel.name} has no scenario in its {half} half; use another --half.")
-    return found
 
 
 def _tiles(scenarios: Sequence[Scenario], panel: Panel) -> list[TileId]:

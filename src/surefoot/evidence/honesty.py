@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:  # tensors with names; nothing of theirs is called but Rows.tensors
-    from surefoot.engines import Parameters
+if TYPE_CHECKING:  # tensors with names
     from surefoot.rollout import RolloutBlock
-    from surefoot.scenarios import Script
 
 EVERY = 10
 """Updates between two looks at the batch."""
@@ -26,17 +24,15 @@ EVERY = 10
 def honesty_figures(
     block: RolloutBlock,
     start_age: Tensor,
-    script: Script,
-    parameters: Parameters,
+    content: Tensor,
     *,
     families: int,
     strata: Sequence[int],
 ) -> Tensor:
     """All figures as one vector, computed without asking the device.
 
-    `start_age` [N] is the age of each episode, in steps, before the block's first step; `script` and
-    `parameters` are the scenarios that run at its end; `strata` is the number of bins of each stratified
-    factor.
+    `start_age` [N] is the age of each episode, in steps, before the block's first step; `content` [N, K] what
+    was drawn for the episodes that run at its end; `strata` is the number of bins of each stratified factor.
     """
     done = block.terminated | block.truncated
     resets = done.sum(1, dtype=torch.float64)  # [T]
@@ -49,7 +45,7 @@ def honesty_figures(
         [
             sync_index(ages(start_age, done)),
             resets.var() / resets.mean(),  # nan without a reset or with one step
-            duplicates(script, parameters).double(),
+            duplicates(content).double(),
             two_way_coverage(count, strata),
             icc_return,
             n_eff_return,
@@ -125,20 +121,13 @@ def family_worth(values: Tensor, families: int) -> tuple[Tensor, Tensor]:
     return icc, n / (1 + (m - 1) * icc)
 
 
-def duplicates(script: Script, parameters: Parameters) -> Tensor:
-    """Environments whose episode is a copy of another's: not the label, the drawn content decides.
+def duplicates(content: Tensor) -> Tensor:
+    """Environments whose episode is a copy of another's: not the label, the drawn content [N, K] decides.
 
-    Commands, pushes, noise, phase and robot parameters are hashed by their bits; n less the number of
-    different hashes. Two different scenarios meet by a chance of about 2^-64.
+    It is hashed by its bits; n less the number of different hashes. Two different ones meet by a chance of
+    about 2^-64.
     """
-    parts = (
-        script.commands.flatten(1),
-        script.push_velocity.flatten(1),
-        script.noise_scale[:, None],
-        script.phase[:, None],
-        *(v.flatten(1) if v.ndim > 1 else v[:, None] for v in parameters.tensors().values()),
-    )
-    bits = torch.cat([p.float() for p in parts], 1).contiguous().view(torch.int32).long()
+    bits = content.float().contiguous().view(torch.int32).long()
     # A multiply-xorshift mix of each word, then a sum weighted by odd numbers; int64 wraps around.
     place = torch.arange(1, bits.shape[1] + 1, device=bits.device)
     mixed = (bits + place * 0x9E3779B97F4A7C1) * -0x61C8864680B583EB

@@ -18,8 +18,9 @@ RULE = (
 )
 
 
-def judge(success: float, low: float, safety_held: bool, beats_baselines: bool | None) -> Grade:
-    """`RULE`; `beats_baselines` is None where no baseline was measured."""
-    if success < FAILING_BELOW or not safety_held or beats_baselines is False:
+def judge(success: float, low: float, safety_held: bool | None, beats_baselines: bool | None) -> Grade:
+    """`RULE`; `beats_baselines` is None where no baseline was measured, `safety_held` where there is no
+    limit."""
+    if success < FAILING_BELOW or safety_held is False or beats_baselines is False:
         return "bad"
     return "good" if low >= RELIABLE_AT else "mixed"

@@ -28,7 +28,16 @@ from surefoot.artifacts import (
     write_json,
     write_table,
 )
-from surefoot.contract import Accounting, Disjointness, Plant, Recipe, SeedPlan, SurefootError, TaskContract
+from surefoot.contract import (
+    Accounting,
+    Disjointness,
+    OutsideContract,
+    Plant,
+    Recipe,
+    SeedPlan,
+    SurefootError,
+    TaskContract,
+)
 from surefoot.contract.model import Frozen
 from surefoot.cores import cores
 from surefoot.evidence.evaluate import PanelResult
@@ -64,21 +73,22 @@ class RunRecord(Frozen):
     created: str
     status: Literal["running", "interrupted", "finished", "failed"]
     task: str
-    contract: TaskContract
+    contract: TaskContract | OutsideContract
     contract_digest: str
     recipe: Recipe
     accounting: Accounting
     seeds: SeedPlan
     seed_set: dict[str, str]
     """Family -> 64-bit key of its first environment's first episode; with `seeds` it names every draw of the
-    run."""
+    run. Outside: the seed that the family's environment was given."""
     panel: str
     panel_digest: str
     panel_seeds: SeedPlan
     disjointness: Disjointness
     strata: tuple[str, ...]
-    training_plant: Plant
-    evaluation_plant: Plant
+    training_plant: Plant | None
+    """None: physics is an outside simulator's."""
+    evaluation_plant: Plant | None
     construct_id: str
     training_id: str
     engine: str
@@ -282,7 +292,7 @@ def read_policy(path: Path) -> PolicyBundle:
 def run_name(task: str, training_id: str, seed: int) -> str:
     """<task>-<date>-<time>-<short id>; a task given as module:name keeps its last part."""
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    return f"{task.split(':')[-1].split('.')[-1]}-{now}-{training_id[:6]}s{seed}"
+    return f"{task.split(':')[-1].split('.')[-1].replace('/', '-')}-{now}-{training_id[:6]}s{seed}"
 
 
 def timestamp() -> str:

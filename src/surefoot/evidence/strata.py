@@ -6,15 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from surefoot.contract import TaskContract
+from surefoot.contract import Contract, TaskContract
 
 
-def panel_strata(rows: Mapping[str, np.ndarray], contract: TaskContract) -> dict[str, np.ndarray]:
+def panel_strata(rows: Mapping[str, np.ndarray], contract: Contract) -> dict[str, np.ndarray]:
     """Masks over the rows by label ('friction 0.4..0.67'), one factor after the other; empty bins left out.
 
     Friction and payload in the contract's bins, the command by its direction, and terrain by class where
     there is more than one. Every row is in one stratum of each factor.
     """
+    if not isinstance(contract, TaskContract):  # nothing is known of what an outside simulator drew
+        return {"seed any": np.ones(len(rows["family"]), bool)}
     out: dict[str, np.ndarray] = {}
     for name, column in (("friction", "friction"), ("payload", "payload_kg")):
         factor = contract.factor(name)

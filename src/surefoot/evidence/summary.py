@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, TaskContract
+from surefoot.contract import NOMINAL, Contract, TaskContract
 from surefoot.contract.model import Frozen
 from surefoot.evidence.columns import (
     REFERENCE,
@@ -48,8 +48,9 @@ class PanelSummary(Frozen):
     velocity_error_mps: float | None
     yaw_error_radps: float | None
     cost_of_transport: float | None
-    torque_saturation: float
-    safety_held: bool
+    torque_saturation: float | None
+    safety_held: bool | None
+    """None: an outside simulator does not tell torques, and its contract has no safety constraint."""
     end_reasons: dict[str, int]
     success_by_terrain: dict[str, float]
     terrain: dict[str, Figure] = {}
@@ -75,7 +76,7 @@ class PanelSummary(Frozen):
 
 def summarise(
     rows: dict[str, np.ndarray],
-    contract: TaskContract,
+    contract: Contract,
     *,
     panel: str,
     panel_digest: str,
@@ -109,9 +110,15 @@ def summarise(
         known = np.isfinite(rows[name])
         return float(rows[name][known].mean()) if known.any() else None
 
-    unsafe = float(np.average(rows[contract.safety.name], weights=rows["steps"]))
+    def share(name: str) -> float | None:
+        """Of the steps lived."""
+        known = np.isfinite(rows[name])
+        return float(np.average(rows[name][known], weights=rows["steps"][known])) if known.any() else None
+
+    safety = contract.safety if isinstance(contract, TaskContract) else None
+    unsafe = share(safety.name) if safety else None
     terrain: dict[str, Figure] = {}
-    for c in np.unique(rows["terrain"]):
+    for c in np.unique(rows["terrain"][rows["terrain"] != ""]):
         at = rows["terrain"] == c
         found = figure({k: rows[k][at] for k in ("success", "family")}, "success", "rate")
         assert found is not None
@@ -136,8 +143,8 @@ def summarise(
         velocity_error_mps=mean("velocity_error_mps"),
         yaw_error_radps=mean("yaw_error_radps"),
         cost_of_transport=mean("cost_of_transport"),
-        torque_saturation=float(np.average(rows["torque_saturation"], weights=rows["steps"])),
-        safety_held=unsafe <= contract.safety.limit,
+        torque_saturation=share("torque_saturation"),
+        safety_held=unsafe <= safety.limit if safety and unsafe is not None else None,
         end_reasons=dict(sorted(Counter(rows["reason"].tolist()).items())),
         success_by_terrain={c: f.value for c, f in terrain.items()},
         terrain=terrain,

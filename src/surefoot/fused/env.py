@@ -203,6 +203,11 @@ class FusedEnv(Compiled):
         """[N] control steps that each episode has lived."""
         return self.memory.integers("age").long()
 
+    def content(self) -> Tensor:
+        """[N, K] what was drawn for the episodes that run now."""
+        self.memory.give(self.plain)
+        return self.plain.content()
+
     def news(self) -> dict[str, Tensor]:
         """Tensors that `harvest` needs, as they stand after a rollout and until the next."""
         out = {"counts": self._counts, "records": self._records, "failed": self._failed}

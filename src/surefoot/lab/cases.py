@@ -18,7 +18,7 @@ from surefoot.evidence.run import read_rows
 from surefoot.lab.design import Job
 from surefoot.lab.judge import LEARNED, place, read_summary
 from surefoot.lab.record import LabCase
-from surefoot.plan import Plan
+from surefoot.plan import RobotPlan
 from surefoot.replaying import replay_episode
 
 LEAST = 2
@@ -26,7 +26,7 @@ LEAST = 2
 
 def find_cases(
     path: Path,
-    plans: Mapping[Job, Plan],
+    plans: Mapping[Job, RobotPlan],
     runs: Mapping[Job, RunFolder],
     told: Mapping[Job, Postmortem],
     baselines: Sequence[str],

@@ -9,7 +9,7 @@ from typing import Any
 from surefoot.comparing_learners import check_learners
 from surefoot.contract import Column, Frozen, Panel, SurefootError, columns
 from surefoot.learners.libraries import Timeouts
-from surefoot.plan import Plan, make_plan
+from surefoot.plan import RobotPlan, robot_plan
 from surefoot.tasks import SPARSE
 
 OFFERED: dict[str, tuple[str | None, str]] = {
@@ -86,8 +86,8 @@ class LabDesign(Frozen):
         rewards = (False, True) if self.column is None else (False,)
         return tuple(Job(x, s, r) for s in self.seeds for r in rewards for x in self.learners)
 
-    def plan(self, job: Job) -> Plan:
-        return make_plan(
+    def plan(self, job: Job) -> RobotPlan:
+        return robot_plan(
             f"{self.task}{SPARSE}" if job.sparse else self.task,
             overrides=self.overrides,
             seed=job.seed,
@@ -111,7 +111,7 @@ def make_lab(
     engine: str = "auto",
     device: str = "cpu",
     overrides: dict[str, Any] | None = None,
-) -> tuple[LabDesign, dict[Job, Plan]]:
+) -> tuple[LabDesign, dict[Job, RobotPlan]]:
     """The design and the plans of all its runs: every contradiction, and every library that is not there, is
     found before anything is trained or written."""
     count = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
@@ -120,7 +120,7 @@ def make_lab(
         raise SurefootError("The lab sets Surefoot's own PPO beside others; put ppo into --learners.")
     if updates is not None and updates < 1:
         raise SurefootError(f"--updates is {updates}; use 1 or more.")
-    known = make_plan(task, engine=engine, device=device)
+    known = robot_plan(task, engine=engine, device=device)
     changed = (QUICK | {"eval_families": min(32, known.panel.seeds.families)} if quick else {}) | (
         overrides or {}
     )

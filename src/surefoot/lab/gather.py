@@ -20,7 +20,7 @@ from surefoot.lab.design import Job, LabDesign
 from surefoot.lab.judge import place, read_summary
 from surefoot.lab.prose import contract_prose, reward_prose
 from surefoot.lab.record import CoComputed, Entry, Episode, LabRecord, PanelAbout, RunAbout
-from surefoot.plan import Plan, on_panel
+from surefoot.plan import RobotPlan, on_panel
 from surefoot.postmortems import look_back
 
 EPISODES = 5
@@ -37,7 +37,7 @@ METRICS = {
 def gather(
     path: Path,
     design: LabDesign,
-    plans: Mapping[Job, Plan],
+    plans: Mapping[Job, RobotPlan],
     baselines: Sequence[str],
     second: Panel | None,
 ) -> LabRecord:
@@ -93,7 +93,7 @@ def _compared(runs: Sequence[RunFolder]) -> LearnerComparison | None:
     return compare_learners(runs) if any(r.record.confirmation is not None for r in runs) else None
 
 
-def _about(number: int, plan: Plan, before: Panel | None = None) -> PanelAbout:
+def _about(number: int, plan: RobotPlan, before: Panel | None = None) -> PanelAbout:
     half = plan.panel.select("confirmation")
     return PanelAbout(
         number=2 if number == 2 else 1,
@@ -128,7 +128,7 @@ def _run(path: Path, job: Job, run: RunFolder) -> RunAbout:
 
 
 def _entries(
-    path: Path, number: int, plan: Plan, run: RunFolder, job: Job | None, policy: str
+    path: Path, number: int, plan: RobotPlan, run: RunFolder, job: Job | None, policy: str
 ) -> list[Entry]:
     """Recomputed from the rows; one per column and engine."""
     folder = place(run, plan, TRAINED if job else policy)
@@ -155,7 +155,7 @@ def _entries(
     return out
 
 
-def _episodes(path: Path, plan: Plan, run: RunFolder, policy: str) -> list[Episode]:
+def _episodes(path: Path, plan: RobotPlan, run: RunFolder, policy: str) -> list[Episode]:
     """Five of the nominal pass, evenly spread over its scenarios: the same for every baseline."""
     folder = place(run, plan, policy)
     summary = read_summary(folder, plan)

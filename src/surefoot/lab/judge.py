@@ -10,13 +10,13 @@ from surefoot.commands import evaluate_policy, policy_named
 from surefoot.contract import Column, SurefootError
 from surefoot.evidence import PanelSummary, RunFolder
 from surefoot.evidence.evaluate import TRAINED
-from surefoot.plan import Plan
+from surefoot.plan import RobotPlan
 
 LEARNED = "confirmation"
 """Where a run keeps its own pass over the half that results are stated on."""
 
 
-def usable_baselines(plan: Plan) -> tuple[str, ...]:
+def usable_baselines(plan: RobotPlan) -> tuple[str, ...]:
     """Those that the robot can do: a trot needs legs of hip, thigh and calf."""
     found = []
     for name in BASELINES:
@@ -28,13 +28,13 @@ def usable_baselines(plan: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def place(run: RunFolder, plan: Plan, policy: str) -> Path:
+def place(run: RunFolder, plan: RobotPlan, policy: str) -> Path:
     """Where the pass of a policy over the plan's panel stands: `policy` is a baseline, or `trained`."""
     where = LEARNED if policy == TRAINED else f"baseline-{policy}"
     return run.path / "panels" / plan.panel.name / where
 
 
-def judge(plan: Plan, run: RunFolder, policy: str, columns: tuple[Column, ...]) -> None:
+def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, ...]) -> None:
     """The nominal column on native MuJoCo, then it and `columns` on the fast engine; into the run's folder.
     What is there already is checked and left as it is."""
     folder = place(run, plan, policy)
@@ -51,12 +51,12 @@ def judge(plan: Plan, run: RunFolder, policy: str, columns: tuple[Column, ...]) 
         where=folder.name,
         half="confirmation",
         columns=columns,
-        baselines=(),
+        baselines=False,
         name=called,
     )
 
 
-def read_summary(folder: Path, plan: Plan) -> PanelSummary:
+def read_summary(folder: Path, plan: RobotPlan) -> PanelSummary:
     """The summary of a pass; refused where it was not measured as the plan says."""
     found = read_json(folder / "summary.json", PanelSummary)
     if (found.construct_id, found.panel_digest) != (plan.construct_id, plan.panel.digest):

@@ -26,7 +26,7 @@ from surefoot.lab.progress import Stages
 from surefoot.lab.record import LabRecord
 from surefoot.lab.sheet import table_text
 from surefoot.lab.summary import print_lab
-from surefoot.plan import Plan, on_panel
+from surefoot.plan import RobotPlan, on_panel
 
 INTERRUPTED = (130, 143)
 
@@ -34,7 +34,7 @@ INTERRUPTED = (130, 143)
 def run_lab(
     console: Console,
     design: LabDesign,
-    plans: Mapping[Job, Plan],
+    plans: Mapping[Job, RobotPlan],
     out: str | None,
     panel2: bool,
     as_json: bool,
@@ -98,7 +98,7 @@ def open_folder(path: Path, design: LabDesign) -> None:
     (path / "runs").mkdir(exist_ok=True)
 
 
-def _second(path: Path, plan: Plan) -> Panel:
+def _second(path: Path, plan: RobotPlan) -> Panel:
     """The second panel, also as a file that `surefoot evaluate --panel` takes."""
     made = second_panel(plan.panel)
     atomic_write(path / "panel2.json", dump_panel(made).encode())
@@ -108,14 +108,14 @@ def _second(path: Path, plan: Plan) -> Panel:
 def _judge_all(
     path: Path,
     design: LabDesign,
-    plans: Mapping[Job, Plan],
+    plans: Mapping[Job, RobotPlan],
     baselines: tuple[str, ...],
     second: Panel | None,
     stages: Stages,
 ) -> None:
     runs = {job: RunFolder.open(path / "runs" / job.name) for job in plans}
     host = next(iter(plans))
-    panels: list[tuple[str, Callable[[Plan], Plan]]] = [("", lambda plan: plan)]
+    panels: list[tuple[str, Callable[[RobotPlan], RobotPlan]]] = [("", lambda plan: plan)]
     if second is not None:
         panels.append((" on the second panel", lambda plan: on_panel(plan, second)))
     for where, moved in panels:
@@ -128,7 +128,7 @@ def _judge_all(
                     judge(moved(plans[job]), run, TRAINED, design.columns)
 
 
-def _introduce(console: Console, path: Path, design: LabDesign, plan: Plan, runs: int) -> None:
+def _introduce(console: Console, path: Path, design: LabDesign, plan: RobotPlan, runs: int) -> None:
     r, a = plan.recipe, plan.accounting
     console.print(
         f"Lab folder: {path}\n{design.task}: {', '.join(design.learners)} x seeds "

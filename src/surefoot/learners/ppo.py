@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from surefoot.contract import Channel, Recipe, SeedPlan, Split, TaskContract
+from surefoot.contract import Channel, Contract, Recipe, SeedPlan, Split
 from surefoot.contract.seeds import words
 from surefoot.fellows import ALONE, Fellows
 from surefoot.learners import kernels
@@ -48,7 +48,7 @@ class Ppo:
 
     def __init__(
         self,
-        contract: TaskContract,
+        contract: Contract,
         recipe: Recipe,
         symmetry: Symmetry | None,
         seeds: SeedPlan,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from surefoot.contract import construct_fields
+from surefoot.contract import Contract, Factor, TaskContract, construct_fields
 from surefoot.evidence import RunRecord
 from surefoot.evidence.compare import METRICS
 from surefoot.evidence.figures import SPANS
@@ -193,6 +193,10 @@ def different(a: RunRecord, b: RunRecord) -> list[str]:
     return [k.replace("_", " ") for k in one if one[k] != two[k]]
 
 
+def _factors(c: Contract) -> tuple[Factor, ...]:
+    return c.factors if isinstance(c, TaskContract) else ()
+
+
 def _treatment(runs: Sequence[RunFigures]) -> str:
     if len({r.record.training_id for r in runs}) == 1:
         seeds = {r.record.seeds.root for r in runs}
@@ -204,7 +208,7 @@ def _treatment(runs: Sequence[RunFigures]) -> str:
     for r in runs[1:]:
         a, b = first.recipe.model_dump(), r.record.recipe.model_dump()
         names |= {k.replace("_", " ") for k in a if a[k] != b[k]}
-        names |= {"randomisation"} if first.contract.factors != r.record.contract.factors else set()
+        names |= {"randomisation"} if _factors(first.contract) != _factors(r.record.contract) else set()
         names |= {"rewards"} if first.contract.rewards != r.record.contract.rewards else set()
         names |= {"engine"} if first.engine != r.record.engine else set()
     what = ", ".join(sorted(names)) or "the training plant, the learner or the number of seed families"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from surefoot.contract import TaskContract
 from surefoot.report.figures import RunFigures
 from surefoot.report.groups import Group, Heatmap, by_cell, by_factor, heatmap
 from surefoot.report.html import NOT_MEASURED, Html, el, join, number, percent
@@ -17,11 +18,14 @@ def strata(run: RunFigures) -> Html:
     title = join("By ", word("stratum"), ", worst first")
     if run.panel is None:
         return card(title, _absent())
-    factors = by_factor(run.panel.nominal_rows, run.record.contract)
-    cells = by_cell(run.panel.nominal_rows, run.record.contract)
+    contract = run.record.contract
+    if not isinstance(contract, TaskContract):
+        return card(title, el("p", "Nothing is known of what the simulator draws.", class_="absent"))
+    factors = by_factor(run.panel.nominal_rows, contract)
+    cells = by_cell(run.panel.nominal_rows, contract)
     inner = [forest(factors, "stratum")] if factors else [el("p", "All episodes are alike.", class_="absent")]
     if cells:
-        names = ", ".join(n for n in run.record.contract.stratify)
+        names = ", ".join(n for n in contract.stratify)
         inner.append(
             el("details", el("summary", f"Every cell of {names}: {len(cells)}"), forest(cells, "cell"))
         )
@@ -70,10 +74,13 @@ def forest(groups: Sequence[Group], kind: str) -> Html:
 
 def commands(run: RunFigures) -> Html:
     title = "Command tracking"
+    contract = run.record.contract
+    if not isinstance(contract, TaskContract):
+        return card(title, el("p", "There are no commands that Surefoot knows of.", class_="absent"))
     found = heatmap(run.panel.nominal_rows) if run.panel else None
     if found is None:
         return card(title, _absent())
-    limits = run.record.contract.success
+    limits = contract.success
     return card(
         title,
         el(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 import surefoot
+from surefoot.contract import Contract, TaskContract
 from surefoot.report import (
     compare,
     failures,
@@ -71,12 +72,16 @@ def asset(name: str) -> str:
     return files("surefoot.report").joinpath(name).read_text("utf-8")
 
 
+def _who(c: Contract) -> str:
+    return c.robot if isinstance(c, TaskContract) else "from outside"
+
+
 def _header(runs: Sequence[RunFigures], back: str) -> Html:
     first = runs[0].record
     one = len(runs) == 1
     title = first.id if one else f"{len(runs)} runs"
     about = (
-        f"{first.task} · {first.contract.robot} · seed {first.seeds.root} · "
+        f"{first.task} · {_who(first.contract)} · seed {first.seeds.root} · "
         f"{first.created.replace('T', ' ')[:16]} UTC"
         if one
         else ", ".join(r.record.id for r in runs)

@@ -19,7 +19,8 @@ _UNITS = {"payload": "kg", "push": "m/s", "delay": "s"}
 
 def perturbations(run: RunFigures) -> Html:
     title = join("Under ", word("perturbation"))
-    if run.panel is None or not run.panel.perturbed:
+    contract = run.record.contract
+    if run.panel is None or not run.panel.perturbed or not isinstance(contract, TaskContract):
         return card(
             title,
             el("p", NOT_MEASURED, class_="absent"),
@@ -37,7 +38,7 @@ def perturbations(run: RunFigures) -> Html:
         tags,
         _table(panel),
         _agreement(panel),
-        el("div", *_curves(panel, run.record.contract), class_="multiples"),
+        el("div", *_curves(panel, contract), class_="multiples"),
         lead="The same scenarios, played again with one thing made harder; the engine stands beside "
         "each. Curves: success against strength, the range drawn in training "
         "shaded, the unperturbed success in grey.",

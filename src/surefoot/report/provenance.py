@@ -5,11 +5,19 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from surefoot.contract import Contract, TaskContract
 from surefoot.report.figures import RunFigures
 from surefoot.report.html import NOT_MEASURED, Html, el, join
 from surefoot.report.words import word
 
 FILES = ("run.json", "ledger.jsonl", "policy.safetensors", "checkpoints/confirmed.safetensors")
+
+
+def _task_digests(c: Contract) -> list[tuple[str, str]]:
+    """Of what is Surefoot's own; an outside simulator is named by its versions, which the contract holds."""
+    if not isinstance(c, TaskContract):
+        return []
+    return [("robot", c.robot_digest), ("source of the task's functions", c.source_digest)]
 
 
 def provenance(run: RunFigures) -> Html:
@@ -19,8 +27,7 @@ def provenance(run: RunFigures) -> Html:
         (word("construct id"), r.construct_id),
         (word("training id"), r.training_id),
         ("contract", r.contract_digest),
-        ("robot", r.contract.robot_digest),
-        ("source of the task's functions", r.contract.source_digest),
+        *_task_digests(r.contract),
         (f"panel {r.panel}", r.panel_digest),
         ("evaluated checkpoint", panel.summary.checkpoint if panel else NOT_MEASURED),
     ]

@@ -48,7 +48,7 @@ class Summary(_Open):
     fall_rate: float
     velocity_error_mps: float | None
     torque_saturation: float | None = None
-    safety_held: bool
+    safety_held: bool | None
     seconds: float | None = None
     columns: tuple[ColumnSummary, ...] = ()
     transfer: tuple[str, ...] | None = None

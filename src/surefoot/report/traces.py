@@ -17,7 +17,7 @@ import mujoco
 import numpy as np
 
 from surefoot.artifacts import load_npz
-from surefoot.contract import Panel, SurefootError, load_panel
+from surefoot.contract import Panel, SurefootError, TaskContract, load_panel
 from surefoot.evidence import RunRecord
 from surefoot.report.figures import PanelFigures, Rows, RunFigures
 from surefoot.report.poses import body_poses, body_velocity, packed, packed_poses, robot_shapes, tilt_of
@@ -75,7 +75,8 @@ def make_replays(record: RunRecord, kept: Sequence[Kept]) -> Replays:
     """These traces of a run, ready for the page."""
     spec = _robot(record)
     if spec is None:
-        name = record.contract.robot
+        c = record.contract
+        name = c.robot if isinstance(c, TaskContract) else c.environment
         return Replays(None, (), f"The robot '{name}' of this run is not installed here, so it is not drawn.")
     model = spec.compile()
     shapes = robot_shapes(model, spec)
@@ -117,6 +118,8 @@ def _order(panel: PanelFigures, row: int) -> int:
 def _robot(record: RunRecord) -> RobotSpec | None:
     """The run's robot, if it is here and still the same one."""
     contract = record.contract
+    if not isinstance(contract, TaskContract):
+        return None
     spec: RobotSpec | None = None
     try:
         spec = robot(contract.robot)

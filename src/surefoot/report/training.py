@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from surefoot.contract import Contract, OutsideContract, TaskContract
 from surefoot.evidence import RunRecord
 from surefoot.report.charts import (
     Axes,
@@ -146,7 +147,8 @@ def _levels(run: RunFigures, last: float) -> list[Html]:
         Line(name.replace("_", " "), *thin(*run.ledger.series(f"terrain.level.{name}")), colour)
         for name, colour in zip(names, colours, strict=True)
     ]
-    top = run.record.contract.terrain_levels - 1
+    c = run.record.contract
+    top = c.terrain_levels - 1 if isinstance(c, TaskContract) else 0
     chart = at_widths(
         lambda w: line_chart(
             Axes(w, 200, (0, last), (0.0, float(top)), x_label=X_LABEL),
@@ -168,21 +170,9 @@ def _levels(run: RunFigures, last: float) -> list[Html]:
 def contract(run: RunFigures) -> Html:
     r = run.record
     c, recipe, a = r.contract, r.recipe, r.accounting
-    s = c.success
-    facts = [
-        ("robot", c.robot),
-        ("sees", ", ".join(f"{t.name.replace('_', ' ')} ({t.size})" for t in c.observation)),
-        ("does", f"{c.action.size} joint targets: default pose + {c.action.scale_rad:g} rad × action"),
-        ("prior", f"gait clock {c.prior.clock_hz:g} Hz and a scripted lift" if c.prior else "none"),
-        ("ends when", "; ".join(t.doc or t.name.replace("_", " ") for t in c.terminations)),
-        (
-            "success",
-            f"no fall; after {s.settle_s:g} s mean velocity error < {s.velocity_error_mps:g} m/s and "
-            f"turning error "
-            f"< {s.yaw_error_radps:g} rad/s",
-        ),
-        ("safety", f"{c.safety.doc} ≤ {percent(c.safety.limit)}"),
-    ]
+    inside = isinstance(c, TaskContract)
+    facts = _robot_facts(c) if isinstance(c, TaskContract) else _outside_facts(c)
+    known = c.factors if isinstance(c, TaskContract) else ()
     how = [
         (
             "rollout",
@@ -194,7 +184,7 @@ def contract(run: RunFigures) -> Html:
         ("discount", f"γ {recipe.gamma:g}, λ {recipe.lam:g}"),
         ("control", f"{recipe.control_hz:g} Hz"),
         ("learner", _learner(r)),
-        ("engine", f"{r.engine} on {r.device}; judged on native MuJoCo"),
+        ("engine", f"{r.engine} on {r.device}" + ("; judged on native MuJoCo" if inside else "")),
         (
             "seeds",
             f"root {r.seeds.root}, {a.train_seed_families} families × {a.envs_per_seed_family} environments",
@@ -226,7 +216,7 @@ def contract(run: RunFigures) -> Html:
             ),
             el("td", f.unit if f.unit != "1" else ""),
         )
-        for f in c.factors
+        for f in known
     ]
     return el(
         "section",
@@ -234,16 +224,54 @@ def contract(run: RunFigures) -> Html:
         el("div", el("div", _facts(facts)), el("div", _facts(how)), class_="two"),
         el(
             "details",
-            el("summary", f"Reward: {len(c.rewards)} terms, per second"),
+            el("summary", f"Reward: {len(c.rewards)} terms, per second" if inside else "Reward: one term"),
             _table(("term", "weight", "what it is"), rewards),
         ),
         el(
             "details",
-            el("summary", f"Randomisation: {len(c.factors)} factors"),
+            el("summary", f"Randomisation: {len(known)} factors"),
             _table(("factor", "drawn per", "training", "held out", "unit"), factors),
-        ),
+        )
+        if known
+        else None,
         class_="card",
     )
+
+
+def _robot_facts(c: TaskContract) -> list[tuple[str, str]]:
+    s = c.success
+    return [
+        ("robot", c.robot),
+        ("sees", _sees(c)),
+        ("does", f"{c.action.size} joint targets: default pose + {c.action.scale_rad:g} rad × action"),
+        ("prior", f"gait clock {c.prior.clock_hz:g} Hz and a scripted lift" if c.prior else "none"),
+        ("ends when", "; ".join(t.doc or t.name.replace("_", " ") for t in c.terminations)),
+        (
+            "success",
+            f"no fall; after {s.settle_s:g} s mean velocity error < {s.velocity_error_mps:g} m/s and "
+            f"turning error "
+            f"< {s.yaw_error_radps:g} rad/s",
+        ),
+        ("safety", f"{c.safety.doc} ≤ {percent(c.safety.limit)}"),
+    ]
+
+
+def _outside_facts(c: OutsideContract) -> list[tuple[str, str]]:
+    """Of an environment that is not Surefoot's: all that is known of it."""
+    scaled = "scaled to its bounds" if c.action.low is not None else "without bounds"
+    return [
+        ("environment", f"{c.environment} of {c.source}"),
+        ("versions", ", ".join(f"{k} {v}" for k, v in c.versions.items())),
+        ("sees", _sees(c)),
+        ("does", f"{c.action.size} actions, {scaled}"),
+        ("ends when", "; ".join(t.doc for t in c.terminations) + f", or after {c.episode_steps} steps"),
+        ("success", c.success.doc),
+        ("safety", "none: torques and contacts are not told"),
+    ]
+
+
+def _sees(c: Contract) -> str:
+    return ", ".join(f"{t.name.replace('_', ' ')} ({t.size})" for t in c.observation)
 
 
 def _learner(r: RunRecord) -> str:

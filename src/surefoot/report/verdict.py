@@ -55,7 +55,7 @@ def verdict(run: RunFigures) -> Verdict:
         detail += f"; not better than {', '.join(c.policy for c in lost)}"
     elif panel.baselines:
         detail += "; better than every baseline"
-    detail += "." if held else "; the safety limit is broken."
+    detail += "; the safety limit is broken." if held is False else "."
     learning = Claim("learning claim", f"{percent(s.value)} success, held out", grade)
     return Verdict(
         grade, judgement.WORDS[grade], detail, _evidence(panel), (systems, learning, _embodiment(panel))

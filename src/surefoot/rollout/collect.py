@@ -8,10 +8,31 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from surefoot.env import VecEnv
 from surefoot.fused import FusedEnv
 from surefoot.rollout.advantages import gae
 from surefoot.rollout.block import RolloutBlock
+
+
+class Lived(Protocol):
+    """What collection reads of a step: of Surefoot's own environments, or of a simulator from outside."""
+
+    reward: Tensor  # [N]
+    terms: Tensor  # [N, R]
+    terminated: Tensor  # [N] bool
+    truncated: Tensor  # [N] bool
+    reason: Tensor  # [N] uint8
+    final_critic: Tensor  # [N, C]
+    stratum: Tensor  # [N] int64
+
+
+class Steps(Protocol):
+    """Environments that are stepped one control step at a time; ended ones have begun their next episode."""
+
+    obs: Tensor  # [N, O]
+    critic: Tensor  # [N, C]
+    exploration: Tensor  # [N, A]
+
+    def step(self, action: Tensor) -> Lived: ...
 
 
 class Collector(Protocol):
@@ -33,7 +54,7 @@ class Collector(Protocol):
 
 @torch.inference_mode()
 def collect(
-    env: VecEnv | FusedEnv, learner: Collector, block: RolloutBlock, gamma: float, lam: float
+    env: Steps | FusedEnv, learner: Collector, block: RolloutBlock, gamma: float, lam: float
 ) -> float:
     """Fills `block`; returns the seconds spent in inference (policy, values, advantages)."""
     if isinstance(env, FusedEnv):
@@ -61,7 +82,7 @@ Finals = tuple[Tensor, Tensor, Tensor]
 """Steps at which episodes ran out of time (-1: none), their environments, and what the critic saw then."""
 
 
-def _step_by_step(env: VecEnv, learner: Collector, block: RolloutBlock) -> tuple[float, Finals]:
+def _step_by_step(env: Steps, learner: Collector, block: RolloutBlock) -> tuple[float, Finals]:
     inference = 0.0
     finals: list[Finals] = []
     for t in range(len(block.reward)):

@@ -11,7 +11,7 @@ from surefoot.contract import Column, SurefootError, columns
 from surefoot.contract.model import Frozen
 from surefoot.contract.perturbation import applies, find_perturbation
 from surefoot.engines import choose_engine
-from surefoot.plan import Plan, make_plan
+from surefoot.plan import RobotPlan, robot_plan
 from surefoot.tasks import task as find_task
 
 Kind = Literal["parallelism", "horizon", "epochs"]
@@ -94,10 +94,10 @@ class Design(Frozen):
     def setting(self, value: int) -> Setting:
         return next(s for s in self.settings if s.value == value)
 
-    def plan(self, value: int, seed: int) -> Plan:
+    def plan(self, value: int, seed: int) -> RobotPlan:
         s = self.setting(value)
         varied = {self.knob.field: value, "minibatches": s.minibatches}
-        return make_plan(
+        return robot_plan(
             self.task, overrides=self.overrides | varied, seed=seed, engine=self.engine, device=self.device
         )
 
@@ -159,7 +159,7 @@ def make_design(
 ) -> Design:
     """Every contradiction is found here, before anything is written."""
     knob, overrides = KNOBS[kind], dict(overrides or {})
-    base = make_plan(task, overrides=overrides, seed=seed, device=device)
+    base = robot_plan(task, overrides=overrides, seed=seed, device=device)
     values = _values(knob, values, getattr(base.recipe, knob.field))
     _check(seeds, samples, updates, seconds, margin)
     size = {v: _samples_per_update(base, knob, v) for v in values}
@@ -169,7 +169,7 @@ def make_design(
     budget = _whole(asked or BUDGET_UPDATES * own, size)
     settings = []
     for v in values:
-        plan = make_plan(
+        plan = robot_plan(
             task,
             overrides=overrides | {knob.field: v, "minibatches": counts[v]},
             seed=seed,
@@ -241,11 +241,11 @@ def _check(
         raise SurefootError(f"--margin is {margin:g}; use a share between 0 and 1, e.g. 0.03.")
 
 
-def _samples_per_update(base: Plan, knob: Knob, value: int) -> int:
+def _samples_per_update(base: RobotPlan, knob: Knob, value: int) -> int:
     return base.recipe.model_copy(update={knob.field: value}).samples_per_update
 
 
-def _minibatches(base: Plan, size: int, first: int, keep: Keep, value: int) -> int:
+def _minibatches(base: RobotPlan, size: int, first: int, keep: Keep, value: int) -> int:
     count = base.recipe.minibatches
     if keep == "minibatches":
         return count
@@ -268,7 +268,7 @@ def _whole(samples: int, size: dict[int, int]) -> int:
     return samples // unit * unit
 
 
-def _columns(plan: Plan, perturb: tuple[str, ...] | None, sweep: bool) -> tuple[Column, ...]:
+def _columns(plan: RobotPlan, perturb: tuple[str, ...] | None, sweep: bool) -> tuple[Column, ...]:
     if perturb is not None:
         return columns(plan.panel, perturb, sweep)
     if sweep:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import surefoot
 from surefoot.artifacts import atomic_write
-from surefoot.plan import Plan
+from surefoot.plan import RobotPlan
 from surefoot.report.html import Html, duration, el, join, percent
 from surefoot.report.page import document
 from surefoot.report.words import word
@@ -24,12 +24,12 @@ TONES: dict[str, str] = {
 }
 
 
-def write_page(path: Path, record: StudyRecord, plan: Plan) -> Path:
+def write_page(path: Path, record: StudyRecord, plan: RobotPlan) -> Path:
     atomic_write(path, study_page(record, plan).encode())
     return path
 
 
-def study_page(record: StudyRecord, plan: Plan) -> str:
+def study_page(record: StudyRecord, plan: RobotPlan) -> str:
     budgets = [b for b in BUDGETS if record.groups_of(b)]
     body = [
         _header(record, plan),
@@ -45,7 +45,7 @@ def study_page(record: StudyRecord, plan: Plan) -> str:
     return document(f"{record.id} · Surefoot", el("main", *body), "page.js")
 
 
-def _header(record: StudyRecord, plan: Plan) -> Html:
+def _header(record: StudyRecord, plan: RobotPlan) -> Html:
     d = record.design
     about = (
         f"{d.task} · {plan.task.contract.robot} · {d.knob.field} {', '.join(f'{v:,}' for v in d.values)} · "
@@ -110,7 +110,7 @@ def summary_word(v: Verdict) -> str:
 # ---- how
 
 
-def _design(record: StudyRecord, plan: Plan) -> Html:
+def _design(record: StudyRecord, plan: RobotPlan) -> Html:
     d = record.design
     facts = [
         ("what is scaled", join(*[join(s, el("br")) for s in record.scaled])),

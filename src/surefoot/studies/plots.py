@@ -6,7 +6,7 @@ import numpy as np
 
 from surefoot.contract import NOMINAL, find_perturbation, trained_range
 from surefoot.evidence import Figure
-from surefoot.plan import Plan
+from surefoot.plan import RobotPlan
 from surefoot.report.charts import Axes, Line, legend, line_chart, rate_axis, spread
 from surefoot.report.html import Html, duration, el, number, percent, short
 from surefoot.report.words import word
@@ -85,7 +85,7 @@ def _line(name: str, x: np.ndarray, figures: list[Figure], colour: str) -> Line:
     return Line(name, x, np.array([f.value for f in figures]), colour, low, high, dots=True)
 
 
-def curves(record: StudyRecord, plan: Plan, budget: Budget) -> Html | None:
+def curves(record: StudyRecord, plan: RobotPlan, budget: Budget) -> Html | None:
     groups, columns = record.groups_of(budget), record.design.columns
     kinds = list(dict.fromkeys(c.perturbation for c in columns))
     if not kinds:

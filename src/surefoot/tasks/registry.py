@@ -24,6 +24,10 @@ BUILT_IN: dict[str, Callable[[], Task]] = {
 }
 
 
+OUTSIDE = ("gym", "envpool", "mjlab")
+"""Prefixes that name no module: environments from outside (surefoot.outside)."""
+
+
 def task_names() -> list[str]:
     return [*BUILT_IN, *sorted(e.name for e in entry_points(group="surefoot.tasks"))]
 
@@ -35,6 +39,11 @@ def task(name: str) -> Task:
         return sparse(task(name.removesuffix(SPARSE)))
     if name in BUILT_IN:
         return BUILT_IN[name]()
+    if name.split(":", 1)[0] in OUTSIDE and ":" in name:
+        raise SurefootError(
+            f"{name} comes from outside, where only plan, train, evaluate, compare, postmortem, report and "
+            "serve reach; for all else use one of Surefoot's own tasks (see `surefoot tasks`)."
+        )
     if ":" in name:
         return _made_by(name, *name.split(":", 1))
     for entry in entry_points(group="surefoot.tasks"):
