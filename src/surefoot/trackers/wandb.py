@@ -17,7 +17,7 @@ from surefoot.trackers import numbers, words
 
 class WandB:
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        # The same run has the same id, so W&B replaces what it was sent of it before.
+        # The same run has the same id, also when it is shown again.
         same = digest([config["id"], config["created"]])[:16]
         shutil.rmtree(folder / "wandb", ignore_errors=True)
         # Neither the console nor the machine's load: nothing is to be found there only.
