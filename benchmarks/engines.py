@@ -298,7 +298,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], help="CUDA where there is one")
     parser.add_argument("--seconds", type=float, default=900.0, help="on CUDA: begin nothing after this long")
     parser.add_argument("--robots", nargs="*", help="only these")
-    parser.add_argument("--envs", nargs="*", type=int, help="on CUDA: only these N")
+    parser.add_argument("--envs", nargs="*", type=int, help="only these N; on a CPU the first of them")
     parser.add_argument("--append", action="store_true", help="keep what this device gave before")
     parser.add_argument(
         "--mjx", type=Path, help="what peers/mjx.py printed on this device, to keep beside it"
@@ -310,7 +310,7 @@ def main() -> None:
     if args.robots:
         sizes = replace(sizes, robots=tuple(args.robots))
     if args.envs:
-        sizes = replace(sizes, cuda_envs=tuple(args.envs))
+        sizes = replace(sizes, cuda_envs=tuple(args.envs), cpu_envs=args.envs[0])
     cuda = torch.cuda.is_available() if args.device is None else args.device == "cuda"
     cases: list[Case] = []
     ratios: dict[str, float] = {}

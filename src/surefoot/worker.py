@@ -15,7 +15,8 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,8 @@ class LibraryTrainer(Scored):
         bundle = PolicyBundle(card, found.tensors)
         for obs in (self.env.obs, 20 * self.env.obs):
             limit = self.env.clip  # of the environment, which clips what a panel's policy says as well
-            theirs = self._trained.act(obs).detach().cpu().clamp(-limit, limit)
+            with full_precision():
+                theirs = self._trained.act(obs).detach().cpu().clamp(-limit, limit)
             ours, _ = bundle(obs.cpu(), torch.zeros(len(obs), 0))
             self.export_error = max(
                 self.export_error, float((ours.clamp(-limit, limit) - theirs).abs().max())
@@ -205,6 +207,18 @@ class LibraryTrainer(Scored):
     def close(self) -> None:
         self.env.env.close()
         super().close()
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Some libraries let matrix products on a GPU round to tf32; a panel's policy does not. What is compared
+    is what they mean, not how they round."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def flatten(state: Any, name: str = "") -> dict[str, Tensor]:
