@@ -188,6 +188,10 @@ def test_processes_share_the_environments_of_one() -> None:
     assert torch.equal(whole.exploration[2:], part.exploration)
 
 
+def test_a_module_named_before_the_environment_is_imported() -> None:
+    assert outside_task("gym:gymnasium:Pendulum-v1").contract.environment == "gymnasium:Pendulum-v1"
+
+
 # ---- seeds
 
 

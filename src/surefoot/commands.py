@@ -418,7 +418,9 @@ def evaluate_policy(
     begun = time.perf_counter()
     if isinstance(plan, OutsidePlan):
         against = OUTSIDE_BASELINES if baselines else ()
-        table, passes = evaluate_seeds(plan.task, plan.panel, half, policy, baselines=against, name=name)
+        table, passes = evaluate_seeds(
+            plan.task, plan.panel, half, policy, baselines=against, name=name, device=plan.device
+        )
     else:
         assert isinstance(plan, RobotPlan)
         table, passes = evaluate_panel(
