@@ -96,7 +96,7 @@ def test_numbers_of_splits_and_channels_are_pinned():
     pinned = """
         KEY 0 FRICTION 1 PAYLOAD 2 COM 3 STRENGTH 4 GAINS 5 DELAY 6 NOISE_SCALE 7 COMMAND 8 PUSH 9 POSE 10
         VELOCITY 11 YAW 12 TERRAIN 13 OBSERVATION_NOISE 14 ACTION_NOISE 15 AGE 16 STRATUM 17 SHUFFLE 18
-        WEIGHTS 19 MIRROR 20 LATENT 21 DROPOUT 22 BASELINE 23 JITTER 24
+        WEIGHTS 19 MIRROR 20 LATENT 21 DROPOUT 22 BASELINE 23 JITTER 24 OUTSIDE 25
     """
     assert [f"{c.name} {c.value}" for c in Channel] == re.findall(r"\w+ \d+", pinned)
 
