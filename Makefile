@@ -2,27 +2,34 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+PIP := PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # The report's tests run in Chromium; without one they are skipped, so nothing fails where it cannot be had.
 CHROMIUM = command -v chromium >/dev/null 2>&1 || { test "$$(id -u)" = 0 && test -f /etc/debian_version && \
   apt-get install --quiet --quiet --yes chromium >/dev/null 2>&1; } || true
 
-.PHONY: help setup walk trot test lint types bench clean mjlab test-mjlab
+.PHONY: help setup dev walk trot test lint types bench clean mjlab test-mjlab
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(READY)  ## make .venv with everything that walk and test need
+setup: $(VENV)/.ready  ## make .venv with what training and evaluating need
 
-$(READY): pyproject.toml constraints.txt
+dev: $(VENV)/.ready-dev  ## add what the tests need: every library that is compared, browsers' driver, linters
+
+$(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Surefoot needs Python 3.11 or newer; set it with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Setting up $(VENV) (about a minute the first time)"
-	@PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	@echo "Adding what tests need (a minute or two the first time)"
+	@$(PIP) -e '.[dev]'
 	@$(CHROMIUM)
-	@touch $(READY)
+	@touch $@
 
 walk: setup  ## train walk-flat on this machine's CPU, evaluate it on the held-out panel, say where everything is
 	@$(BIN)/surefoot train walk-flat
@@ -30,11 +37,11 @@ walk: setup  ## train walk-flat on this machine's CPU, evaluate it on the held-o
 trot: setup  ## the same for trot-flat (gait clock and scripted lift)
 	@$(BIN)/surefoot train trot-flat
 
-lint: setup
+lint: dev
 	@$(BIN)/ruff check src tests benchmarks examples
 	@$(BIN)/ruff format --check src tests benchmarks examples
 
-types: setup
+types: dev
 	@$(BIN)/mypy
 
 test: lint types  ## lint, type-check, check that all extras fit together, and test
@@ -55,7 +62,7 @@ test-mjlab: mjlab  ## train one of mjlab's tasks for real, and walk-flat beside 
 	@$(MJLAB)/bin/python -m pip --disable-pip-version-check check
 	@$(MJLAB)/bin/python -m pytest tests/test_mjlab.py
 
-bench: setup  ## measure CPU throughput and write benchmarks/cpu_throughput.json
+bench: dev  ## measure CPU throughput and write benchmarks/cpu_throughput.json
 	@$(BIN)/python benchmarks/cpu_throughput.py
 
 clean:  ## remove .venv and caches (runs/ stays)
