@@ -11,9 +11,16 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
+import torch
 
 from extended import extend, strip
 from tiny import surefoot
+
+
+@pytest.fixture(autouse=True)
+def _numbers_as_they_are() -> None:
+    """Commands round denormal numbers to zero for the rest of their process; tests may want those."""
+    torch.set_flush_denormal(False)
 
 
 @pytest.fixture(scope="session")
