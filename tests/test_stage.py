@@ -83,3 +83,24 @@ def test_an_episode_is_the_same_alone_to_the_bit() -> None:
         digests.append(dict(zip(only, rows["states_digest"].tolist(), strict=True)))
         evaluator.close()
     assert digests[0][SCENARIOS[5]] == digests[1][SCENARIOS[5]]
+
+
+def test_a_glance_is_the_whole_result_told_later() -> None:
+    """The success that decides at once is that of the rows which follow, even after another pass."""
+    t = task("trot-flat")
+    panel = load_panel(t.contract.panel)
+    trot, hold = (
+        baseline(k, t.contract, t.robot, 50.0, panel.seeds) for k in ("open-loop-trot", "hold-pose")
+    )
+    evaluator = PanelEvaluator(t, panel, "selection", 50.0, engine="stride", only=SCENARIOS)
+    seen = evaluator.glance(trot)
+    other = evaluator.run(hold)
+    late, anew = seen.result(), evaluator.run(trot)
+    evaluator.close()
+    assert seen.success == late.success == late.rows["success"].mean()
+    assert late.rows.keys() == anew.rows.keys()
+    for k, x in anew.rows.items():
+        assert np.array_equal(late.rows[k], x, equal_nan=x.dtype.kind == "f"), k
+    # Told to stand, both do.
+    assert (late.rows["states_digest"] != other.rows["states_digest"]).mean() > 0.8
+    assert late.traces.keys() == anew.traces.keys()
