@@ -10,12 +10,12 @@ sends; all of them are counted as if nothing else went on meanwhile.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from dataclasses import dataclass
 
+from document import filled, table
 from gpu_training import HERE, Case, Sizes
-from performance_tables import MISSING, on_gpu, table
+from performance_tables import MISSING, on_gpu
 from surefoot.learners import kernels
 from surefoot.learners.networks import Layout, init_networks
 from surefoot.learners.update import ALIGN, room
@@ -98,15 +98,8 @@ def paper(case: Case, ms: dict[str, float], world: int, link: Link) -> str:
     return f"{total / whole / 1e3:.1f}M, {100 * ms['loop'] / whole:.0f}%"
 
 
-def filled(text: str) -> str:
-    for name, made in (("traffic", traffic()), ("scaling", scaling())):
-        text = re.sub(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
-            lambda m, made=made: f"{m[1]}{made}\n{m[2]}",
-            text,
-            flags=re.S,
-        )
-    return text
+def with_tables(text: str) -> str:
+    return filled(text, {"traffic": traffic(), "scaling": scaling()})
 
 
 def main() -> None:
@@ -114,11 +107,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args()
     text = DOCUMENT.read_text()
-    if filled(text) == text:
+    if with_tables(text) == text:
         return
     if args.check:
         sys.exit(f"{DOCUMENT} is not up to date; run python benchmarks/distributed_plan.py.")
-    DOCUMENT.write_text(filled(text))
+    DOCUMENT.write_text(with_tables(text))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ import argparse
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from document import filled, table
 from surefoot.artifacts import atomic_write, write_json
 from surefoot.evidence import RunFolder
 from surefoot.evidence.learners import LearnerComparison, LearnerFigures, compare_learners
@@ -121,18 +121,6 @@ def title(of: LearnerFigures) -> str:
     return f"{of.learner} {of.version}" if of.version else of.learner
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(r) + " |" for r in (head, ["---"] * len(head), *rows))
-
-
-def filled(text: str, c: LearnerComparison) -> str:
-    for name, content in tables(c).items():
-        mark = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        text, count = mark.subn(lambda m, x=content: f"{m[1]}{x}\n{m[2]}", text)
-        assert count == 1, f"docs/learners.md has no place for {name}"
-    return text
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
@@ -142,7 +130,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.check:
         found = LearnerComparison.model_validate(json.loads(FOUND.read_text())["comparison"])
-        same = filled(DOCUMENT.read_text(), found) == DOCUMENT.read_text()
+        same = filled(DOCUMENT.read_text(), tables(found)) == DOCUMENT.read_text()
         print("docs/learners.md is up to date" if same else "docs/learners.md says something else")
         return 0 if same else 1
     if not args.read:
@@ -160,7 +148,7 @@ def main() -> int:
         },
     )
     atomic_write(CHART, learner_chart(comparison).encode())
-    atomic_write(DOCUMENT, filled(DOCUMENT.read_text(), comparison).encode())
+    atomic_write(DOCUMENT, filled(DOCUMENT.read_text(), tables(comparison)).encode())
     return 0
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import t
 
-from document import table
+from document import filled, table
 from learners import DOCUMENT, machine
 from learners import OPTIONS as SMALL
 from surefoot.artifacts import atomic_write, write_json
@@ -117,12 +116,9 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
     return out
 
 
-def filled(text: str, found: dict[str, Any]) -> str:
+def with_table(text: str, found: dict[str, Any]) -> str:
     head = ["", "samples are", "95% at, by seed", "mean over all evaluations", "confirmation"]
-    mark = re.compile(r"(<!-- mirroring -->\n).*?(<!-- end -->)", re.DOTALL)
-    text, count = mark.subn(lambda m: f"{m[1]}{table(head, rows(found))}\n{m[2]}", text)
-    assert count == 1, "docs/learners.md has no place for it"
-    return text
+    return filled(text, {"mirroring": table(head, rows(found))})
 
 
 def main() -> int:
@@ -132,13 +128,15 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only compare the document with mirroring.json")
     args = parser.parse_args()
     if args.check:
-        same = filled(DOCUMENT.read_text(), json.loads(FOUND.read_text())["found"]) == DOCUMENT.read_text()
+        same = (
+            with_table(DOCUMENT.read_text(), json.loads(FOUND.read_text())["found"]) == DOCUMENT.read_text()
+        )
         print("docs/learners.md is up to date" if same else "docs/learners.md says something else")
         return 0 if same else 1
     if not args.read:
         train(args.runs)
     write_json(FOUND, {"schema_version": 1, "machine": machine(), "found": figures(args.runs)})
-    atomic_write(DOCUMENT, filled(DOCUMENT.read_text(), json.loads(FOUND.read_text())["found"]).encode())
+    atomic_write(DOCUMENT, with_table(DOCUMENT.read_text(), json.loads(FOUND.read_text())["found"]).encode())
     return 0
 
 

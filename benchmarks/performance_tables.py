@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from document import filled, table
 from gpu_training import Sizes
 from performance_plots import plot_training, plot_walking
 from roofline import Peaks, learning
@@ -33,11 +32,6 @@ def on_gpu(path: Path) -> tuple[str, dict[str, Any]]:
     machines = json.loads(path.read_text())["machines"] if path.exists() else {}
     found = [(k, v) for k, v in machines.items() if v.get("cuda") and not v.get("quick")]
     return max(found, key=lambda kv: str(kv[1]["date"])) if found else (MISSING, {})
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(r) + " |" for r in (head, ["---"] * len(head), *rows)]
-    return "\n".join(lines)
 
 
 def millions(rate: float | None) -> str:
@@ -184,7 +178,7 @@ def ways(found: dict[str, Any]) -> str:
 Found = tuple[str, dict[str, Any]]
 
 
-def filled(text: str, training: Found, walk: Found, kernels: Found) -> str:
+def with_tables(text: str, training: Found, walk: Found, kernels: Found) -> str:
     made = {
         "rates": rates(training[1]),
         "floors": floors(),
@@ -196,11 +190,7 @@ def filled(text: str, training: Found, walk: Found, kernels: Found) -> str:
         "ways": ways(kernels[1]),
         "where": f"Device: {training[0]} (training steps/s), {walk[0]} (time to walk).",
     }
-    for name, content in made.items():
-        pattern = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        text, count = pattern.subn(lambda m, content=content: f"{m[1]}{content}\n{m[2]}", text)
-        assert count == 1, name
-    return text
+    return filled(text, made)
 
 
 def main() -> None:
@@ -210,7 +200,7 @@ def main() -> None:
     files = ("gpu_training.json", "time_to_walk.json", "task_kernels.json")
     training, walk, kernels = (on_gpu(HERE / f) for f in files)
     before = DOCUMENT.read_text()
-    after = filled(before, training, walk, kernels)
+    after = with_tables(before, training, walk, kernels)
     if args.check:
         sys.exit(0 if after == before else "docs/performance.md is not what the JSON says; fill it anew.")
     DOCUMENT.write_text(after)

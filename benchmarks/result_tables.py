@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from document import table
+from document import filled, table
 from surefoot.evidence.statistics.means import mean_interval
 from surefoot.terrain import HELD_OUT
 
@@ -189,15 +188,6 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
 }
 
 
-def filled(text: str, tables: dict[str, Callable[[], str]]) -> str:
-    for name, make in tables.items():
-        pattern = re.compile(f"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        made = make()
-        text, count = pattern.subn(lambda m, made=made: m[1] + made + "\n" + m[2], text)  # type: ignore[misc]
-        assert count == 1, f"{count} tables named {name}"
-    return text
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
@@ -207,7 +197,7 @@ def main() -> None:
     for document, tables in TABLES.items():
         path = DOCS / document
         before = path.read_text()
-        after = filled(before, tables)
+        after = filled(before, {name: make() for name, make in tables.items()})
         if args.check and before != after:
             sys.exit(f"{path} is not up to date; run python benchmarks/result_tables.py.")
         if before != after:
