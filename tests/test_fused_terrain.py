@@ -248,7 +248,7 @@ def test_threads_do_not_matter_on_terrain() -> None:
     for count in (1, 3):
         with mock.patch("os.sched_getaffinity", return_value=set(range(count))):
             env = FusedEnv(make(short(30)))
-        assert len(env.engine.shares) == count
+        assert (len(env.engine.shares) > 1) == (count > 1)
         blocks.append(block_of(env, 25))
         for _ in range(3):
             env.rollout(Stumbling(), blocks[-1])

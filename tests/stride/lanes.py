@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.engines import RobotState
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.kernel import control_step_source
 from surefoot.launch import Launch
@@ -44,6 +45,10 @@ class EmulatedLanes(StrideEngine):
             ]
             for look in (0, 1)
         ]
+
+    def _step(self) -> RobotState:
+        self._launch(self.step_launches[0])
+        return self.state()
 
     def _launch(self, commands: list[Launch]) -> None:
         threads = [threading.Thread(target=c) for c in commands]

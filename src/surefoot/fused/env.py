@@ -1,16 +1,15 @@
 """Environments whose rollouts never leave the device: `VecEnv` compiled around the stride engine.
 
 A control step is the policy's matrix products and six kernels (act, physics, task, reset, look, observe). On
-CUDA the T steps of a rollout are one graph and nothing in it waits for the host; on the CPU each thread takes
-its share of the environments through all six and the threads meet once per step.
+CUDA the T steps of a rollout are one graph and nothing in it waits for the host; on the CPU a thread takes one
+share of the environments after the other through all six, and the threads meet once per step.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -54,7 +53,7 @@ def _kernels(sources: Sources) -> tuple[Any, Any, Any]:
 
 
 class Compiled:
-    """The kernels of `plain`, whose engine and memory they take over, and threads to run them."""
+    """The kernels of `plain`, whose engine and memory they take over."""
 
     def __init__(self, plain: VecEnv) -> None:
         assert isinstance(plain.engine, StrideEngine)
@@ -65,27 +64,18 @@ class Compiled:
         self._width = 1 if cuda else WIDTH
         shape = "solo" if cuda else "wide"
         self._made = _kernels(generate(plain, self.memory, shape, self._width, cuda))
-        self._pool = ThreadPoolExecutor(len(self.engine.shares) - 1) if len(self.engine.shares) > 1 else None
         self.obs, self.critic = plain.obs.clone(), plain.critic.clone()
 
     def _launch(self, kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Launch:
-        """A kernel on a thread's share of the environments."""
+        """A kernel on a share of the environments."""
         first, last = share[0] // self._width, share[1] // self._width
         root = wp.uint32(self.plain.sampler.seeds.root)
         plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
         return Launch(kernel, last - first, [first, self.num_envs, root, *plain], self.device, BLOCK)
 
     def _run(self, chains: list[list[Launch]]) -> None:
-        """One list of launches per thread."""
-        others = [self._pool.submit(_in_turn, chain) for chain in chains[1:]] if self._pool else []
-        _in_turn(chains[0])
-        for other in others:
-            other.result()
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        """One list of launches per share."""
+        self.engine.crew([partial(_in_turn, chain) for chain in chains])
 
 
 class FusedEnv(Compiled):
@@ -277,7 +267,6 @@ class FusedEnv(Compiled):
         self.critic.copy_(self.plain.critic)
 
     def close(self) -> None:
-        super().close()
         self.plain.close()
 
 

@@ -1,7 +1,7 @@
 """Stride behind the engine protocol: torch tensors own the memory, Warp kernels work in it.
 
-On the CPU a control step is one call per thread, each with its share of the environments; results do not
-depend on how many there are. On CUDA it is one launch on torch's current stream, and neither `reset` nor
+On the CPU threads take one share of the environments after the other; results do not depend on how many
+threads there are. On CUDA it is one launch on torch's current stream, and neither `reset` nor
 `step`, `push` or `translate` waits for the device, so that all of them can be captured in a CUDA graph.
 """
 
@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from itertools import pairwise
+from functools import lru_cache, partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from surefoot.contract import Plant, SurefootError
 from surefoot.cores import cores
+from surefoot.crew import Crew, shares
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
 from surefoot.engines.stride.buffers import Buffers, arrange
@@ -150,9 +150,10 @@ class StrideEngine:
             return Launch(kernel, dim, inputs, self.device, BLOCK)
 
         groups = self.padded // width
-        edges = np.linspace(0, groups, min(threads, groups) + 1).astype(int).tolist()
+        self.crew = Crew(min(threads, groups))
+        edges = list(accumulate(shares(groups, min(threads, groups)), initial=0))
         self.shares = [(a * width, b * width) for a, b in pairwise(edges)]
-        """Environments of each CPU thread; on CUDA all of them."""
+        """Environments that a CPU thread takes at once; on CUDA all of them."""
         self.step_launches = [
             [
                 record(self._step_kernel, (b - a) * lanes, [a * lanes, look, *arrays])
@@ -171,8 +172,6 @@ class StrideEngine:
             self._origins,
         ]
         self.reset_launches = [record(self._reset_kernel, b - a, [a, *arrays]) for a, b in self.shares]
-        parallel = self.device.type == "cpu" and len(self.step_launches[0]) > 1
-        self._pool = ThreadPoolExecutor(len(self.step_launches[0]) - 1) if parallel else None
 
     def _nominal_start(self) -> None:
         """Padding too gets a sound state, so that every lane computes with numbers."""
@@ -190,10 +189,7 @@ class StrideEngine:
         self._mask[:] = 0
 
     def _launch(self, commands: list[Launch]) -> None:
-        others = [self._pool.submit(c) for c in commands[1:]] if self._pool else []
-        commands[0]()
-        for other in others:
-            other.result()
+        self.crew(commands)
 
     # ---- protocol
 
@@ -212,9 +208,26 @@ class StrideEngine:
     def step(self, targets: Tensor) -> RobotState:
         begun = time.perf_counter()
         self._targets[: self.num_envs] = targets
-        self._launch(self.step_launches[0])
+        state = self._step()
         self.seconds += time.perf_counter() - begun
-        return self.state()
+        return state
+
+    def _step(self) -> RobotState:
+        if self.device.type != "cpu":
+            self._launch(self.step_launches[0])
+            return self.state()
+        y = torch.empty(self.buffers.outputs.count, self.num_envs)
+        flags = torch.empty(2, self.num_envs, dtype=torch.uint8)
+        whole = [(y.numpy(), self._y.numpy()), (flags.numpy(), self._flags.numpy())]
+
+        def piece(launch: Launch, share: tuple[int, int]) -> None:
+            launch()
+            part = slice(share[0], min(share[1], self.num_envs))
+            for copy, kept in whole:  # while this core's cache has it
+                copy[:, part] = kept[:, part]
+
+        self.crew([partial(piece, *x) for x in zip(self.step_launches[0], self.shares, strict=True)])
+        return self._robot_state(y, flags)
 
     def state(self, rows: Tensor | None = None) -> RobotState:
         """A copy, so that a state outlives the step after it; `view` is the memory itself."""
@@ -227,10 +240,12 @@ class StrideEngine:
         return self._robot_state(self._y[:, : self.num_envs], self._flags[:, : self.num_envs])
 
     def _robot_state(self, y: Tensor, flags: Tensor) -> RobotState:
-        out = {name: y[self.buffers.outputs[name]].T for name in self.buffers.outputs.at}
-        feet = len(self.robot.feet)
-        for name in ("foot_position", "foot_velocity", "foot_force"):
-            out[name] = y[self.buffers.outputs[name]].view(feet, 3, -1).permute(2, 0, 1)
+        (_, n), (row, one), begin = y.shape, y.stride(), y.storage_offset()
+        out = {}
+        for name, (first, count) in self.buffers.outputs.at.items():  # views, each made by one call
+            feet = name.startswith("foot_")
+            size, stride = ((n, count // 3, 3), (one, 3 * row, row)) if feet else ((n, count), (one, row))
+            out[name] = y.as_strided(size, stride, begin + first * row)
         flags = flags.view(torch.bool)
         return RobotState(**out, trunk_contact=flags[TRUNK_CONTACT], failed=flags[FAILED])
 
@@ -297,9 +312,7 @@ class StrideEngine:
             memory[:, : self.num_envs] = snapshot[name].T.to(self.device)
 
     def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self.crew.close()
 
 
 def _check_shape(shape: str, device: torch.device) -> None:
