@@ -2,10 +2,12 @@
 
     python benchmarks/learning.py                                # walk-flat and trot-flat, seeds 1 to 3
     python benchmarks/learning.py --tasks trot-flat --seeds 1 2 3 4 5
+    python benchmarks/learning.py --tasks walk-rough --seeds 1 2 3 4 5 --out learning_h200.json \\
+        --reports reports --device cuda --minutes 0.5            # the rest goes to `surefoot train`
 
 Each run is a plain `surefoot train TASK --seed S`; nothing is tuned per seed. Finished runs stay in the JSON,
 so an interrupted benchmark continues where it stopped. Figures are medians over seeds with the worst beside
-them.
+them. On terrain, successes are also counted by class, on every engine that the policy was confirmed on.
 """
 
 from __future__ import annotations
@@ -14,29 +16,37 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from performance_plots import plot_terrain
 from surefoot.artifacts import JsonLines, write_json
 from surefoot.evidence import RunFolder
+from surefoot.evidence.results import load_result
 
 HERE = Path(__file__).parent
 
 
-def one_run(task: str, seed: int, runs: Path) -> dict[str, Any]:
+def one_run(task: str, seed: int, runs: Path, options: list[str]) -> dict[str, Any]:
     """Trains (or continues) one run and reads its artifacts."""
     folder = runs / f"learning-{task}-seed{seed}"
     what = (
         ["--resume", str(folder)]
         if (folder / "run.json").exists()
-        else [task, "--seed", str(seed), "--out", str(folder)]
+        else [task, "--seed", str(seed), "--out", str(folder), *options, "--quiet"]
     )
-    command = [sys.executable, "-m", "surefoot", "train", *what, "--tracker", "none"]
-    subprocess.run(command + ([] if what[0] == "--resume" else ["--quiet"]), check=True)
-    record = RunFolder.open(folder).record
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "surefoot", "train", *what, "--tracker", "none"], check=True)
+    took = time.perf_counter() - begun
+    run = RunFolder.open(folder)
+    record = run.record
     rows = JsonLines(folder / "ledger.jsonl").rows()
     curve = [
         {
@@ -57,10 +67,28 @@ def one_run(task: str, seed: int, runs: Path) -> dict[str, Any]:
         "first_95": reached,
         "curve": curve,
         "confirmation": record.confirmation.model_dump(mode="json"),
+        "classes": by_class(run),
+        "options": options,
+        "process_seconds": round(took, 2),
         "construct_id": record.construct_id,
         "training_id": record.training_id,
         "versions": record.versions,
     }
+
+
+def by_class(run: RunFolder) -> dict[str, dict[str, list[int]]]:
+    """[successes, episodes] of every terrain class on every engine; empty where there is only one class."""
+    table = load_result(run).table
+    nominal = (table["column"].astype(str) == "nominal") & (table["policy"].astype(str) == "trained")
+    terrain, engine = table["terrain"].astype(str), table["engine"].astype(str)
+    classes = sorted(set(terrain[nominal]))
+    if len(classes) < 2:
+        return {}
+    out: dict[str, dict[str, list[int]]] = {}
+    for e in sorted(set(engine[nominal])):
+        mine = {c: table["success"][nominal & (engine == e) & (terrain == c)] for c in classes}
+        out[e] = {c: [int(x.sum()), len(x)] for c, x in mine.items()}
+    return out
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -88,18 +116,26 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder for the run folders")
     parser.add_argument("--out", type=Path, default=HERE / "learning.json")
-    options = parser.parse_args()
+    parser.add_argument("--reports", type=Path, help="keep the report of each task's first run here")
+    options, rest = parser.parse_known_args()
     found: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {"runs": []}
     runs: list[dict[str, Any]] = found["runs"]
     for task in options.tasks:
         for seed in options.seeds:
             if not any(r["task"] == task and r["seed"] == seed for r in runs):
-                runs.append(one_run(task, seed, options.runs))
+                runs.append(one_run(task, seed, options.runs, rest))
+                page = options.runs / f"learning-{task}-seed{seed}" / "report.html"
+                if options.reports and seed == options.seeds[0]:
+                    options.reports.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(page, options.reports / f"{task}-seed{seed}.html")
             by_task = {t: summary([r for r in runs if r["task"] == t]) for t in {r["task"] for r in runs}}
-            machine = {"cpu": _cpu(), "cores": os.cpu_count(), "platform": platform.platform()}
+            gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+            machine = {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": gpu, "platform": platform.platform()}
             write_json(
                 options.out, {"schema_version": 1, "machine": machine, "summary": by_task, "runs": runs}
             )
+    rough = {t: [r for r in runs if r["task"] == t and r["classes"]] for t in by_task}
+    plot_terrain({t: r for t, r in rough.items() if r}, options.out.with_suffix(".svg"))
     print(json.dumps(by_task, indent=2))
 
 

@@ -68,11 +68,14 @@ def plot_walking(tasks: dict[str, Any], path: Path) -> bool:
     return True
 
 
-def plot_terrain(tasks: dict[str, Any], path: Path) -> bool:
-    """Success by terrain class, a point per seed; False where matplotlib is not installed."""
+def plot_terrain(tasks: dict[str, list[dict[str, Any]]], path: Path) -> bool:
+    """Success by terrain class on native MuJoCo, a point per run; False where there is nothing to draw, or
+    matplotlib is not installed."""
     try:
         import matplotlib
     except ModuleNotFoundError:
+        return False
+    if not tasks:
         return False
     matplotlib.use("svg")
     from matplotlib import pyplot as plt
@@ -80,13 +83,13 @@ def plot_terrain(tasks: dict[str, Any], path: Path) -> bool:
     figure, axes = plt.subplots(
         len(tasks), 1, figsize=(8, 4 * len(tasks)), layout="constrained", squeeze=False
     )
-    for ax, (task, found) in zip(axes[:, 0], tasks.items(), strict=True):
-        engine = found["summary"]["engine"]
-        rates = [r["confirmed"][engine]["by_class"] for r in found["runs"]]
-        names = sorted(rates[0])
-        for run, rate in zip(found["runs"], rates, strict=True):
-            ax.plot(names, [rate[n] for n in names], "o", alpha=0.6, label=f"seed {run['seed']}")
-        title = f"{task}: {found['seconds']:g} s of training, confirmed on {engine}"
+    for ax, (task, runs) in zip(axes[:, 0], tasks.items(), strict=True):
+        for run in runs:
+            found = run["classes"]["mujoco"]
+            rates = [a / b for a, b in found.values()]
+            ax.plot(list(found), rates, "o", alpha=0.6, label=f"seed {run['seed']}")
+        seconds = max(run["figures"]["train_seconds"] for run in runs)
+        title = f"{task}: {seconds:.0f} s of training, confirmed on native MuJoCo"
         ax.set(ylabel="success on the confirmation half", title=title, ylim=(-0.03, 1.03))
         ax.grid(alpha=0.3)
         ax.legend(fontsize="x-small")

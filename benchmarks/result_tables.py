@@ -14,7 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy import stats
+
 from document import filled, table
+from surefoot.evidence.statistics import rate
 from surefoot.evidence.statistics.means import mean_interval
 from surefoot.terrain import HELD_OUT
 
@@ -69,20 +73,62 @@ def gpu() -> str:
 
 
 def rough(task: str) -> str:
-    """Success by terrain class over seeds."""
-    found = measured("terrain.json")["tasks"][task]
-    here, there = found["summary"], found["on_stride"]
+    """Success by terrain class over seeds, each seed a family."""
+    runs = [r for r in measured("learning_h200.json")["runs"] if r["task"] == task]
+
+    def hits(engine: str, cls: str) -> list[tuple[int, int]]:
+        return [tuple(r["classes"][engine][cls]) for r in runs]
+
+    def mean(engine: str, cls: str) -> float:
+        return statistics.mean(a / b for a, b in hits(engine, cls))
+
     rows = []
-    for c, r in here["by_class"].items():
+    names = list(runs[0]["classes"]["mujoco"])
+    for c in names:
+        found = hits("mujoco", c)
+        episodes = [k < a for a, b in found for k in range(b)]
+        families = [i for i, (_, b) in enumerate(found) for _ in range(b)]
+        r = rate(np.array(episodes), np.array(families))
+        limits = f"({percent(r.low)} to {percent(r.high)}; n {r.n}, n_eff {r.n_eff:.1f})"
+        worst = percent(min(a / b for a, b in found))
         name = f"{c} (never trained on)" if c in HELD_OUT else c
-        limits = f"({percent(r['low'])} to {percent(r['high'])}; n {r['n']}, n_eff {r['n_eff']:.1f})"
-        other = percent(there["by_class"][c]["mean"])
-        rows.append([name, f"{percent(r['mean'])} {limits}", percent(r["worst"]), other])
-    t = here["trained"]
-    limits = f"({percent(t['low'])} to {percent(t['high'])}, t over seeds)"
-    other = percent(there["trained"]["mean"])
-    rows.append(["**all trained classes**", f"**{percent(t['mean'])}** {limits}", percent(t["worst"]), other])
+        rows.append([name, f"{percent(r.value)} {limits}", worst, percent(mean("stride", c))])
+    trained = [c for c in names if c not in HELD_OUT]
+    by_run = [
+        statistics.mean(r["classes"]["mujoco"][c][0] / r["classes"]["mujoco"][c][1] for c in trained)
+        for r in runs
+    ]
+    half = stats.t.ppf(0.975, len(runs) - 1) * statistics.stdev(by_run) / len(runs) ** 0.5
+    middle = statistics.mean(by_run)
+    limits = f"({percent(middle - half)} to {percent(min(1.0, middle + half))}, t over seeds)"
+    other = percent(statistics.mean(mean("stride", c) for c in trained))
+    rows.append(["**all trained classes**", f"**{percent(middle)}** {limits}", percent(min(by_run)), other])
     return table(["terrain class", "success on native MuJoCo, five seeds", "worst seed", "on stride"], rows)
+
+
+def runs() -> str:
+    """What `surefoot train` itself recorded on the GPU, with each task's report."""
+    found = measured("learning_h200.json")["runs"]
+    rows = []
+    for task in dict.fromkeys(r["task"] for r in found):
+        mine = [r for r in found if r["task"] == task]
+        sure = [r["confirmation"] for r in mine]
+        spent = ", ".join(f"{r['figures']['train_seconds']:.1f}" for r in mine)
+        process = ", ".join(f"{r['process_seconds']:.0f}" for r in mine)
+        success, falls = (", ".join(percent(c[k]) for c in sure) for k in ("success", "fall_rate"))
+        m = mean_interval([c["success"] for c in sure], range(len(sure)), (0.0, 1.0))
+        over = f"{percent(m.value)} ({100 * m.low:.0f} to {100 * m.high:.0f})"
+        page = f"[seed {mine[0]['seed']}](../benchmarks/reports/{task}-seed{mine[0]['seed']}.html)"
+        rows.append([f"`{task}`", spent, process, success, over, falls, page])
+    head = [
+        "task",
+        "training s (seeds 1 to 5)",
+        "whole process, s",
+        "confirmed success",
+        "mean (95%)",
+        "falls",
+    ]
+    return table([*head, "report"], rows)
 
 
 def studies() -> str:
@@ -180,6 +226,7 @@ def threads() -> str:
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "results.md": {
         "gpu": gpu,
+        "runs": runs,
         "walk-rough": lambda: rough("walk-rough"),
         "walk-anymal-rough": lambda: rough("walk-anymal-rough"),
         "studies": studies,

@@ -19,7 +19,8 @@ from surefoot.launch import Launch
 @given(st.integers(1, 5000), st.integers(1, 64))
 def test_shares_are_all_of_it_and_small_ones_come_last(count: int, threads: int) -> None:
     found = shares(count, min(threads, count))
-    assert sum(found) == count and min(found) >= 1
+    assert sum(found) == count
+    assert min(found) >= 1
     assert len(found) >= min(threads, count), "nobody is left without work"
     assert found == sorted(found, reverse=True)
 
@@ -95,5 +96,6 @@ def test_a_launch_does_what_warps_own_does() -> None:
         launch()
         arrays = [wp.from_torch(x), wp.from_torch(theirs)]
         wp.launch(fill, dim=6, inputs=[2, 0.5, *arrays], device="cpu")
-        assert torch.equal(ours, theirs) and not torch.equal(ours[0], ours[1])
+        assert torch.equal(ours, theirs)
+        assert not torch.equal(ours[0], ours[1])
         x += 3.0

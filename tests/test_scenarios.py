@@ -139,7 +139,7 @@ def test_every_value_is_inside_its_declared_training_range() -> None:
 # ---- strata
 
 
-@pytest.mark.parametrize(("of", "families", "envs", "episodes"), [(WALK, 9, 81, 10), (ROUGH, 3, 6, 80)])
+@pytest.mark.parametrize(("of", "families", "envs", "episodes"), [(WALK, 9, 81, 10), (ROUGH, 3, 24, 10)])
 def test_resets_share_out_the_strata_as_declared(of: Task, families: int, envs: int, episodes: int) -> None:
     """Exactly, over a round of the decks of families, environments and episodes."""
     s = sampler(of, families, envs)

@@ -31,7 +31,6 @@ def both(name: str, policy: str, column: Column) -> tuple[Played, Played]:
         ground = {k: np.array([0] * len(SCENARIOS)) for k in ("class", "level", "key")}
         mind = baseline(policy, t.contract, t.robot, 50.0, panel.seeds)
         found.append(play(env, mind, ground, torch.tensor(SCENARIOS), stage).judged())
-        stage.close()
         evaluator.close()
     return found[0], found[1]
 

@@ -151,19 +151,21 @@ def test_the_tasks_part_of_a_step_is_measured_each_way(tmp_path: Path) -> None:
         assert "not_measured" in row[way] or row[way]["microseconds"] > 0
 
 
-def test_terrain_is_trained_and_scored_by_class(tmp_path: Path) -> None:
-    out = tmp_path / "terrain.json"
-    options = ("--quick", "--device", "cpu", "--engine", "stride", "--policies", tmp_path / "policies")
-    run("terrain.py", *options, "--out", out)
-    found = json.loads(out.read_text())["tasks"]["walk-rough"]
-    assert found["quick"] is True
-    (trained,) = found["runs"]
-    assert len(trained["curve"]) == 6
-    assert trained["chosen"] in [point["update"] for point in trained["curve"]]
-    rates = trained["confirmed"]["stride"]["by_class"]
-    assert found["summary"]["by_class"].keys() == rates.keys()
-    for name, rate in rates.items():
-        assert found["summary"]["by_class"][name]["mean"] == pytest.approx(rate)
+def test_a_run_is_recorded_with_its_report_and_by_terrain_class(tmp_path: Path) -> None:
+    out, pages = tmp_path / "learning.json", tmp_path / "reports"
+    small = "--updates 2 --envs 64 --horizon 4 --minibatches 2 --epochs 1 --families 4 --eval-families 4"
+    where = ("--runs", tmp_path, "--out", out, "--reports", pages)
+    what = ("--tasks", "walk-rough", "--seeds", "7", "--device", "cpu", "--perturb", "none")
+    run("learning.py", *what, *small.split(), *where)
+    (found,) = json.loads(out.read_text())["runs"]
+    assert (found["task"], found["seed"], found["figures"]["samples"]) == ("walk-rough", 7, 512)
+    (column,) = [c for c in found["confirmation"]["columns"] if c["engine"] == "mujoco"]
+    counts = found["classes"]["mujoco"]
+    assert {"stairs_up", "stones"} <= counts.keys()
+    assert sum(n for _, n in counts.values()) == column["episodes"]
+    assert sum(k for k, _ in counts.values()) == round(column["success"] * column["episodes"])
+    assert "</html>" in (pages / "walk-rough-seed7.html").read_text()
+    assert out.with_suffix(".svg").exists()
 
 
 @pytest.mark.parametrize("script", ["learners.py", "mirroring.py"])

@@ -15,8 +15,8 @@ from surefoot.engines.warp import start_warp
 
 
 class Launch:
-    """A kernel with its arguments. Repeating it costs a microsecond or two, on a CPU without the interpreter's
-    lock, and inside a CUDA graph's capture it is captured. Tensors must keep their addresses."""
+    """A kernel with its arguments. Repeating it costs a microsecond or two, on a CPU without the
+    interpreter's lock, and inside a CUDA graph's capture it is captured. Tensors must keep their addresses."""
 
     def __init__(
         self,

@@ -201,8 +201,6 @@ class PanelEvaluator:
         }
 
     def close(self) -> None:
-        for stage in self._stages.values():
-            stage.close()
         self.env.close()
 
 

@@ -85,9 +85,7 @@ def play(
     act = FixedBatch(policy, place)
     state = first_state(policy, env.script.family, env.script.member)
     fixed = _fixed(env, terrain)
-    film, made = Film(steps, env.device), None if stage else stage_of(env)
-    stage = stage or made
-    assert stage is not None
+    film, stage = Film(steps, env.device), stage or stage_of(env)
     stage.begin()
 
     def live() -> Tensor:
@@ -115,8 +113,6 @@ def play(
             if not bool(alive.any()):
                 break
     frames = stage.develop(film.frames())
-    if made is not None:
-        made.close()
     found = tally(frames, env)
     seen = {k: frames[k].cpu().numpy() for k in TRACED}
     return Lived(found, seen, fixed, env.dt, time.perf_counter() - begun)

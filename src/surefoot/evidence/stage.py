@@ -33,9 +33,6 @@ class Stage(Protocol):
     def carry(self, tensors: list[Tensor]) -> None:
         """Continues with `tensors`, in the order of `carried`."""
 
-    def close(self) -> None:
-        """Gives threads back; the environments stay."""
-
 
 class Plain:
     """`VecEnv` itself, on any engine."""
@@ -61,9 +58,6 @@ class Plain:
 
     def carry(self, tensors: list[Tensor]) -> None:
         self.env.carry(tensors)
-
-    def close(self) -> None:
-        return None
 
 
 def stage_of(env: VecEnv) -> Stage:

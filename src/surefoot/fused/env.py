@@ -1,8 +1,8 @@
 """Environments whose rollouts never leave the device: `VecEnv` compiled around the stride engine.
 
 A control step is the policy's matrix products and six kernels (act, physics, task, reset, look, observe). On
-CUDA the T steps of a rollout are one graph and nothing in it waits for the host; on the CPU a thread takes one
-share of the environments after the other through all six, and the threads meet once per step.
+CUDA the T steps of a rollout are one graph and nothing in it waits for the host; on the CPU threads take one
+share of the environments after the other through all six, and meet once per step.
 """
 
 from __future__ import annotations
