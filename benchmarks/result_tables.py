@@ -18,6 +18,7 @@ import numpy as np
 from scipy import stats
 
 from document import filled, table
+from roofline import Peaks
 from surefoot.evidence.statistics import rate
 from surefoot.evidence.statistics.means import mean_interval
 from surefoot.terrain import HELD_OUT
@@ -198,6 +199,45 @@ def occupancy() -> str:
     return table(head, rows)
 
 
+def flops() -> str:
+    """Of a control step, by parts."""
+    plants = measured("flops.json")["plants"]
+    kinds = {"needed": "needed", "alone": "its lanes", "issued": "issued"}
+    order = ("plain", "evaluation")
+    figures = {plant: plants[plant]["parts"] | {"all": plants[plant]["all"]} for plant in order}
+    rows = [
+        [part, *(f"{figures[plant][part][k]:,}" for plant in order for k in kinds)]
+        for part in figures["plain"]
+    ]
+    least = [["", "", f"{figures[plant]['all']['instructions']:,}"] for plant in order]
+    rows.append(["instructions, at least", *least[0], *least[1]])
+    turns = [[f"{plants[plant]['iterations'][k]:.2f}" for k in ("robot", "robot", "warp")] for plant in order]
+    rows.append(["iterations of a physics step", *turns[0], *turns[1]])
+    head = [f"{plant}, {name}" for plant in order for name in kinds.values()]
+    return table(["go1, plane: flops of a control step", *head], rows)
+
+
+def arithmetic() -> str:
+    """The step against the device's peaks, and what lies between them."""
+    peaks, plants = Peaks(), measured("flops.json")["plants"]
+    rates = next(iter(engines(cuda=True).values()))["rates"]
+    case = {"engine": "stride", "robot": "go1", "ground": "plane"}
+    by = {(r["plant"], r["envs"]): r for r in rates if case.items() <= r.items()}
+    rows = []
+    for plant in ("plain", "evaluation"):
+        for envs in (4096, 65536):
+            r, own = by[plant, envs], plants[plant]["all"]
+            needed, issued = (r["steps_per_second"] * own[k] / 1e12 for k in ("needed", "issued"))
+            slots = r["steps_per_second"] * own["instructions"] / 1e12 / (peaks.fp32_tflops / 2)
+            row = [f"{plant}, N = {envs:,}", f"{own['needed'] / r['kernel']['bytes_per_step']:.0f}"]
+            row += [f"{x:.1f} Tflop/s ({percent(x / peaks.fp32_tflops)})" for x in (needed, issued)]
+            factors = [own["alone"] / own["needed"], own["issued"] / own["alone"]]
+            factors += [2 * own["instructions"] / own["issued"], 1 / slots]
+            rows.append([*row, *(f"{x:.2f}" for x in factors)])
+    head = ["go1, plane", "flops needed per byte", "needed", "issued"]
+    return table([*head, "repeated by lanes", "waiting in warps", "not fused", "slots left empty"], rows)
+
+
 def threads() -> str:
     rows = []
     for machine, found in engines(cuda=False).items():
@@ -231,7 +271,13 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "walk-anymal-rough": lambda: rough("walk-anymal-rough"),
         "studies": studies,
     },
-    "engines.md": {"speed": speed, "occupancy": occupancy, "threads": threads},
+    "engines.md": {
+        "speed": speed,
+        "threads": threads,
+        "occupancy": occupancy,
+        "flops": flops,
+        "arithmetic": arithmetic,
+    },
 }
 
 

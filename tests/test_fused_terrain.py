@@ -78,7 +78,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
     plain, fused = make(of), FusedEnv(make(of))
     block, wild, draw = block_of(fused, 1), Stumbling(noise), torch.Generator().manual_seed(1)
     moves, wraps, seen, ended, found = set(), 0, set(), [], []
-    parted, ends = 0, np.zeros(len(plain.reasons), int)
+    parted, ends = set(), np.zeros(len(plain.reasons), int)
     origins = torch.tensor(atlas().origins)
     plain.take_ended()
     for t in range(320):
@@ -113,8 +113,8 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
                 # Forces and accelerations of a heavy robot run into the hundreds.
                 near = 2e-3 + 1e-5 * float(value.abs().max())
                 same = torch.isclose(mine[name], value, atol=near, rtol=1e-3)
-                if name == "engine.state":  # a foot within a rounding of the ground may land a step later
-                    parted += int((~same.all(1)).sum())
+                if name.startswith("engine."):  # a foot within a rounding of the ground lands now or then
+                    parted |= {(t, row) for row in (~same.all(1)).nonzero()[:, 0].tolist()}
                 else:
                     assert same.all(), (name, t)
             else:
@@ -128,7 +128,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
         ends += np.bincount(step.reason.numpy(), minlength=len(ends))
         ended += plain.take_ended()
         found += fused.harvest(fused.news()).ended
-    assert parted <= 2, "of all robots in all steps"
+    assert len(parted) <= 2, "of all robots in all steps"
     assert {(3, 4), (4, 3), (0, 0), (0, 1)} <= moves
     beyond = {after for level, after in moves if level == LEVELS - 1}
     assert LEVELS - 2 in beyond

@@ -16,7 +16,7 @@ from surefoot.engines.warp import start_warp
 
 class Launch:
     """A kernel with its arguments. Repeating it costs a microsecond or two, on a CPU without the
-    interpreter's lock, and inside a CUDA graph's capture it is captured. Tensors must keep their addresses."""
+    interpreter's lock, and inside a CUDA graph's capture it is captured. Tensors keep their addresses."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 
 from surefoot.engines.stride.description import Description, spatial_inertia
 from surefoot.engines.stride.layout import Layout, stack
-from surefoot.engines.stride.program import Function, run
+from surefoot.engines.stride.program import Function, Watch, nobody, run
 from surefoot.engines.stride.step import StepProgram, build_integration, build_step
 
 
@@ -42,6 +42,7 @@ class NumpyStep:
         self.program: StepProgram = build_step(stack(layouts) if len(layouts) > 1 else layout)
         self.program.body = [*self.program.body, *build_integration(self.program)]
         self.functions = functions or {}
+        self.watch: Watch = nobody
         self.links = [(i, k, row[k]) for i, row in enumerate(layout.links) for k in range(layout.chains)]
 
     def __call__(
@@ -100,9 +101,8 @@ class NumpyStep:
                 weights[spot.group.start : spot.group.stop] = figures
         values["iw"] = weights
         known = self.program.variables
-        return run(
-            self.program, {k: x for k, x in (values | dict(warm or {})).items() if k in known}, self.functions
-        )
+        values = {k: x for k, x in (values | dict(warm or {})).items() if k in known}
+        return run(self.program, values, self.functions, self.watch)
 
     def state(
         self, out: Mapping[str, Any], qpos: np.ndarray, qvel: np.ndarray

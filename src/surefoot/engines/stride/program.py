@@ -141,6 +141,10 @@ class Program:
         self.tables: dict[Param, np.ndarray] = {}  # [K] or [S, K], and a last axis where robots are stacked
         self.known: dict[str, Expr] = {}
         """Variables that need no memory: constants, and others under another name."""
+        self.part = ""
+        """Of the computation, that statements are now added to."""
+        self.parts: dict[int, str] = {}
+        """Of every statement, by its id()."""
         self._named: dict[bytes, str] = {}
         self._open = [self.body]
 
@@ -194,16 +198,16 @@ class Program:
 
     def let(self, domain: Domain, outputs: Mapping[str, Any], *, add: bool = False) -> None:
         """One block. Names end in their component: `vectors("r", v)` makes r0, r1, r2."""
-        self._open[-1].append(Block(domain, self._targets(domain, outputs), add))
+        self._put(Block(domain, self._targets(domain, outputs), add))
 
     def for_items(self, sums: Mapping[str, Any], keeps: Mapping[str, Any] | None = None) -> None:
         """A block over items: what they add to chain variables, and what is kept of each."""
         into = self._targets("chain", sums) | self._targets("item", keeps or {})
-        self._open[-1].append(Block("item", into))
+        self._put(Block("item", into))
 
     def collect(self, group: Group, when: Expr, outputs: Mapping[str, Any]) -> None:
         self.variable(COUNT, "chain")
-        self._open[-1].append(Collect(group, when, self._targets("item", outputs)))
+        self._put(Collect(group, when, self._targets("item", outputs)))
 
     def _targets(self, domain: Domain, outputs: Mapping[str, Any]) -> dict[Var, Expr]:
         found = self.variables_named(list(outputs), domain)
@@ -223,7 +227,7 @@ class Program:
             out[self.variables[f"{var.name}_sum"]] = var
             if name in self.known:
                 self.known[f"{name}_sum"] = -added if source.op == "neg" else added
-        self._open[-1].append(Sum(out))
+        self._put(Sum(out))
 
     def _is_figure(self, value: Expr) -> bool:
         """A constant, a parameter, or a product of the two; the same for all robots."""
@@ -235,7 +239,7 @@ class Program:
         return value.op == "const"
 
     def external(self, name: str, calls: Sequence[Call]) -> None:
-        self._open[-1].append(External(name, list(calls)))
+        self._put(External(name, list(calls)))
 
     def variables_named(self, names: Sequence[str], domain: Domain) -> list[Var]:
         for name in names:
@@ -250,8 +254,12 @@ class Program:
     def while_any(self, condition: Expr, limit: int) -> Iterator[None]:
         yield from self._nest(While(condition, limit))
 
-    def _nest(self, statement: If | While) -> Iterator[None]:
+    def _put(self, statement: Any) -> None:
+        self.parts[id(statement)] = self.part
         self._open[-1].append(statement)
+
+    def _nest(self, statement: If | While) -> Iterator[None]:
+        self._put(statement)
         self._open.append(statement.body)
         yield
         self._open.pop()
@@ -264,9 +272,21 @@ def vectors(name: str, values: Sequence[Any]) -> dict[str, Any]:
 
 Function = Callable[..., Sequence[np.ndarray]]
 
+Watch = Callable[[Any, np.ndarray | None, tuple[np.ndarray, ...]], None]
+"""Told of every block, collection, sum and external as it runs; where it holds: the items [K, N] that a block
+over items takes now, the slots [S, K, N] that are collected; and the conditions [N] of the branches and loops
+around it, outermost first."""
+
+
+def nobody(*_: Any) -> None:
+    """Watches."""
+
 
 def run(
-    program: Program, values: Mapping[str, Any], functions: Mapping[str, Function] | None = None
+    program: Program,
+    values: Mapping[str, Any],
+    functions: Mapping[str, Function] | None = None,
+    watch: Watch = nobody,
 ) -> dict[str, Any]:
     """Runs the program in float64 for all environments, chains and slots at once.
 
@@ -285,7 +305,7 @@ def run(
         k: t[..., None] if t.ndim == AXES[k.domain] else np.repeat(t, n // t.shape[-1], axis=-1)
         for k, t in program.tables.items()
     }
-    _run(program.body, program, state, tables, functions or {})
+    _run(program.body, program, state, tables, functions or {}, watch, ())
     found = {var.name: value for var, value in state.items()}
     for name, value in zip(
         program.known, evaluate(list(program.known.values()), state | tables), strict=True
@@ -300,6 +320,8 @@ def _run(
     state: dict[Var, Any],
     tables: Mapping[Param, np.ndarray],
     functions: Mapping[str, Function],
+    watch: Watch,
+    within: tuple[np.ndarray, ...],
 ) -> None:
     def reader(group: Group | None = None, item: int = -1) -> Callable[[Any], Any]:
         def read(leaf: Var | Param) -> Any:
@@ -314,6 +336,7 @@ def _run(
         if isinstance(s, Block) and s.domain == "item":
             count = state[program.variables[COUNT]]
             for k in range(int(count.max())):
+                watch(s, count > k, within)
                 found = evaluate(list(s.outputs.values()), reader(item=k), s.nodes)
                 for var, value in zip(s.outputs, found, strict=True):
                     if var.domain == "item":
@@ -321,6 +344,7 @@ def _run(
                     else:
                         state[var] += np.where(count > k, value, 0.0)
         elif isinstance(s, Block):
+            watch(s, None, within)
             found = evaluate(list(s.outputs.values()), reader(), s.nodes)
             for var, value in zip(s.outputs, found, strict=True):
                 if s.add:
@@ -331,6 +355,7 @@ def _run(
             count = state[program.variables[COUNT]]
             size = (s.group.stop - s.group.start, *count.shape)
             when = np.broadcast_to(evaluate([s.when], reader(s.group))[0], size)
+            watch(s, when, within)
             found = evaluate(list(s.outputs.values()), reader(s.group), s.nodes)
             for i, here in enumerate(when):
                 chain, env = np.nonzero(here)
@@ -339,9 +364,11 @@ def _run(
                     state[var][at, chain, env] = np.broadcast_to(value, size)[i, chain, env]
                 count += here
         elif isinstance(s, Sum):
+            watch(s, None, within)
             for out, var in s.outputs.items():
                 state[out][...] = state[var].sum(0)
         elif isinstance(s, External):
+            watch(s, None, within)
             for call in s.calls:
                 shape = (call.points, program.chains, state[call.outputs[0][0]].shape[-1])
                 inputs = [np.broadcast_to(x, shape) for x in evaluate(call.inputs, reader(call.group))]
@@ -353,11 +380,9 @@ def _run(
                             state[var][...] = value[k][0]
                         else:
                             state[var][at : at + call.points] = value[k]
-        elif isinstance(s, If):
-            if np.any(evaluate([s.condition], reader())[0]):
-                _run(s.body, program, state, tables, functions)
         else:
-            for _ in range(s.limit):
-                if not np.any(evaluate([s.condition], reader())[0]):
+            for _ in range(s.limit if isinstance(s, While) else 1):
+                wanted = evaluate([s.condition], reader())[0]
+                if not np.any(wanted):
                     break
-                _run(s.body, program, state, tables, functions)
+                _run(s.body, program, state, tables, functions, watch, (*within, wanted))

@@ -190,8 +190,10 @@ class StepProgram(Program):
 
 def build_step(layout: Layout) -> StepProgram:
     p = StepProgram(layout)
+    p.part = "dynamics"
     _trunk(p)
     _chains(p)
+    p.part = "constraints"
     if layout.heightfield and layout.spots:
         p.external("ground", [_asked(p, spot) for spot in layout.spots if not spot.repeats])
     p.let("chain", {COUNT: 0.0})
@@ -389,6 +391,7 @@ def _foot_forces(p: StepProgram) -> None:
 def build_integration(p: StepProgram) -> list[object]:
     """The implicit step as statements of their own: a kernel that only looks leaves them out."""
     body, p._open = p._open, [[]]
+    p.part = "integration"
     dt = p.d.timestep
     M = p.mass_rows()
     H = [
