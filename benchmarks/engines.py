@@ -55,7 +55,7 @@ class Sizes:
     """How much is measured."""
 
     robots: tuple[str, ...] = ("go1", "hexapod", "biped")
-    cpu_envs: int = 512
+    cpu_envs: tuple[int, ...] = (512,)
     cpu_steps: int = 20
     rounds: int = 3
     cuda_envs: tuple[int, ...] = (256, 1024, 4096, 16384, 65536, 262144)
@@ -63,7 +63,7 @@ class Sizes:
     horizon: int = 16
 
 
-QUICK = Sizes(robots=("go1",), cpu_envs=8, cpu_steps=2, rounds=2, cuda_envs=(64,), warp_envs=(), horizon=4)
+QUICK = Sizes(robots=("go1",), cpu_envs=(8,), cpu_steps=2, rounds=2, cuda_envs=(64,), warp_envs=(), horizon=4)
 
 
 @dataclass
@@ -113,36 +113,43 @@ def actions(engine: Engine, count: int) -> list[torch.Tensor]:
 
 
 def on_cpu(sizes: Sizes, cases: list[Case]) -> dict[str, float]:
-    """All engines of a robot and ground in turns. Returns stride's rate over MuJoCo's, thread for thread."""
+    """All engines of a robot, ground and N in turns. Returns stride's rate over MuJoCo's, thread for thread,
+    and with two threads over one."""
     ratios = {}
     for name in sizes.robots:
         for ground, tile in GROUNDS.items():
-            atlas = None if tile is None else Atlas.build([tile])
-            made: list[tuple[Case, Engine]] = []
-            for kind, make in (("stride", StrideEngine), ("mujoco", MujocoEngine)):
-                for threads in (1, 2):
-                    engine = make(robot(name), EVALUATION_PLANT, sizes.cpu_envs, atlas=atlas, threads=threads)
-                    case = Case(kind, name, ground, "evaluation", sizes.cpu_envs, threads)
-                    made.append((case, engine))
-            for turn in range(sizes.rounds):
-                for case, engine in made if turn % 2 == 0 else reversed(made):
-                    place(engine, atlas)
-                    targets = actions(engine, sizes.cpu_steps)
-                    engine.step(targets[0])
-                    begun = time.perf_counter()
-                    for t in targets:
-                        engine.step(t)
-                    case.rounds.append(sizes.cpu_envs * len(targets) / (time.perf_counter() - begun))
-            for case, engine in made:
-                engine.close()
-                cases.append(case)
-                print(case, flush=True)
-            by = {(case.engine, case.threads): case.rounds for case, _ in made}
-            for threads in (1, 2):
-                pairs = zip(by["stride", threads], by["mujoco", threads], strict=True)
-                key = f"{name}, {ground}, {threads} thread{'s' if threads > 1 else ''}"
-                ratios[key] = round(statistics.median(a / b for a, b in pairs), 2)
+            for envs in sizes.cpu_envs:
+                atlas = None if tile is None else Atlas.build([tile])
+                made = in_turns(name, ground, atlas, envs, sizes)
+                cases += made
+                by = {(case.engine, case.threads): case.rounds for case in made}
+                pairs = {f"stride over mujoco, {n}": (("stride", n), ("mujoco", n)) for n in (1, 2)}
+                pairs |= {f"{e}, 2 over 1": ((e, 2), (e, 1)) for e in ("stride", "mujoco")}
+                for what, (above, below) in pairs.items():
+                    found = statistics.median(a / b for a, b in zip(by[above], by[below], strict=True))
+                    ratios[f"{name}, {ground}, {envs}: {what}"] = round(found, 2)
     return ratios
+
+
+def in_turns(name: str, ground: str, atlas: Atlas | None, envs: int, sizes: Sizes) -> list[Case]:
+    made: list[tuple[Case, Engine]] = []
+    for kind, make in (("stride", StrideEngine), ("mujoco", MujocoEngine)):
+        for threads in (1, 2):
+            engine = make(robot(name), EVALUATION_PLANT, envs, atlas=atlas, threads=threads)
+            made.append((Case(kind, name, ground, "evaluation", envs, threads), engine))
+    for turn in range(sizes.rounds):
+        for case, engine in made if turn % 2 == 0 else reversed(made):
+            place(engine, atlas)
+            targets = actions(engine, sizes.cpu_steps)
+            engine.step(targets[0])
+            begun = time.perf_counter()
+            for t in targets:
+                engine.step(t)
+            case.rounds.append(envs * len(targets) / (time.perf_counter() - begun))
+    for case, engine in made:
+        engine.close()
+        print(case, flush=True)
+    return [case for case, _ in made]
 
 
 def kernel_figures(engine: StrideEngine) -> dict[str, int]:
@@ -298,7 +305,8 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], help="CUDA where there is one")
     parser.add_argument("--seconds", type=float, default=900.0, help="on CUDA: begin nothing after this long")
     parser.add_argument("--robots", nargs="*", help="only these")
-    parser.add_argument("--envs", nargs="*", type=int, help="only these N; on a CPU the first of them")
+    parser.add_argument("--envs", nargs="*", type=int, help="only these N")
+    parser.add_argument("--rounds", type=int, help="how often each is measured")
     parser.add_argument("--append", action="store_true", help="keep what this device gave before")
     parser.add_argument(
         "--mjx", type=Path, help="what peers/mjx.py printed on this device, to keep beside it"
@@ -310,7 +318,9 @@ def main() -> None:
     if args.robots:
         sizes = replace(sizes, robots=tuple(args.robots))
     if args.envs:
-        sizes = replace(sizes, cuda_envs=tuple(args.envs), cpu_envs=args.envs[0])
+        sizes = replace(sizes, cuda_envs=tuple(args.envs), cpu_envs=tuple(args.envs))
+    if args.rounds:
+        sizes = replace(sizes, rounds=args.rounds)
     cuda = torch.cuda.is_available() if args.device is None else args.device == "cuda"
     cases: list[Case] = []
     ratios: dict[str, float] = {}
@@ -326,14 +336,14 @@ def main() -> None:
     else:
         ratios = on_cpu(sizes, cases)
         for key, value in ratios.items():
-            print(f"stride / mujoco, {key}: {value:.1f}")
+            print(f"{key}: {value:.2f}")
     found = {
         "cuda": cuda,
         "quick": args.quick,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {p: version(p) for p in ("mujoco", "mujoco-warp", "warp-lang", "torch", "numpy")},
         "rates": before + [case.row() for case in cases],
-        "stride_over_mujoco": ratios,
+        "ratios": ratios,
     }
     machines = kept | {device: found}
     text = json.dumps({"schema_version": SCHEMA_VERSION, "machines": machines}, indent=1) + "\n"

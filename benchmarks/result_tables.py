@@ -241,26 +241,28 @@ def arithmetic() -> str:
 def threads() -> str:
     rows = []
     for machine, found in engines(cuda=False).items():
-        by = {(r["robot"], r["ground"], r["engine"], r["threads"]): r for r in found["rates"]}
-        for robot, ground in dict.fromkeys((k[0], k[1]) for k in by):
-            cells, gain = [], []
-            for engine in ("stride", "mujoco"):
-                one, two = (by[robot, ground, engine, n] for n in (1, 2))
-                cells += [f"{one['steps_per_second']:,.0f}", f"{two['steps_per_second']:,.0f}"]
-                gain.append(two["steps_per_second"] / one["steps_per_second"])
-            ratios = found["stride_over_mujoco"]
-            across = [ratios[f"{robot}, {ground}, {n}"] for n in ("1 thread", "2 threads")]
-            cells += [f"{gain[0]:.2f}", *(f"{x:.1f}" for x in across)]
-            rows.append([f"{robot}, {ground}", f"{machine} ({one['envs']:,})", *cells])
+        by = {(r["robot"], r["ground"], r["envs"], r["engine"], r["threads"]): r for r in found["rates"]}
+        for robot, ground, n in dict.fromkeys(k[:3] for k in by):
+            cells = [
+                f"{by[robot, ground, n, engine, count]['steps_per_second']:,.0f}"
+                for engine in ("stride", "mujoco")
+                for count in (1, 2)
+            ]
+            ratio = {k: found["ratios"][f"{robot}, {ground}, {n}: {k}"] for k in RATIOS}
+            cells += [f"{x:.1f}" if "mujoco" in k else f"{x:.2f}" for k, x in ratio.items()]
+            rows.append([f"{robot}, {ground}", f"{machine}, {n:,}", *cells])
     head = [
         "robot, ground",
-        "processor (N)",
+        "processor, N",
         "stride, 1 thread",
         "2 threads",
         "MuJoCo C, 1 thread",
         "2 threads",
     ]
     return table([*head, "stride, 2 over 1", "stride over MuJoCo, 1 thread", "2 threads"], rows)
+
+
+RATIOS = ("stride, 2 over 1", "stride over mujoco, 1", "stride over mujoco, 2")
 
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {

@@ -84,7 +84,7 @@ def test_throughput_judges_its_targets(throughput: dict[str, Any]) -> None:
 
 def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     out = tmp_path / "engines.json"
-    earlier = {"cuda": True, "quick": False, "rates": [], "stride_over_mujoco": {}}
+    earlier = {"cuda": True, "quick": False, "rates": [], "ratios": {}}
     out.write_text(json.dumps({"schema_version": 1, "machines": {"another machine": earlier}}))
     done = subprocess.run(
         (sys.executable, BENCHMARKS / "engines.py", "--quick", "--device", "cpu", "--out", out),
@@ -100,9 +100,8 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     cases = {(r["engine"], r["ground"], r["threads"]) for r in found["rates"]}
     assert cases == {(e, g, t) for e in ("stride", "mujoco") for g in ("plane", "stairs") for t in (1, 2)}
     assert all(len(r["rounds"]) == 2 and min(r["rounds"]) > 0 for r in found["rates"])
-    assert set(found["stride_over_mujoco"]) == {
-        f"go1, {ground}, {threads}" for ground in ("plane", "stairs") for threads in ("1 thread", "2 threads")
-    }
+    whats = ("stride over mujoco, 1", "stride over mujoco, 2", "stride, 2 over 1", "mujoco, 2 over 1")
+    assert set(found["ratios"]) == {f"go1, {g}, 8: {what}" for g in ("plane", "stairs") for what in whats}
 
 
 def test_hostile_actions_are_told_by_terrain(tmp_path: Path) -> None:
