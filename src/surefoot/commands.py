@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ def start_run(
     fellows, device = join(), local_device(device)
     with fellows.agreed():
         limits = Limits(updates, minutes, until)
-        check_tracker(tracker)
+        if fellows.lead:
+            check_tracker(tracker)
         plan = make_plan(
             task,
             overrides=overrides,
@@ -115,7 +117,8 @@ def resume_run(
     fellows = join()
     with fellows.agreed():
         limits = Limits(updates, minutes, until)
-        check_tracker(tracker)
+        if fellows.lead:
+            check_tracker(tracker)
         run = RunFolder.open(folder)
         if run.record.learner != "ppo":
             raise SurefootError(
@@ -257,31 +260,33 @@ def _train(
         console, tracker_name = Console(quiet=True), "none"
     compiles = plan.engine != "mujoco" and isinstance(plan, RobotPlan)
     new = "; a robot and plant new to this machine are compiled first" if compiles else ""
-    with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
-        fellows.use(plan.device)
-        # before the tracker: what is refused leaves no trace
-        trainer = Trainer(plan, run, resume, fellows=fellows) if plan.learner == "ppo" else Hosted(plan, run)
-    tracker = _tracker(tracker_name, run)
-    console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
-    try:
-        with Display(console, limits.updates, limits.minutes, limits.until) as display:
-            trainer.train(limits, display, tracker)
-    except Lost as loss:
-        raise Lost(f"{loss} The run stands at its last checkpoint. {_resume_hint(run)}") from loss
-    except LibraryFailed as failure:
-        console.print(str(failure), highlight=False, markup=False, soft_wrap=True)
-        return 1
-    except KeyboardInterrupt:
-        console.print(
-            f"Aborted within an update. {_resume_hint(run)}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-        return 130
-    finally:
-        tracker.close()
-        trainer.close()
+    with ExitStack() as closing:
+        with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
+            fellows.use(plan.device)
+            # before the tracker: what is refused leaves no trace there
+            own = plan.learner == "ppo"
+            trainer = Trainer(plan, run, resume, fellows=fellows) if own else Hosted(plan, run)
+        closing.callback(trainer.close)
+        with fellows.agreed():
+            tracker = _tracker_of(run, tracker_name, resume)
+        closing.callback(tracker.close)
+        console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
+        try:
+            with Display(console, limits.updates, limits.minutes, limits.until) as display:
+                trainer.train(limits, display, tracker)
+        except Lost as loss:
+            raise Lost(f"{loss} The run stands at its last checkpoint. {_resume_hint(run)}") from loss
+        except LibraryFailed as failure:
+            console.print(str(failure), highlight=False, markup=False, soft_wrap=True)
+            return 1
+        except KeyboardInterrupt:
+            console.print(
+                f"Aborted within an update. {_resume_hint(run)}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
+            return 130
     fellows.leave()
     if trainer.stopped is not None:
         console.print(
@@ -301,6 +306,19 @@ def _train(
     elif not brief:
         print_summary(console, plan, run, summary, report=report)
     return 0
+
+
+def _tracker_of(run: RunFolder, name: str, resume: bool) -> Tracker:
+    """The tracker of a run that is about to train. Where it cannot begin nobody trains, and run.json says so:
+    a new run failed, and why; a resumed one stands at its checkpoint."""
+    try:
+        return _tracker(name, run)
+    except SurefootError as error:
+        if resume:
+            run.write_record(status="interrupted")
+        else:
+            run.write_record(status="failed", error=str(error))
+        raise SurefootError(f"{error} {run.path} is marked {run.record.status}.") from error
 
 
 def _tracker(name: str, run: RunFolder) -> Tracker:
