@@ -280,7 +280,7 @@ class CompareLearnersCommand:
 @dataclass(frozen=True)
 class PromoteCommand:
     """Decide whether a candidate may replace a baseline run: only if it is better under held-out disturbances
-    and on a second simulator, both at once, scenario by scenario.
+    and on a second simulator, both at once, scenario by scenario, and works by itself.
 
     Exit code 0: promoted. 1: not promoted. 3: not measured alike.
     """
