@@ -494,7 +494,7 @@ def test_a_run_of_other_versions_is_refused(run: Path, tmp_path: Path) -> None:
     record = json.loads((other / "run.json").read_text())
     record["contract"]["versions"]["mujoco"] = "3.0.0"
     (other / "run.json").write_text(json.dumps(record))
-    from surefoot.commands import plan_of
+    from surefoot.reopening import plan_of
 
     with pytest.raises(SurefootError, match=r"pip install mujoco==3\.0\.0"):
         plan_of(RunFolder.open(other))
@@ -546,8 +546,8 @@ def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_interrupted_run_says_how_to_judge_it(run: Path) -> None:
-    from surefoot.commands import _resume_hint
+    from surefoot.hints import resume_hint
 
     folder = RunFolder.open(run)
-    assert "evaluate" in _resume_hint(folder)
-    assert "--resume" not in _resume_hint(folder)
+    assert "evaluate" in resume_hint(folder)
+    assert "--resume" not in resume_hint(folder)

@@ -183,7 +183,7 @@ class EvaluateCommand:
     """Print the summary as one JSON object."""
 
     def run(self, console: Console) -> int:
-        from surefoot.commands import evaluate_run
+        from surefoot.evaluating import evaluate_run
 
         summary = evaluate_run(
             console,
