@@ -31,7 +31,6 @@ import numpy as np
 
 from document import fill, table
 from surefoot.artifacts import write_json
-from surefoot.commands import load_policy, plan_of
 from surefoot.contract import evaluation_plant
 from surefoot.cores import prepare_torch
 from surefoot.engines import surface
@@ -41,6 +40,7 @@ from surefoot.evidence.compare import METRICS
 from surefoot.evidence.figures import SPANS
 from surefoot.evidence.statistics import paired
 from surefoot.plan import make_plan
+from surefoot.reopening import load_policy, plan_of
 
 ENGINES = ("mujoco", "stride")
 FLAT_TASK = "walk-flat"

@@ -44,7 +44,7 @@ from scipy import stats
 
 from performance_plots import plot_walking
 from surefoot.artifacts import write_json
-from surefoot.cli import RecipeOptions
+from surefoot.cli_recipe import RecipeOptions
 from surefoot.contract import Half
 from surefoot.cores import cores, prepare_torch
 from surefoot.evidence import PanelEvaluator, PanelResult, RunFolder

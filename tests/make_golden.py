@@ -16,8 +16,9 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from surefoot.commands import load_policy, start_run
+from surefoot.commands import start_run
 from surefoot.evidence import RunFolder
+from surefoot.reopening import load_policy
 
 SIZES = {
     "envs": 8, "families": 4, "horizon": 24, "minibatches": 2, "epochs": 2, "hidden": (16, 16),

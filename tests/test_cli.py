@@ -201,15 +201,21 @@ def test_a_cpu_engine_on_a_gpu_is_refused_before_anything_is_written(
     )
 
 
-@pytest.mark.parametrize("tracker", ["wandb", "mlflow"])
-def test_a_tracker_that_is_not_installed_is_refused_before_anything_is_written(
-    tracker: str, refused: Refused, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("tracker", "package"),
+    [("tensorboard", "tensorboard"), ("wandb", "surefoot[wandb]"), ("mlflow", "surefoot[mlflow]")],
+)
+def test_a_tracker_that_cannot_be_imported_is_refused_before_anything_is_written(
+    tracker: str, package: str, refused: Refused, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("surefoot.trackers.find_spec", lambda name: None)
+    ours = f"surefoot.trackers.{tracker}"
+    for module in [m for m in sys.modules if m.split(".")[0] == tracker or m == ours]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, tracker, None)
     library = ("tiny:walk", "--updates", "1", "--learner", "cleanrl")
     for arguments in (("tiny:walk", "--updates", "1"), library, ("--resume", tiny_run)):
-        assert f"pip install 'surefoot[{tracker}]'" in refused("train", *arguments, "--tracker", tracker)
-    assert f"pip install 'surefoot[{tracker}]'" in refused("track", tiny_run, "--tracker", tracker)
+        assert f"pip install '{package}'" in refused("train", *arguments, "--tracker", tracker)
+    assert f"pip install '{package}'" in refused("track", tiny_run, "--tracker", tracker)
 
 
 def test_an_out_below_a_file_is_refused(refused: Refused, tmp_path: Path) -> None:

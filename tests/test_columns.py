@@ -16,7 +16,6 @@ import torch
 import tiny
 from surefoot.artifacts import load_npz, read_json, read_table
 from surefoot.baselines import BASELINES, OpenLoopTrot, RandomActions, baseline
-from surefoot.commands import load_policy
 from surefoot.contract import Panel, SurefootError, load_panel
 from surefoot.evidence import PanelEvaluator, PanelSummary, RunFolder, label
 from surefoot.evidence.columns import agreement, beats_baselines, column_summary, split_columns
@@ -24,6 +23,7 @@ from surefoot.evidence.keep import choose, severity
 from surefoot.evidence.passes import _baseline, engines_for
 from surefoot.learners import checkpoint
 from surefoot.policy import FixedBatch, PolicyBundle, first_state
+from surefoot.reopening import load_policy
 from surefoot.robots import robot
 from surefoot.tasks import task
 from tiny import surefoot

@@ -87,6 +87,7 @@ def test_differences_are_those_of_the_same_scenarios(pair: tuple[Path, Path]) ->
     assert d.low < -1.5, "two families say next to nothing about differences of up to 2 m/s"
     assert d.high > 1.5
     assert found.metrics["success"].n == found.n == 8
+    assert "return" not in found.metrics, "what is paid belongs to the treatment"
 
 
 def test_every_scenario_is_in_one_stratum_of_each_factor(tiny_run: Path) -> None:

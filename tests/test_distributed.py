@@ -16,7 +16,6 @@ import pytest
 import torch
 
 from surefoot.artifacts import read_table
-from surefoot.commands import plan_of
 from surefoot.contract import Recipe, SeedPlan, SurefootError
 from surefoot.env import VecEnv, join_snapshots, part_of_snapshot
 from surefoot.evidence import RunFolder, without_timing
@@ -24,6 +23,7 @@ from surefoot.fellows import ALONE, Fellows, Launched, Torchrun, launched, local
 from surefoot.learners import Ppo
 from surefoot.learners.update import PpoUpdate, room
 from surefoot.plan import check_device, check_share, device_bytes, make_plan
+from surefoot.reopening import plan_of
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
 from surefoot.terrain import Atlas

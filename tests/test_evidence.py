@@ -17,7 +17,6 @@ from torch import Tensor
 
 import tiny
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table
-from surefoot.commands import load_policy, plan_of
 from surefoot.contract import Panel, SurefootError, load_panel
 from surefoot.env import Harvest
 from surefoot.evidence import (
@@ -34,6 +33,7 @@ from surefoot.evidence.film import Film
 from surefoot.evidence.tally import GRAVITY, tally
 from surefoot.learners import PpoMetrics
 from surefoot.policy import HoldPose, PolicyBundle
+from surefoot.reopening import load_policy, plan_of
 from surefoot.rollout import RolloutBlock
 from surefoot.tasks import task
 

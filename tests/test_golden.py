@@ -13,7 +13,6 @@ from make_golden import expected_actions
 from recompute import differences
 from recompute_page import page_differences
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table, table_meta
-from surefoot.commands import load_policy
 from surefoot.contract import SeedPlan, SurefootError
 from surefoot.evidence import PanelSummary, RunFolder, read_ledger
 from surefoot.evidence.run import (
@@ -25,6 +24,7 @@ from surefoot.evidence.run import (
 )
 from surefoot.learners import checkpoint
 from surefoot.policy import PolicyBundle, PolicyCard
+from surefoot.reopening import load_policy
 from surefoot.report import write_report
 
 GOLDEN = sorted(p for p in (Path(__file__).parent / "golden").iterdir() if p.is_dir())

@@ -18,12 +18,12 @@ import pytest
 import torch
 
 from surefoot.artifacts import JsonLines
-from surefoot.commands import load_policy
 from surefoot.evidence import RunFolder
 from surefoot.evidence.run import read_policy
 from surefoot.learners import libraries
 from surefoot.learners.libraries import LIBRARIES, LibraryEnv, Lived
 from surefoot.plan import make_plan
+from surefoot.reopening import load_policy
 from surefoot.scenarios import TrainSampler
 from surefoot.train import training_env
 from surefoot.worker import flatten

@@ -16,6 +16,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict
 from gymnasium.vector import AutoresetMode, VectorEnv
+from scipy.stats import t as student
 from torch import Tensor
 
 from surefoot.artifacts import read_table
@@ -33,6 +34,7 @@ from surefoot.outside import OutsideEnv, SeedEvaluator, outside_task
 from surefoot.outside.env import ActionScale
 from surefoot.plan import make_plan, robot_plan
 from surefoot.policy import HoldPose
+from tiny import surefoot
 
 LIMIT = 5
 
@@ -102,7 +104,7 @@ class Wild(Count):
         return np.array([self.offset, np.nan if self.age == 3 else self.age])
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def registered() -> None:
     def register(name: str, entry: type, **more: Any) -> None:
         if f"surefoot-test/{name}-v0" not in gymnasium.registry:
@@ -425,6 +427,65 @@ def test_commands_work_on_such_a_run_or_say_what_to_do(
     assert says in " ".join((out.out + out.err).split())
 
 
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two seeds of one construct, and a third run that succeeds by another rule; 48 seeds to confirm on."""
+    folders = [tmp_path_factory.mktemp("three") / name for name in "abc"]
+    small = ["--envs", "8", "--horizon", "8", "--minibatches", "2", "--updates", "2", "--quiet"]
+    small += ["--tracker", "none", "--perturb", "none"]
+    for folder, own in zip(
+        folders, (["--seed", "1"], ["--seed", "2"], ["--success-return", "4"]), strict=True
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            main(["train", "gym:surefoot-test/Count-v0", *small, *own, "--out", str(folder)])
+        assert exit_.value.code == 0
+    return folders
+
+
+def returns(run: Path) -> dict[int, float]:
+    rows = read_table(run / "panels" / "outside-seeds-v1" / "confirmation" / "episodes.parquet")
+    return dict(zip(rows["seed"].tolist(), rows["return"].tolist(), strict=True))
+
+
+def test_returns_are_compared_seed_by_seed(three: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, c = three
+    assert surefoot("compare", a, b, "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    d, ours, theirs = found["metrics"]["return"], returns(a), returns(b)
+    assert ours.keys() == theirs.keys()
+    gaps = np.array([theirs[s] - ours[s] for s in ours])
+    assert (d["n"], d["families"], d["few"]) == (48, 48, False)
+    assert d["value"] == pytest.approx(gaps.mean())
+    assert (d["a"], d["b"]) == (
+        pytest.approx(np.mean(list(ours.values()))),
+        pytest.approx(np.mean(list(theirs.values()))),
+    )
+    reach = student.ppf(0.975, 47) * gaps.std(ddof=1) / 48**0.5
+    assert reach > 0
+    assert gaps.mean() - 2 * reach < d["low"] <= gaps.mean() - 0.999 * reach
+    assert gaps.mean() + 0.999 * reach <= d["high"] < gaps.mean() + 2 * reach
+    assert surefoot("compare", a, b) == 0
+    assert f"{d['value']:+.3f} [{d['low']:+.3f}, {d['high']:+.3f}]" in capsys.readouterr().out
+    assert surefoot("report", a, b, "--out", a.with_name("both.html")) == 0
+    page = a.with_name("both.html").read_text()
+    assert 'data-figure="b.difference.return"' in page
+    assert f'data-value="{d["value"]!r}"' in page
+    capsys.readouterr()
+    assert surefoot("compare", a, c) == 3, "another rule of success is another construct"
+    assert "success.return_at_least" in capsys.readouterr().out
+
+
+def test_few_seeds_do_not_bound_a_difference_of_returns(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert surefoot("compare", run, run, "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    d = found["metrics"]["return"]
+    assert (d["value"], d["low"], d["high"], d["few"], d["p"]) == (0.0, None, None, True, 1.0)
+    assert surefoot("compare", run, run) == 0
+    assert "+0.000 [unbounded]" in capsys.readouterr().out
+
+
 def test_a_run_of_other_versions_is_refused(run: Path, tmp_path: Path) -> None:
     import shutil
 
@@ -433,7 +494,7 @@ def test_a_run_of_other_versions_is_refused(run: Path, tmp_path: Path) -> None:
     record = json.loads((other / "run.json").read_text())
     record["contract"]["versions"]["mujoco"] = "3.0.0"
     (other / "run.json").write_text(json.dumps(record))
-    from surefoot.commands import plan_of
+    from surefoot.reopening import plan_of
 
     with pytest.raises(SurefootError, match=r"pip install mujoco==3\.0\.0"):
         plan_of(RunFolder.open(other))
@@ -485,8 +546,8 @@ def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_interrupted_run_says_how_to_judge_it(run: Path) -> None:
-    from surefoot.commands import _resume_hint
+    from surefoot.hints import resume_hint
 
     folder = RunFolder.open(run)
-    assert "evaluate" in _resume_hint(folder)
-    assert "--resume" not in _resume_hint(folder)
+    assert "evaluate" in resume_hint(folder)
+    assert "--resume" not in resume_hint(folder)

@@ -1,4 +1,5 @@
-"""A candidate is promoted when it is better under disturbances and on a second simulator, and only then."""
+"""A candidate is promoted when it is better under disturbances and on a second simulator and works by itself,
+and only then."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from surefoot.evidence import RunFolder
 from surefoot.evidence.promote import promote
 from surefoot.evidence.results import Result, load_result
 from surefoot.evidence.run import PANEL_ROWS_VERSION
+from surefoot.promoting import sentence
 from tiny import surefoot
 
 FAMILIES, MEMBERS = 32, 8
@@ -44,7 +46,8 @@ def made(
         "velocity_error_mps": error + shift + 0.05 * rng.random(4 * n),
     }
     run = like.run.model_copy(update={"engine": "stride"})
-    return dataclasses.replace(like, run=run, table=table)
+    summary = like.summary.model_copy(update={"safety_held": True, "beats_baselines": True})
+    return dataclasses.replace(like, run=run, table=table, summary=summary)
 
 
 @pytest.fixture
@@ -95,6 +98,45 @@ def test_better_on_one_alone_is_not(
     assert (found.disturbances.outcome, found.transfer.outcome) == outcomes
 
 
+@pytest.mark.parametrize(
+    ("disturbed", "second", "missed"),
+    [
+        (0.4, 0.5, ["success on mujoco", "success under disturbances"]),  # twice as good as the baseline
+        (0.4, 0.95, ["success under disturbances"]),
+        (0.95, 0.8, ["success on mujoco"]),  # 80% is not shown to be 80%
+    ],
+)
+def test_better_than_what_fails_may_still_be_failing(
+    like: Result, disturbed: float, second: float, missed: list[str]
+) -> None:
+    found = promote(made(like, disturbed, second), made(like, 0.2, 0.25))
+    assert found.disturbances is not None
+    assert found.transfer is not None
+    assert found.disturbances.outcome == found.transfer.outcome == "better"
+    assert not found.promoted
+    assert [b.name for b in found.bars if not b.met] == missed
+    said = sentence(found, [found.disturbances, found.transfer])
+    assert "Not promoted" in said
+    assert "both must be better" not in said
+    for bar in found.bars:
+        assert (f"asked {bar.asked}, measured {bar.measured}" in said) == (not bar.met)
+
+
+@pytest.mark.parametrize(
+    ("summary", "says"),
+    [({"safety_held": False}, "safety limit is broken"), ({"beats_baselines": False}, "beat every baseline")],
+)
+def test_what_its_report_calls_failing_is_not_promoted(
+    like: Result, summary: dict[str, bool], says: str
+) -> None:
+    one, two = made(like, 0.9, 0.95), made(like, 0.6, 0.7)
+    one = dataclasses.replace(one, summary=one.summary.model_copy(update=summary))
+    found = promote(one, two)
+    assert not found.promoted
+    assert [says in b.measured for b in found.bars if not b.met] == [True]
+    assert promote(made(like, 0.9, 0.95), dataclasses.replace(two, summary=one.summary)).promoted
+
+
 def test_two_that_never_fail_are_told_apart_by_their_error(like: Result) -> None:
     assert promote(made(like, 1.0, 1.0, shift=-0.02), made(like, 1.0, 1.0)).promoted
     assert not promote(made(like, 1.0, 1.0), made(like, 1.0, 1.0)).promoted
@@ -143,9 +185,14 @@ def test_the_command_says_what_it_decided(
     tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert surefoot("promote", tiny_run, tiny_run) == 1
-    assert "Not promoted: both must be better." in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Not promoted: both must be better." in said
+    assert "The candidate does not work by itself. success on mujoco: " in said
     assert surefoot("promote", tiny_run, tiny_run, "--json") == 1
-    assert json.loads(capsys.readouterr().out)["promoted"] is False
+    found = json.loads(capsys.readouterr().out)
+    assert found["promoted"] is False
+    assert found["bars"][0]["name"] == "success on mujoco"
+    assert found["bars"][0]["met"] is False
     other = tmp_path / "other"
     shutil.copytree(tiny_run, other)
     panel = next((other / "panels").glob("*/confirmation"))

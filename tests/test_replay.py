@@ -15,7 +15,6 @@ import pytest
 
 import tiny
 from surefoot.artifacts import load_npz, read_table, save_npz, table_meta, write_table
-from surefoot.commands import load_policy, plan_of
 from surefoot.contract import SurefootError
 from surefoot.evidence import RunFolder
 from surefoot.evidence.cases import JITTER, CaseSampler, load_case
@@ -24,6 +23,7 @@ from surefoot.evidence.replay import verify
 from surefoot.evidence.rerun import rerun_case
 from surefoot.evidence.run import PANEL_ROWS_VERSION
 from surefoot.evidence.video import write_video
+from surefoot.reopening import load_policy, plan_of
 from tiny import surefoot
 
 Said = Callable[..., Any]

@@ -21,11 +21,11 @@ import pytest
 import torch
 
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table
-from surefoot.commands import load_policy, plan_of
 from surefoot.contract import Channel, SurefootError
 from surefoot.evidence import PanelSummary, RunFolder, without_timing
 from surefoot.learners import checkpoint
 from surefoot.plan import make_plan
+from surefoot.reopening import load_policy, plan_of
 from surefoot.terrain import HELD_OUT, TRAINED
 from surefoot.train import Trainer, new_run
 from tiny import RECIPE, surefoot

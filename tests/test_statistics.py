@@ -246,6 +246,8 @@ def test_one_family_bounds_nothing_and_constants_have_no_width() -> None:
     assert (alone.value, alone.low, alone.high, alone.n_eff) == (2, -math.inf, math.inf, 1)
     constant = mean_interval([0.1] * 64, np.arange(64) // 2, (0, 1))
     assert constant.low == constant.value == constant.high == 0.1
+    unknown = mean_interval([0.1] * 64, np.arange(64) // 2, (-math.inf, math.inf))
+    assert (unknown.value, unknown.low, unknown.high, unknown.few) == (0.1, -math.inf, math.inf, True)
 
 
 # --- bad input

@@ -17,8 +17,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.util.tensor_util import make_ndarray
 
 from surefoot.artifacts import JsonLines
-from surefoot.evidence import read_ledger
-from surefoot.trackers import TRACKERS, check_tracker, make_tracker
+from surefoot.evidence import RunFolder, read_ledger
+from surefoot.trackers import TRACKERS, make_tracker
 from tiny import surefoot
 
 NAMES = [name for name in TRACKERS if name != "none"]
@@ -222,10 +222,57 @@ def test_what_a_resumed_run_dropped_is_not_shown_any_more(tracker: str, tmp_path
     check(tracker, tmp_path, rows)
 
 
-def test_names_are_the_tracker_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that is missing is looked for by the tracker's name."""
-    looked: list[str] = []
-    monkeypatch.setattr("surefoot.trackers.find_spec", lambda name: looked.append(name) or object())
-    for name in TRACKERS:
-        check_tracker(name)
-    assert looked == ["wandb", "mlflow"]
+# ---- one that cannot work
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_one_whose_server_refuses_is_refused_before_there_is_a_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = pytest.importorskip(name)
+    if name == "wandb":
+        monkeypatch.setattr(package.setup().settings, "mode", "online")
+        monkeypatch.setattr(package, "login", broken)
+    else:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+        monkeypatch.setattr(package.MlflowClient, "get_experiment_by_name", broken)
+    folder = tmp_path / "run"
+    assert surefoot("train", "tiny:walk", "--updates", "1", "--out", folder, "--tracker", name) == 2
+    said = capsys.readouterr().err
+    assert "could not begin (ConnectionError: nobody there)" in said
+    assert {"wandb": "WANDB_MODE=offline", "mlflow": "MLFLOW_TRACKING_URI"}[name] in said
+    assert not folder.exists()
+
+
+def test_one_that_breaks_as_it_begins_leaves_no_run_that_says_it_is_running(
+    tracker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {
+        "tensorboard": "surefoot.trackers.tensorboard.FileWriter",
+        "wandb": "wandb.init",
+        "mlflow": "mlflow.MlflowClient.create_run",
+    }
+    importlib.import_module(f"surefoot.trackers.{tracker}")
+    folder, options = tmp_path / "run", ("--quiet", "--perturb", "none", "--tracker")
+    with monkeypatch.context() as patch:
+        patch.setattr(names[tracker], broken)
+        new = surefoot("train", "tiny:walk", "--updates", "2", "--out", folder, *options, tracker)
+    said = capsys.readouterr().err
+    assert new == 2
+    assert f"The tracker {tracker} could not begin (ConnectionError: nobody there)" in said
+    record = RunFolder.open(folder).record
+    assert record.status == "failed"
+    assert record.error is not None
+    assert record.error in said
+    # It has its first checkpoint, so it can go on from there.
+    assert surefoot("train", "--resume", folder, "--updates", "2", *options, "none") == 0
+    record = RunFolder.open(folder).record
+    assert (record.status, record.error) == ("finished", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(names[tracker], broken)
+        assert surefoot("train", "--resume", folder, "--updates", "3", *options, tracker) == 2
+    assert RunFolder.open(folder).record.status == "interrupted"
+
+
+def broken(*_: Any, **__: Any) -> None:
+    raise ConnectionError("nobody there")

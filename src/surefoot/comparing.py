@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -77,9 +78,7 @@ def print_comparison(console: Console, c: Comparison) -> None:
     )
     rows = _table("Differences", "metric", "A", "B", "B - A [95% interval]", "p", "detects", "n/n_eff")
     for name, d in c.metrics.items():
-        rows.add_row(
-            name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", f"{d.detectable:.3f}", _worth(d)
-        )
+        rows.add_row(name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", detects(d), _worth(d))
     console.print(rows, highlight=False)
     print_forest(console, c)
     if c.training:
@@ -89,10 +88,16 @@ def print_comparison(console: Console, c: Comparison) -> None:
         console.print(
             f"[yellow]They were trained on different distributions of {', '.join(drawn)}.", highlight=False
         )
-    if any(d.few for d in c.metrics.values()):
+    if any(d.few and math.isfinite(d.low) for d in c.metrics.values()):
         console.print(
             "[yellow]Few families: the intervals of errors and energy also allow for differences that whole "
             "families may now and then have and none of these showed.",
+            highlight=False,
+        )
+    if any(d.few and not math.isfinite(d.low) for d in c.metrics.values()):
+        console.print(
+            "[yellow]Unbounded: fewer than 28 families, or families that do not differ at all, bound no mean "
+            "of values whose range is not known.",
             highlight=False,
         )
     families = next(iter(c.metrics.values())).families
@@ -113,7 +118,12 @@ def print_forest(console: Console, c: Comparison) -> None:
 
 
 def interval(d: Difference) -> str:
-    return escape(f"{d.value:+.3f} [{d.low:+.3f}, {d.high:+.3f}]")
+    ends = f"{d.low:+.3f}, {d.high:+.3f}" if math.isfinite(d.low) else "unbounded"
+    return escape(f"{d.value:+.3f} [{ends}]")
+
+
+def detects(d: Difference) -> str:
+    return f"{d.detectable:.3f}" if math.isfinite(d.detectable) else "-"
 
 
 def _worth(d: Difference) -> str:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 
 from surefoot.contract import (
     Accounting,
+    Contract,
     Disjointness,
     Panel,
     Plant,
@@ -108,7 +109,38 @@ class OutsidePlan(Plan):
     panel: SeedPanel
 
 
+class Options(TypedDict, total=False):
+    """What any plan can be asked for; what is left out is as `robot_plan` has it."""
+
+    overrides: dict[str, Any] | None
+    seed: int
+    engine: str
+    device: str
+    processes: int
+    learner: str
+
+
 def make_plan(
+    task: str,
+    *,
+    timeouts: Timeouts = "stock",
+    trained_with: str | None = None,
+    success_return: float | None = None,
+    **options: Unpack[Options],
+) -> Plan:
+    """Freezes a plan of a task of Surefoot's own, or of an environment from outside, whose episodes succeed
+    when they return `success_return`."""
+    if is_outside(task):
+        return outside_plan(task, success_return=success_return, **options)
+    if success_return is not None:
+        raise SurefootError(
+            f"--success-return is for environments from outside; what a success of {task} is stands in its "
+            "contract, so leave it out."
+        )
+    return robot_plan(task, timeouts=timeouts, trained_with=trained_with, **options)
+
+
+def outside_plan(
     task: str,
     *,
     overrides: dict[str, Any] | None = None,
@@ -117,51 +149,7 @@ def make_plan(
     device: str = "cpu",
     processes: int = 1,
     learner: str = "ppo",
-    timeouts: Timeouts = "stock",
-    trained_with: str | None = None,
     success_return: float | None = None,
-) -> Plan:
-    """Freezes a plan of a task of Surefoot's own, or of an environment from outside, whose episodes succeed
-    when they return `success_return`."""
-    if is_outside(task):
-        return outside_plan(
-            task,
-            overrides=overrides,
-            seed=seed,
-            engine=engine,
-            device=device,
-            processes=processes,
-            learner=learner,
-            success_return=success_return,
-        )
-    if success_return is not None:
-        raise SurefootError(
-            f"--success-return is for environments from outside; what a success of {task} is stands in its "
-            "contract, so leave it out."
-        )
-    return robot_plan(
-        task,
-        overrides=overrides,
-        seed=seed,
-        engine=engine,
-        device=device,
-        processes=processes,
-        learner=learner,
-        timeouts=timeouts,
-        trained_with=trained_with,
-    )
-
-
-def outside_plan(
-    task: str,
-    *,
-    overrides: dict[str, Any] | None,
-    seed: int,
-    engine: str,
-    device: str,
-    processes: int,
-    learner: str,
-    success_return: float | None,
 ) -> OutsidePlan:
     """Every environment and every held-out seed is a family of its own: they share nothing."""
     if learner != "ppo":
@@ -186,15 +174,6 @@ def outside_plan(
     proof = prove_seeds_disjoint(seeds, panel)
     if not proof.disjoint:
         raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
-    accounting = account(
-        recipe,
-        contract.observation_size,
-        contract.critic_size,
-        contract.action.size,
-        len(contract.rewards),
-        contract.strata.count,
-        len(panel.scenarios),
-    )
     return OutsidePlan(
         dataclasses.replace(found, recipe=recipe),
         task,
@@ -207,7 +186,7 @@ def outside_plan(
         contract.source,
         "the environment's own simulator",
         device,
-        accounting,
+        accounting(recipe, contract, panel),
         construct_id(contract, panel, None),
         training_id(contract, recipe, None, contract.source, learner, seeds),
         learner,
@@ -261,15 +240,6 @@ def robot_plan(
     proof = check_disjoint(seeds, panel)
     if torch.device(device).type == "cuda":
         check_memory(found, torch.cuda.mem_get_info(device)[0], processes)
-    accounting = account(
-        recipe,
-        contract.observation_size,
-        contract.critic_size,
-        contract.action.size,
-        len(contract.rewards),
-        contract.strata.count,
-        len(panel.scenarios),
-    )
     return RobotPlan(
         found,
         task,
@@ -282,11 +252,24 @@ def robot_plan(
         engine,
         reason,
         device,
-        accounting,
+        accounting(recipe, contract, panel),
         construct_id(contract, panel, evaluation),
         training_id(contract, recipe, plant, engine, treatment, seeds),
         learner,
         timeouts,
+    )
+
+
+def accounting(recipe: Recipe, contract: Contract, panel: Panel | SeedPanel) -> Accounting:
+    """What a recipe comes to under a contract, judged on a panel."""
+    return account(
+        recipe,
+        contract.observation_size,
+        contract.critic_size,
+        contract.action.size,
+        len(contract.rewards),
+        contract.strata.count,
+        len(panel.scenarios),
     )
 
 

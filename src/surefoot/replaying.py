@@ -12,7 +12,6 @@ import numpy as np
 from rich.console import Console
 
 from surefoot.artifacts.documents import plain
-from surefoot.commands import load_policy, policy_named, robot_plan_of
 from surefoot.contract import NOMINAL, Column, Half, SurefootError, as_half, columns, load_panel, second_panel
 from surefoot.cores import prepare_torch
 from surefoot.engines import check_engine
@@ -26,6 +25,7 @@ from surefoot.evidence.run import read_policy
 from surefoot.evidence_tables import percent, plain_table
 from surefoot.plan import RobotPlan
 from surefoot.policy import Policy
+from surefoot.reopening import load_policy, policy_named, robot_plan_of
 
 SHOWN = (
     "column", "engine", "scenario", "key", "family", "member", "command_vx", "command_vy", "command_wz",

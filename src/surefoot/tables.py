@@ -162,7 +162,7 @@ def print_summary(
     report: Path | None = None,
 ) -> None:
     """What came out, where it is, and what to type next."""
-    from surefoot.commands import resumable, surefoot_command
+    from surefoot.hints import resumable, surefoot_command
 
     def number(name: str, unit: str) -> str:
         value, f = getattr(s, name), s.figures.get(name)

@@ -25,13 +25,13 @@ import torch
 from torch import Tensor
 
 from surefoot.artifacts.documents import plain
-from surefoot.commands import robot_plan_of
 from surefoot.cores import prepare_torch
 from surefoot.evidence import RunFolder, block_figures, ledger_row
 from surefoot.learners import PpoMetrics
 from surefoot.learners.libraries import LIBRARIES, About, Finished, LibraryEnv, Timeouts, Trained
 from surefoot.plan import RobotPlan
 from surefoot.policy import PolicyBundle, policy_card
+from surefoot.reopening import robot_plan_of
 from surefoot.scenarios import TrainSampler
 from surefoot.scoring import Limits, Scored
 from surefoot.train import training_env

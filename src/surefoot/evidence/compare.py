@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import SurefootError, construct_fields, digest
+from surefoot.contract import Contract, OutsideContract, SurefootError, construct_fields, digest
 from surefoot.evidence.figures import SPANS
 from surefoot.evidence.results import Result
 from surefoot.evidence.statistics import Difference, paired
@@ -22,6 +22,8 @@ METRICS = {
     "cost of transport": "cost_of_transport",
 }
 """Title -> column."""
+OUTSIDE = {"success": "success", "fall rate": "fall", "return": "return"}
+"""The same where the reward is the environment's own: that of a task of ours is part of the treatment."""
 Rows = Mapping[str, np.ndarray]
 PANEL_FIELDS = ("panel", "panel_digest")
 _SCENARIO = (
@@ -92,7 +94,7 @@ def compare(
     left = {k: v[pairs[:, 0]] for k, v in a.rows.items()}
     right = {k: v[pairs[:, 1]] for k, v in b.rows.items()}
     metrics = {}
-    for title, name in METRICS.items():
+    for title, name in metrics_of(a.run.contract).items():
         found = _difference(left, right, name)
         if found is not None:
             metrics[title] = found
@@ -113,6 +115,11 @@ def compare(
         strata=strata,
         training=training_difference(a, b),
     )
+
+
+def metrics_of(contract: Contract) -> dict[str, str]:
+    """What two results under this contract are compared by: title -> column."""
+    return OUTSIDE if isinstance(contract, OutsideContract) else METRICS
 
 
 def _difference(a: Rows, b: Rows, name: str, mask: np.ndarray | None = None) -> Difference | None:

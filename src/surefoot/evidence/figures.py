@@ -27,10 +27,11 @@ SPANS: dict[str, tuple[float, float]] = {
     "velocity_error_mps": (0, 2),
     "yaw_error_radps": (0, 6),
     "cost_of_transport": (0, 20),
+    "return": (-math.inf, math.inf),
 }
 """Column -> the range that an episode's value can have, for intervals of fewer than 28 families. Rates by
 definition; the others rounded up from the largest of any policy, random actions and every perturbation among
-them (2.0 m/s, 5.3 rad/s, 20.0), and larger where larger was seen."""
+them (2.0 m/s, 5.3 rad/s, 20.0), and larger where larger was seen. That of a return is not known."""
 
 
 class Figure(Frozen):

@@ -1,5 +1,6 @@
 """Promotion: a candidate replaces a baseline run only when it is better under disturbances and on a second
-simulator, both at once. Better on one of them alone is how a policy is tuned to its own simulator."""
+simulator, both at once, and works by itself. Better on one of them alone is how a policy is tuned to its own
+simulator; better than what fails may still be failing."""
 
 from __future__ import annotations
 
@@ -10,10 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from surefoot.contract import NOMINAL, SurefootError
+from surefoot.evidence.columns import HOLDS_AT
 from surefoot.evidence.compare import Field, construct_difference
 from surefoot.evidence.figures import SPANS
+from surefoot.evidence.judgement import judge
 from surefoot.evidence.results import REFERENCE, Result
-from surefoot.evidence.statistics import Difference, paired
+from surefoot.evidence.statistics import Difference, Rate, paired, rate
 
 METRICS = {"success": 1.0, "velocity_error_mps": -1.0}
 """What is compared, and which way is better."""
@@ -35,6 +38,16 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Bar:
+    """What a candidate must be shown to do whatever it is compared with."""
+
+    name: str
+    asked: str
+    measured: str
+    met: bool
+
+
+@dataclass(frozen=True)
 class Promotion:
     candidate: str
     baseline: str
@@ -42,10 +55,12 @@ class Promotion:
     """Construct fields in which the two differ; then nothing was compared."""
     disturbances: Side | None = None
     transfer: Side | None = None
+    bars: tuple[Bar, ...] = ()
 
     @property
     def promoted(self) -> bool:
-        return all(s is not None and s.outcome == "better" for s in (self.disturbances, self.transfer))
+        sides = (self.disturbances, self.transfer)
+        return all(s is not None and s.outcome == "better" for s in sides) and all(b.met for b in self.bars)
 
     def as_json(self) -> dict[str, Any]:
         return {"promoted": self.promoted, **asdict(self)}
@@ -76,6 +91,11 @@ def promote(candidate: Result, baseline: Result) -> Promotion:
         (),
         _side("held-out disturbances", candidate, baseline, perturbed),
         _side(f"second simulator ({second}, sim-to-sim)", candidate, baseline, nominal),
+        (
+            _transfers(candidate, baseline, nominal, second),
+            _withstands(candidate, perturbed),
+            _judged(candidate),
+        ),
     )
 
 
@@ -97,6 +117,52 @@ def _side(name: str, candidate: Result, baseline: Result, keys: set[Key]) -> Sid
     return Side(name, tuple(sorted({k[0] for k in keys})), metrics, outcome)
 
 
+def _transfers(candidate: Result, baseline: Result, keys: set[Key], second: str) -> Bar:
+    mine, theirs = (_rate(r, keys) for r in (candidate, baseline))
+    return Bar(
+        f"success on {second}",
+        f"interval from {HOLDS_AT:.0%} up",
+        f"{_said(mine)}; the baseline {_said(theirs)}",
+        mine.low >= HOLDS_AT,
+    )
+
+
+def _withstands(candidate: Result, keys: set[Key]) -> Bar:
+    rates = {c: _rate(candidate, {k for k in keys if k[:2] == c}) for c in sorted({k[:2] for k in keys})}
+    held = [c for c, r in rates.items() if r.low >= HOLDS_AT]
+    best = max(rates, key=lambda c: rates[c].low)
+    return Bar(
+        "success under disturbances",
+        f"interval from {HOLDS_AT:.0%} up under one of them at least",
+        f"under {len(held)} of {len(rates)}; best {' on '.join(best)}, {_said(rates[best])}",
+        bool(held),
+    )
+
+
+def _judged(candidate: Result) -> Bar:
+    """The verdict of its report, without what it says of success: that is asked above, and for more."""
+    s = candidate.summary
+    wrong = ["the safety limit is broken"] if s.safety_held is False else []
+    wrong += ["not shown to beat every baseline"] if s.beats_baselines is False else []
+    return Bar(
+        "safety and baselines",
+        "the limit held and every baseline beaten",
+        " and ".join(wrong) or "so, as far as they were measured",
+        judge(1.0, 1.0, s.safety_held, s.beats_baselines) != "bad",
+    )
+
+
+def _rate(result: Result, keys: set[Key]) -> Rate:
+    """Success on the scenarios of `keys`."""
+    found, family = _values(result, "success"), _families(result)
+    order = sorted(keys)
+    return rate(np.array([found[k] for k in order]), np.array([family[k[2]] for k in order]))
+
+
+def _said(r: Rate) -> str:
+    return f"{r.value:.1%} (95% interval {r.low:.1%} to {r.high:.1%}, n {r.n}, n_eff {r.n_eff:.1f})"
+
+
 def _pairs(
     candidate: Result, baseline: Result, metric: str, keys: set[Key]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,10 +172,13 @@ def _pairs(
     for key in sorted(keys & a.keys() & b.keys()):
         by.setdefault(key[2], []).append((a[key], b[key]))
     means = np.array([np.mean(v, axis=0) for v in by.values()]).reshape(-1, 2)
-    families = dict(
-        zip(candidate.table["scenario"].tolist(), candidate.table["family"].tolist(), strict=True)
-    )
+    families = _families(candidate)
     return means[:, 0], means[:, 1], np.array([families[s] for s in by])
+
+
+def _families(result: Result) -> dict[int, int]:
+    """Scenario -> seed family."""
+    return dict(zip(result.table["scenario"].tolist(), result.table["family"].tolist(), strict=True))
 
 
 def _values(result: Result, metric: str) -> dict[Key, float]:

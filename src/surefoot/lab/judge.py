@@ -6,11 +6,12 @@ from pathlib import Path
 
 from surefoot.artifacts import read_json
 from surefoot.baselines import BASELINES, PREFIX, baseline
-from surefoot.commands import evaluate_policy, policy_named
 from surefoot.contract import Column, SurefootError
+from surefoot.evaluating import evaluate_policy
 from surefoot.evidence import PanelSummary, RunFolder
 from surefoot.evidence.evaluate import TRAINED
 from surefoot.plan import RobotPlan
+from surefoot.reopening import policy_named
 
 LEARNED = "confirmation"
 """Where a run keeps its own pass over the half that results are stated on."""

@@ -13,11 +13,12 @@ from rich.console import Console
 
 from surefoot.artifacts import atomic_write, new_folder, read_json, write_json
 from surefoot.artifacts.documents import plain
-from surefoot.commands import surefoot_command, train_planned
+from surefoot.commands import train_planned
 from surefoot.contract import Panel, SurefootError, dump_panel, second_panel
 from surefoot.cores import prepare_torch
 from surefoot.evidence import RunFolder
 from surefoot.evidence.evaluate import TRAINED
+from surefoot.hints import surefoot_command
 from surefoot.lab.design import Job, LabDesign, default_folder
 from surefoot.lab.gather import gather
 from surefoot.lab.judge import judge, usable_baselines

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from surefoot.commands import surefoot_command
 from surefoot.evidence_tables import plain_table
+from surefoot.hints import surefoot_command
 from surefoot.lab.record import Entry, LabRecord
 from surefoot.lab.views import Who, headings, policies, shown
 

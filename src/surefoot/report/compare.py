@@ -8,7 +8,7 @@ from typing import Any
 
 from surefoot.contract import Contract, Factor, TaskContract, construct_fields
 from surefoot.evidence import RunRecord
-from surefoot.evidence.compare import METRICS
+from surefoot.evidence.compare import metrics_of
 from surefoot.evidence.figures import SPANS
 from surefoot.evidence.statistics import Difference, paired
 from surefoot.report.charts import Line, at_widths, legend, line_chart, rate_axis
@@ -45,7 +45,7 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
             _treatment(runs),
             class_="note good",
         )
-        rows += [_difference_row(name, runs) for name in METRICS]
+        rows += [_difference_row(name, runs) for name in metrics_of(runs[0].record.contract)]
     else:
         fields = sorted({f for r in runs[1:] for f in different(runs[0].record, r.record)})
         fields += ["engine"] if len(engines) > 1 else []
@@ -124,10 +124,11 @@ def _figure_row(name: str, runs: Sequence[RunFigures], key: str, text: Any, unit
 def _difference_row(metric: str, runs: Sequence[RunFigures]) -> Html:
     """Each run against the first, scenario by scenario."""
     cells = [el("td", "reference")]
+    column = metrics_of(runs[0].record.contract)[metric]
     for r in runs[1:]:
         d = paired_difference(runs[0], r, metric)
-        shown_name = f"{r.record.id}.difference.{METRICS[metric]}"
-        text = NOT_MEASURED if d is None else _signed(d.value, metric)
+        shown_name = f"{r.record.id}.difference.{column}"
+        text = NOT_MEASURED if d is None else _signed(d.value, column)
         value = el("b", shown(shown_name, _figure(d), text))
         if d is None:
             cells.append(el("td", value))
@@ -135,7 +136,7 @@ def _difference_row(metric: str, runs: Sequence[RunFigures]) -> Html:
         note = el(
             "p",
             word("interval", "95%"),
-            f": {_signed(d.low, metric)} to {_signed(d.high, metric)}",
+            f": {_signed(d.low, column)} to {_signed(d.high, column)}",
             el("br"),
             word("n"),
             f" {d.n}, ",
@@ -150,7 +151,7 @@ def _difference_row(metric: str, runs: Sequence[RunFigures]) -> Html:
 
 def paired_difference(a: RunFigures, b: RunFigures, metric: str) -> Difference | None:
     """B minus A over the scenarios where both have the metric; the same that `surefoot compare` states."""
-    name = METRICS[metric]
+    name = metrics_of(a.record.contract)[metric]
     if a.panel is None or b.panel is None or any(name not in r.panel.nominal_rows for r in (a, b) if r.panel):
         return None
     ours, theirs = (
@@ -175,10 +176,10 @@ def _figure(d: Difference | None) -> Figure:
     return Figure(d.value, low, high, d.n, d.n_eff, d.few)
 
 
-def _signed(value: float, metric: str) -> str:
+def _signed(value: float, column: str) -> str:
     if not math.isfinite(value):
         return "unbounded"
-    text = f"{100 * value:+.1f} points" if SPANS[METRICS[metric]] == (0, 1) else f"{value:+.3f}"
+    text = f"{100 * value:+.1f} points" if SPANS[column] == (0, 1) else f"{value:+.3f}"
     return text.replace("-", "−")
 
 

@@ -14,11 +14,11 @@ import torch
 from rich.console import Console
 
 from surefoot.artifacts import new_folder
-from surefoot.commands import surefoot_command
 from surefoot.contract import Column, SurefootError
 from surefoot.cores import prepare_torch
 from surefoot.evidence import HONESTY_EVERY, PanelEvaluator, RunFolder, summarise, timestamp, versions
 from surefoot.evidence.passes import joined
+from surefoot.hints import surefoot_command
 from surefoot.plan import Plan
 from surefoot.scoring import Limits, Progress
 from surefoot.studies.design import BUDGETS, Budget, Design, near

@@ -4,16 +4,35 @@ goes there that is not in a row; the ledger stays the record."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.util import find_spec
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from surefoot.contract import SurefootError, unknown
 
 TRACKERS = ("tensorboard", "wandb", "mlflow", "none")
+PACKAGES = {
+    "tensorboard": ("tensorboard", "tensorboard"),
+    "wandb": ("wandb", "surefoot[wandb]"),
+    "mlflow": ("mlflow-skinny or mlflow", "surefoot[mlflow]"),
+}
+"""What each needs, and what installs it."""
+REMEDIES = {
+    "tensorboard": "train without it: --tracker none",
+    "wandb": "log in with `wandb login`, or set WANDB_MODE=offline",
+    "mlflow": "set MLFLOW_TRACKING_URI to a server that answers, or unset it for a file store",
+}
+"""Of one that cannot begin."""
 
 
 class Tracker(Protocol):
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Begins to show the run in `folder`; `config` is its run.json."""
+
+    @staticmethod
+    def check() -> None:
+        """Raises what beginning would, as far as that is known without a run."""
+
     def log(self, row: Mapping[str, Any]) -> None:
         """Exports one ledger row, at the step that its samples are."""
 
@@ -21,6 +40,13 @@ class Tracker(Protocol):
 
 
 class Nothing:
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        return None
+
+    @staticmethod
+    def check() -> None:
+        return None
+
     def log(self, row: Mapping[str, Any]) -> None:
         return None
 
@@ -54,12 +80,21 @@ def _below(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def check_tracker(name: str) -> None:
-    """Refuses a tracker that cannot work, before a run folder is made for it."""
+    """Refuses a tracker that cannot work as far as that is known without a run: before a folder is made."""
     if name not in TRACKERS:
         raise unknown("tracker", name, TRACKERS)
-    if name in ("wandb", "mlflow") and find_spec(name) is None:
-        package = {"wandb": "wandb", "mlflow": "mlflow-skinny or mlflow"}[name]
-        raise SurefootError(f"--tracker {name} needs the package {package}; pip install 'surefoot[{name}]'.")
+    try:
+        kind = _kind(name)
+    except (
+        Exception
+    ) as error:  # not ImportError alone: packages that do not fit together raise what they like
+        package, extra = PACKAGES[name]
+        raise SurefootError(
+            f"--tracker {name} needs the package {package}, which could not be imported "
+            f"({_line(error)}); pip install '{extra}'."
+        ) from error
+    with _beginning(name):
+        kind.check()
 
 
 def make_tracker(
@@ -67,22 +102,41 @@ def make_tracker(
 ) -> Tracker:
     """The tracker called `name`, in the run folder, with the `rows` that the ledger has already. A view is
     made anew, never continued: what an earlier one has of rows that a resumed run dropped must not stay."""
-    check_tracker(name)
-    if name == "none":
-        return Nothing()
-    tracker: Tracker
+    with _beginning(name):
+        tracker = _kind(name)(folder, config)
+        for row in rows:
+            tracker.log(row)
+    return tracker
+
+
+def _kind(name: str) -> type[Tracker]:
+    """Imports the package that it stands for, and no other."""
     if name == "tensorboard":
         from surefoot.trackers.tensorboard import TensorBoard
 
-        tracker = TensorBoard(folder)
-    elif name == "wandb":
+        return TensorBoard
+    if name == "wandb":
         from surefoot.trackers.wandb import WandB
 
-        tracker = WandB(folder, config)
-    else:
-        from surefoot.trackers.mlflow import MLflow
+        return WandB
+    if name == "mlflow":
+        from surefoot.trackers.mlflow import MLflow, load
 
-        tracker = MLflow(folder, config)
-    for row in rows:
-        tracker.log(row)
-    return tracker
+        load()
+        return MLflow
+    return Nothing
+
+
+@contextmanager
+def _beginning(name: str) -> Iterator[None]:
+    """Whatever another's package raises as it begins, as one sentence."""
+    try:
+        yield
+    except Exception as error:
+        raise SurefootError(
+            f"The tracker {name} could not begin ({_line(error)}); {REMEDIES[name]}."
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

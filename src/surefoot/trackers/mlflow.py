@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from surefoot.contract import SurefootError
 from surefoot.contract.digests import digest
 from surefoot.trackers import numbers, words
 
 EXPERIMENT = "surefoot"
+URI = "MLFLOW_TRACKING_URI"
 IDENTITY = "surefoot.run"
 """Tag by which a run is found again."""
 
@@ -21,40 +21,47 @@ MOST = 1000
 """Metrics that MLflow takes at a time."""
 
 
+def load() -> Any:
+    """MLflow, which decides as it is imported whether it reports its use: without a server it does not."""
+    if not os.environ.get(URI):
+        # It also wants to be told that a file store is meant.
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    import mlflow
+
+    return mlflow
+
+
 class MLflow:
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        where = os.environ.get("MLFLOW_TRACKING_URI")
-        if not where:
-            where = (folder / "mlflow").absolute().as_uri()
-            # MLflow wants to be told that a file store is meant, and reports its use unless told not to.
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-            os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        import mlflow
-        from mlflow.entities import Metric, Param, RunTag
-
-        self._metric = Metric
-        self._client = client = mlflow.MlflowClient(where)
+        where = os.environ.get(URI)
+        mlflow = load()
+        self._entities = mlflow.entities
+        self._client = client = mlflow.MlflowClient(where or (folder / "mlflow").absolute().as_uri())
         same = digest([config["id"], config["created"]])
-        try:
-            found = client.get_experiment_by_name(EXPERIMENT)
-            experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
-            for earlier in client.search_runs([experiment], f"tags.`{IDENTITY}` = '{same}'"):
-                client.delete_run(earlier.info.run_id)
-            run = client.create_run(experiment, run_name=folder.name, tags={IDENTITY: same})
-            self._id = run.info.run_id
-            told = {k: v for k, v in config.items() if isinstance(v, str)} | {
-                f"recipe.{k}": v for k, v in config["recipe"].items()
-            }
-            client.log_batch(self._id, params=[Param(k, str(v)) for k, v in told.items()])
-            client.log_dict(self._id, dict(config), "run.json")
-        except mlflow.MlflowException as error:
-            raise SurefootError(f"MLflow could not begin at {where}: {error}") from error
-        self._tag = RunTag
+        found = client.get_experiment_by_name(EXPERIMENT)
+        experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
+        for earlier in client.search_runs([experiment], f"tags.`{IDENTITY}` = '{same}'"):
+            client.delete_run(earlier.info.run_id)
+        run = client.create_run(experiment, run_name=folder.name, tags={IDENTITY: same})
+        self._id = run.info.run_id
+        told = {k: v for k, v in config.items() if isinstance(v, str)} | {
+            f"recipe.{k}": v for k, v in config["recipe"].items()
+        }
+        client.log_batch(self._id, params=[mlflow.entities.Param(k, str(v)) for k, v in told.items()])
+        client.log_dict(self._id, dict(config), "run.json")
+
+    @staticmethod
+    def check() -> None:
+        """A server must answer; a file store is made when the run has a folder."""
+        where = os.environ.get(URI)
+        if where:
+            load().MlflowClient(where).get_experiment_by_name(EXPERIMENT)
 
     def log(self, row: Mapping[str, Any]) -> None:
         step, now = int(row["samples"]), int(1000 * time.time())
-        metrics = [self._metric(k, v, now, step) for k, v in numbers(row).items()]
-        tags = [self._tag(k, v) for k, v in words(row).items()]
+        metrics = [self._entities.Metric(k, v, now, step) for k, v in numbers(row).items()]
+        tags = [self._entities.RunTag(k, v) for k, v in words(row).items()]
         for k in range(0, len(metrics), MOST):
             self._client.log_batch(self._id, metrics=metrics[k : k + MOST], tags=tags)
 

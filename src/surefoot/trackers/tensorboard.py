@@ -16,10 +16,14 @@ from surefoot.trackers import numbers, words
 
 
 class TensorBoard:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         events = folder / "tensorboard"
         shutil.rmtree(events, ignore_errors=True)
         self._writer = FileWriter(str(events), flush_secs=30)
+
+    @staticmethod
+    def check() -> None:
+        """It needs nothing but its package."""
 
     def log(self, row: Mapping[str, Any]) -> None:
         step = int(row["samples"])

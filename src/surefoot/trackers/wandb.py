@@ -10,7 +10,6 @@ from typing import Any
 
 import wandb
 
-from surefoot.contract import SurefootError
 from surefoot.contract.digests import digest
 from surefoot.trackers import numbers, words
 
@@ -23,14 +22,15 @@ class WandB:
         # Neither the console nor the machine's load: nothing is to be found there only.
         settings = wandb.Settings(console="off", x_disable_stats=True)
         told, where = dict(config), str(folder)
-        try:
-            self._run = wandb.init(
-                project="surefoot", name=folder.name, id=same, dir=where, config=told, settings=settings
-            )
-        except wandb.Error as error:
-            raise SurefootError(
-                f"W&B could not begin ({error}); log in with `wandb login`, or set WANDB_MODE=offline."
-            ) from error
+        self._run = wandb.init(
+            project="surefoot", name=folder.name, id=same, dir=where, config=told, settings=settings
+        )
+
+    @staticmethod
+    def check() -> None:
+        """The server must know who asks, unless W&B was told to stay offline."""
+        if wandb.setup().settings.mode not in ("offline", "dryrun", "disabled"):
+            wandb.login()
 
     def log(self, row: Mapping[str, Any]) -> None:
         self._run.log(numbers(row) | words(row), step=int(row["samples"]))

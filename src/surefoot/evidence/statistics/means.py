@@ -55,11 +55,13 @@ def mean_interval(
 
     A single family says nothing about others: the interval is then infinite, as it is below 28 families for
     an infinite span (Bahadur and Savage 1956: without bounds no interval of a mean holds). From 28 families
-    on constant values give an interval of width 0; for true-or-false values use `rate`.
+    on constant values give an interval of width 0, and with an infinite span, where nothing then says how far
+    others may be, an infinite one; for true-or-false values use `rate`.
     """
     families = split(values, family)
     low, high = interval_of(families, confidence)
-    few = families.worth < UNSEEN_FAMILIES - 1e-9
+    unknown = low == high and math.isinf(span[1] - span[0])
+    few = families.worth < UNSEEN_FAMILIES - 1e-9 or unknown
     if few:
         x = np.asarray(values, dtype=np.float64)
         below, above = unseen(

@@ -4,10 +4,8 @@ families."""
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,74 +13,18 @@ from torch import Tensor
 
 from surefoot.contract import Channel, Plant
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
+from surefoot.env.rules import Rules, resting
+from surefoot.env.step import Harvest, Step
 from surefoot.keyed import Keyed, box_muller
 from surefoot.scenarios import Sampler, Scenarios, Script, content
-from surefoot.tasks import Ground, Task, TaskState, View
-from surefoot.tasks.task import advance
-from surefoot.terrain import Atlas, HeightField
+from surefoot.tasks import Task, TaskState, View
+from surefoot.terrain import Atlas
 
-OBSERVATION_LIMIT = 10.0
 OWN = ("episode", "born", "level", "progress", "returns", "obs", "critic", "exploration")
 """Tensors of an environment's own that its future depends on."""
 
 
-@dataclass
-class Step:
-    """One control step of all environments. `obs` is what to act on next; for environments that ended it is
-    already the first observation of their next episode, and `final_obs` holds the true last one."""
-
-    obs: Tensor  # [N, O] noisy, scaled: what the policy sees
-    critic: Tensor  # [N, C] clean, with privileged terms
-    reward: Tensor  # [N]
-    terms: Tensor  # [N, R] the weighted reward terms that make it up (before the floor)
-    terminated: Tensor  # [N] bool
-    truncated: Tensor  # [N] bool
-    reason: Tensor  # [N] uint8, index into VecEnv.reasons; 0 while alive
-    final_obs: Tensor  # [N, O] before any reset
-    final_critic: Tensor  # [N, C]
-    stratum: Tensor  # [N] int64, of the step just lived
-    exploration: Tensor  # [N, A] standard normals keyed to the next step, for whoever explores
-    view: View  # the state the reward was computed on, before any reset
-
-
-@dataclass
-class Harvest:
-    """What happened in the environments since it was last asked for, besides what is in a rollout block."""
-
-    ended: list[dict[str, np.ndarray]]
-    """Finished episodes: columns."""
-    failures: list[dict[str, np.ndarray]]
-    """States that engines failed from, for replay."""
-    resets: np.ndarray  # [strata] episodes begun
-    standing: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    """Environments by terrain class, [levels] each, as they stand now; none on a plane."""
-
-    @classmethod
-    def of(cls, parts: Sequence[Harvest]) -> Harvest:
-        """What happened in the environments of several processes."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            [e for p in parts for e in p.ended],
-            [f for p in parts for f in p.failures],
-            np.sum([p.resets for p in parts], 0),
-            {name: np.sum([p.standing[name] for p in parts], 0) for name in parts[0].standing},
-        )
-
-
-@dataclass
-class Outcome:
-    """Of one control step, before any reset; the names are those of `Step`."""
-
-    view: View
-    terms: Tensor
-    reward: Tensor
-    terminated: Tensor
-    truncated: Tensor
-    reason: Tensor
-
-
-class VecEnv:
+class VecEnv(Rules):
     """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying
     so."""
 
@@ -100,42 +42,22 @@ class VecEnv:
         free: bool | None = None,
     ) -> None:
         """`free`: steps never ask the device what happened there; by default without auto-reset on CUDA."""
-        self.task, self.sampler, self.contract = task, sampler, task.contract
         self.num_envs = n = sampler.count
         self.engine: Engine = make_engine(engine, task.robot, plant, n, atlas=atlas, device=device)
-        self.device = self.engine.device
-        self.dt = 1.0 / plant.control_hz
-        self.const = task.constants(self.device, self.dt)
+        super().__init__(task, sampler, atlas, self.engine.device, 1.0 / plant.control_hz)
         self.auto_reset = auto_reset
         self._free = self.device.type == "cuda" and not auto_reset if free is None else free
         if self._free and auto_reset:
             raise ValueError("environments that reset themselves have to ask which of them are done")
-        c = task.contract
-        self.reasons = ("alive", "timeout", *(t.name for t in c.terminations), "nonfinite")
-        self.reward_names = tuple(t.name for t in c.rewards)
         self.seconds = 0.0
         """Wall-clock in this class, physics left out."""
         self._keyed = Keyed(sampler.seeds, self.device)
-        self._field = HeightField.of(atlas, self.device) if atlas else None
-        self._scan = torch.tensor(task.scan, device=self.device).view(-1, 2)
         self._tiles = atlas.tiles if atlas else ()
-        terms = c.observation
-        self._noise = torch.cat([torch.full((t.size,), t.noise) for t in terms]).to(self.device)
-        self._scale = torch.cat([torch.full((t.size,), t.scale) for t in terms]).to(self.device)
         # Terms with noise are sensors; commands, actions and the clock never leave the controller.
+        terms = task.contract.observation
         sensor = [k if t.noise > 0 else len(terms) for k, t in enumerate(terms)]
         self._sensor = torch.tensor(sensor).repeat_interleave(torch.tensor([t.size for t in terms]))
         self._sensor = self._sensor.to(self.device)
-        extra = torch.cat([torch.full((t.size,), t.scale) for t in c.privileged]).to(self.device)
-        self._critic_scale = torch.cat([self._scale, extra])
-        self._weights = torch.tensor(
-            [t.weight * (1.0 if t.event else self.dt) for t in c.rewards], device=self.device
-        )
-        self._events = torch.tensor([float(t.event) for t in c.rewards], device=self.device)
-        # The event term `fall`, where the contract has one: the terms module cannot know the terminations.
-        self._fall = self._weights * torch.tensor(
-            [float(n == "fall") for n in self.reward_names], device=self.device
-        )
         self.episode = torch.zeros(n, dtype=torch.int64, device=self.device)
         self.born = torch.zeros(
             n, dtype=torch.int64, device=self.device
@@ -144,7 +66,7 @@ class VecEnv:
         self.progress = torch.zeros(
             n, 2, device=self.device
         )  # metres walked along the command, metres commanded
-        self.returns = torch.zeros(n, len(c.rewards), device=self.device)
+        self.returns = torch.zeros(n, len(self.reward_names), device=self.device)
         self.reset_counts = np.zeros(sampler.strata, np.int64)  # since last asked for
         self.ended: list[dict[str, np.ndarray]] = []
         """Finished episodes since last taken, one dict of columns per step that had any."""
@@ -216,11 +138,6 @@ class VecEnv:
         """[N, K] what was drawn for the episodes that run now."""
         return content(self.script, self.parameters)
 
-    @property
-    def stratum(self) -> Tensor:
-        """[N] int64, of the step to come."""
-        return self.script.stratum.gather(1, self._segment()[:, None])[:, 0]
-
     # ---- stepping
 
     @torch.inference_mode()
@@ -278,51 +195,11 @@ class VecEnv:
             view,
         )
 
-    def _targets(self, action: Tensor) -> Tensor:
-        targets = self.const.default_pose + self.contract.action.scale_rad * action
-        prior = self.contract.prior
-        if prior is None or prior.lift_rad == 0:  # a clock alone leaves the legs to the policy
-            return targets
-        moving = (self.state.command.abs().amax(1) > self.const.dead_zone).to(targets.dtype)
-        lift = (
-            torch.sin(2 * math.pi * (self.state.phase[:, None] + self.const.offsets)).clamp_min(0)
-            * prior.lift_rad
-        )
-        lift = lift * moving[:, None]
-        return targets + torch.stack([torch.zeros_like(lift), lift, -2 * lift], 2).view_as(targets)
-
     def _push(self) -> None:
         due = self._due()
         mask = due.any(1)
         if self._free or bool(mask.any()):
             self.engine.push(mask, self._kick(due))
-
-    def _due(self) -> Tensor:
-        """[N, P] bool: pushes that act before the coming step."""
-        return self.script.push_step == self.state.age[:, None]
-
-    def _kick(self, due: Tensor) -> Tensor:
-        return (self.script.push_velocity * due[..., None]).sum(1)
-
-    def _segment(self) -> Tensor:
-        return (self.state.age // self.sampler.segment_steps).clamp_max(self.script.commands.shape[1] - 1)
-
-    def _command(self) -> Tensor:
-        return self.script.commands.gather(1, self._segment()[:, None, None].expand(-1, 1, 3))[:, 0]
-
-    def _ground(self, robot: RobotState) -> Ground:
-        feet = robot.foot_position
-        if self._field is None:
-            return Ground(robot.position[:, 2], feet[..., 2], feet.new_empty(len(feet), 0))
-        below = self._field.height(robot.position[:, :2])
-        # Scan points turn with the robot's heading.
-        w, x, y, z = robot.quaternion.unbind(1)
-        yaw = torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-        cos, sin = yaw.cos()[:, None], yaw.sin()[:, None]
-        px, py = self._scan[:, 0], self._scan[:, 1]
-        points = torch.stack([cos * px - sin * py, sin * px + cos * py], 2) + robot.position[:, None, :2]
-        scan = self._field.height(points) - robot.position[:, 2:] + self.const.stand_height
-        return Ground(robot.position[:, 2] - below, feet[..., 2] - self._field.height(feet[..., :2]), scan)
 
     def _observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
         """Noisy observation, clean critic observation, exploration normals for the coming step."""
@@ -338,20 +215,6 @@ class VecEnv:
         )
         obs, critic = self._blur(clean, noise, script.noise_scale), self._clean(clean, extra)
         return obs, critic, box_muller(u)[:, :act]
-
-    def _sense(self, view: View) -> tuple[Tensor, Tensor]:
-        """Observation terms without noise, and what only the critic sees."""
-        c, f = self.contract, self.task.terms
-        clean = torch.cat([f[t.name](view) for t in c.observation], 1)
-        return clean, torch.cat([f[t.name](view) for t in c.privileged], 1)
-
-    def _blur(self, clean: Tensor, uniforms: Tensor, noise_scale: Tensor) -> Tensor:
-        noisy = clean + self._noise * (2 * uniforms - 1) * noise_scale[:, None]
-        return (noisy * self._scale).clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT)
-
-    def _clean(self, clean: Tensor, extra: Tensor) -> Tensor:
-        critic = torch.cat([clean, extra], 1) * self._critic_scale
-        return critic.clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT)
 
     def _drop(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
         """Readings that are lost are those seen last: each sensor (a term with noise) fails on its own."""
@@ -380,41 +243,6 @@ class VecEnv:
         self.state = TaskState(**{k: next(at) for k in self.state.tensors()})
         self._robot = RobotState(**{k: next(at) for k in self._robot.tensors()})
         self.obs, self.critic, self.exploration = at
-
-    # ---- rewards and ends
-
-    def _judge(self, robot: RobotState, action: Tensor) -> Outcome:
-        """What a control step led to. Pure and without branches, so that it can be compiled."""
-        state = advance(self.state, robot, self.const, action)
-        view = View(robot, state, self.parameters, self._ground(robot), self.const)
-        terms, ends = self._rewards_and_ends(view)
-        failed = robot.failed
-        terminated = ends.any(1) | failed
-        truncated = (state.age >= self.sampler.episode_steps) & ~terminated
-        terms = terms + terminated[:, None] * self._fall
-        reason = torch.where(ends.any(1), ends.to(torch.uint8).argmax(1) + 2, truncated.long())
-        reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
-        return Outcome(view, terms, self._floor(terms), terminated, truncated, reason)
-
-    def _rewards_and_ends(self, view: View) -> tuple[Tensor, Tensor]:
-        """Weighted terms [N, R] and terminations [N, E]."""
-        c, f = self.contract, self.task.terms
-        terms = torch.stack([f[t.name](view, **t.params) for t in c.rewards], 1) * self._weights
-        ends = torch.stack([f[t.name](view, **t.params) for t in c.terminations], 1)
-        alive = ~view.robot.failed
-        return terms * alive[:, None], ends & alive[:, None]
-
-    def _floor(self, terms: Tensor) -> Tensor:
-        if self.contract.reward_floor is None:
-            return terms.sum(1)
-        steady = (terms * (1 - self._events)).sum(1).clamp_min(self.contract.reward_floor)
-        return steady + (terms * self._events).sum(1)
-
-    def _walked(self, view: View) -> Tensor:
-        """[N, 2] of a control step, for the terrain curriculum: metres along the command, and commanded."""
-        asked = view.task.command[:, :2].norm(dim=1)
-        along = (view.robot.linear_velocity[:, :2] * view.task.command[:, :2]).sum(1) / asked.clamp_min(1e-6)
-        return torch.stack([along, asked], 1) * self.dt
 
     # ---- resets
 
@@ -467,28 +295,12 @@ class VecEnv:
         )
         self.level[rows] = self._next_level(self.level[rows], self.progress[rows], u[:, 0])
 
-    def _next_level(self, level: Tensor, progress: Tensor, u: Tensor) -> Tensor:
-        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere (by the
-        draw `u`)."""
-        top = self.contract.terrain_levels
-        walked, asked = progress.unbind(1)
-        enough = asked > 1.0
-        move = (enough & (walked > 0.7 * asked)).long() - (enough & (walked < 0.4 * asked)).long()
-        level = level + move
-        return torch.where(level >= top, (u * top).long(), level.clamp_min(0))
-
     def _wrap(self) -> None:
         """Terrain is periodic: a robot that leaves its tile continues on the other side of it."""
         out, offset = self._astray(self._robot.position[:, :2], self.script.tile)
         if self._free or bool(out.any()):
             self.engine.translate(out, offset)
             self._robot = self.engine.state()
-
-    def _astray(self, xy: Tensor, tile: Tensor) -> tuple[Tensor, Tensor]:
-        """[N] whether positions [N, 2] are outside their tiles [N]; [N, 2] what brings them back."""
-        assert self._field is not None
-        offset = self._field.wrap(xy, tile) - xy
-        return (offset.abs() > 0.5).any(1), offset
 
     # ---- bookkeeping
 
@@ -602,50 +414,6 @@ class VecEnv:
 
     def close(self) -> None:
         self.engine.close()
-
-
-SUMMED = ("reset_counts",)
-"""What a snapshot has of all environments together; of all else it has a row per environment."""
-
-
-def join_snapshots(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The snapshot of all environments from those of some, in their order."""
-    return {
-        k: torch.stack([p[k] for p in parts]).sum(0) if k in SUMMED else torch.cat([p[k] for p in parts])
-        for k in parts[0]
-    }
-
-
-def part_of_snapshot(snapshot: Mapping[str, Tensor], part: range) -> dict[str, Tensor]:
-    """That of some environments. What is counted of all together goes to those that begin with the first."""
-    return {
-        k: v * (part.start == 0) if k in SUMMED else v[part.start : part.stop] for k, v in snapshot.items()
-    }
-
-
-def resting(count: int, feet: int, pose: Tensor) -> RobotState:
-    """Robots standing still in the default pose, marked as failed."""
-
-    def zeros(*shape: int) -> Tensor:
-        return pose.new_zeros(count, *shape)
-
-    rest = RobotState(
-        position=zeros(3),
-        quaternion=zeros(4),
-        linear_velocity=zeros(3),
-        angular_velocity=zeros(3),
-        gravity=zeros(3),
-        joint_position=pose.expand(count, -1),
-        joint_velocity=zeros(len(pose)),
-        torque=zeros(len(pose)),
-        foot_position=zeros(feet, 3),
-        foot_velocity=zeros(feet, 3),
-        foot_force=zeros(feet, 3),
-        trunk_contact=zeros() > 0,
-        failed=zeros() == 0,
-    )
-    rest.position[:, 2], rest.quaternion[:, 0], rest.gravity[:, 2] = 1.0, 1.0, -1.0
-    return rest
 
 
 def _scatter(s: Scenarios, rows: Tensor, n: int) -> Scenarios:

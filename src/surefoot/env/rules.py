@@ -1,0 +1,193 @@
+"""What a control step means: targets, ground, observations, rewards, ends, levels. Written once, for tensors
+and for the symbols of the compiled environment."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from surefoot.engines import Parameters, RobotState
+from surefoot.env.step import Outcome
+from surefoot.scenarios import Sampler, Script
+from surefoot.tasks import Ground, Task, TaskState, View
+from surefoot.tasks.task import advance
+from surefoot.terrain import Atlas, HeightField
+
+OBSERVATION_LIMIT = 10.0
+
+
+class Rules:
+    """Functions of what an environment holds and of a robot's state, pure and without branches on data, so
+    that `fused` can call them with symbols and print what they return."""
+
+    state: TaskState
+    script: Script
+    parameters: Parameters
+
+    def __init__(
+        self, task: Task, sampler: Sampler, atlas: Atlas | None, device: torch.device, dt: float
+    ) -> None:
+        self.task, self.sampler, self.contract = task, sampler, task.contract
+        self.device, self.dt = device, dt
+        self.const = task.constants(self.device, self.dt)
+        c = task.contract
+        self.reasons = ("alive", "timeout", *(t.name for t in c.terminations), "nonfinite")
+        self.reward_names = tuple(t.name for t in c.rewards)
+        self._field = HeightField.of(atlas, self.device) if atlas else None
+        self._scan = torch.tensor(task.scan, device=self.device).view(-1, 2)
+        terms = c.observation
+        self._noise = torch.cat([torch.full((t.size,), t.noise) for t in terms]).to(self.device)
+        self._scale = torch.cat([torch.full((t.size,), t.scale) for t in terms]).to(self.device)
+        extra = torch.cat([torch.full((t.size,), t.scale) for t in c.privileged]).to(self.device)
+        self._critic_scale = torch.cat([self._scale, extra])
+        self._weights = torch.tensor(
+            [t.weight * (1.0 if t.event else self.dt) for t in c.rewards], device=self.device
+        )
+        self._events = torch.tensor([float(t.event) for t in c.rewards], device=self.device)
+        # The event term `fall`, where the contract has one: the terms module cannot know the terminations.
+        self._fall = self._weights * torch.tensor(
+            [float(n == "fall") for n in self.reward_names], device=self.device
+        )
+
+    @property
+    def stratum(self) -> Tensor:
+        """[N] int64, of the step to come."""
+        return self.script.stratum.gather(1, self._segment()[:, None])[:, 0]
+
+    # ---- acting
+
+    def _targets(self, action: Tensor) -> Tensor:
+        targets = self.const.default_pose + self.contract.action.scale_rad * action
+        prior = self.contract.prior
+        if prior is None or prior.lift_rad == 0:  # a clock alone leaves the legs to the policy
+            return targets
+        moving = (self.state.command.abs().amax(1) > self.const.dead_zone).to(targets.dtype)
+        lift = (
+            torch.sin(2 * math.pi * (self.state.phase[:, None] + self.const.offsets)).clamp_min(0)
+            * prior.lift_rad
+        )
+        lift = lift * moving[:, None]
+        return targets + torch.stack([torch.zeros_like(lift), lift, -2 * lift], 2).view_as(targets)
+
+    def _due(self) -> Tensor:
+        """[N, P] bool: pushes that act before the coming step."""
+        return self.script.push_step == self.state.age[:, None]
+
+    def _kick(self, due: Tensor) -> Tensor:
+        return (self.script.push_velocity * due[..., None]).sum(1)
+
+    # ---- seeing
+
+    def _segment(self) -> Tensor:
+        return (self.state.age // self.sampler.segment_steps).clamp_max(self.script.commands.shape[1] - 1)
+
+    def _command(self) -> Tensor:
+        return self.script.commands.gather(1, self._segment()[:, None, None].expand(-1, 1, 3))[:, 0]
+
+    def _ground(self, robot: RobotState) -> Ground:
+        feet = robot.foot_position
+        if self._field is None:
+            return Ground(robot.position[:, 2], feet[..., 2], feet.new_empty(len(feet), 0))
+        below = self._field.height(robot.position[:, :2])
+        # Scan points turn with the robot's heading.
+        w, x, y, z = robot.quaternion.unbind(1)
+        yaw = torch.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+        cos, sin = yaw.cos()[:, None], yaw.sin()[:, None]
+        px, py = self._scan[:, 0], self._scan[:, 1]
+        points = torch.stack([cos * px - sin * py, sin * px + cos * py], 2) + robot.position[:, None, :2]
+        scan = self._field.height(points) - robot.position[:, 2:] + self.const.stand_height
+        return Ground(robot.position[:, 2] - below, feet[..., 2] - self._field.height(feet[..., :2]), scan)
+
+    def _sense(self, view: View) -> tuple[Tensor, Tensor]:
+        """Observation terms without noise, and what only the critic sees."""
+        c, f = self.contract, self.task.terms
+        clean = torch.cat([f[t.name](view) for t in c.observation], 1)
+        return clean, torch.cat([f[t.name](view) for t in c.privileged], 1)
+
+    def _blur(self, clean: Tensor, uniforms: Tensor, noise_scale: Tensor) -> Tensor:
+        noisy = clean + self._noise * (2 * uniforms - 1) * noise_scale[:, None]
+        return (noisy * self._scale).clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+
+    def _clean(self, clean: Tensor, extra: Tensor) -> Tensor:
+        critic = torch.cat([clean, extra], 1) * self._critic_scale
+        return critic.clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+
+    # ---- rewards and ends
+
+    def _judge(self, robot: RobotState, action: Tensor) -> Outcome:
+        """What a control step led to. Pure and without branches, so that it can be compiled."""
+        state = advance(self.state, robot, self.const, action)
+        view = View(robot, state, self.parameters, self._ground(robot), self.const)
+        terms, ends = self._rewards_and_ends(view)
+        failed = robot.failed
+        terminated = ends.any(1) | failed
+        truncated = (state.age >= self.sampler.episode_steps) & ~terminated
+        terms = terms + terminated[:, None] * self._fall
+        reason = torch.where(ends.any(1), ends.to(torch.uint8).argmax(1) + 2, truncated.long())
+        reason = torch.where(failed, len(self.reasons) - 1, reason).to(torch.uint8)
+        return Outcome(view, terms, self._floor(terms), terminated, truncated, reason)
+
+    def _rewards_and_ends(self, view: View) -> tuple[Tensor, Tensor]:
+        """Weighted terms [N, R] and terminations [N, E]."""
+        c, f = self.contract, self.task.terms
+        terms = torch.stack([f[t.name](view, **t.params) for t in c.rewards], 1) * self._weights
+        ends = torch.stack([f[t.name](view, **t.params) for t in c.terminations], 1)
+        alive = ~view.robot.failed
+        return terms * alive[:, None], ends & alive[:, None]
+
+    def _floor(self, terms: Tensor) -> Tensor:
+        if self.contract.reward_floor is None:
+            return terms.sum(1)
+        steady = (terms * (1 - self._events)).sum(1).clamp_min(self.contract.reward_floor)
+        return steady + (terms * self._events).sum(1)
+
+    def _walked(self, view: View) -> Tensor:
+        """[N, 2] of a control step, for the terrain curriculum: metres along the command, and commanded."""
+        asked = view.task.command[:, :2].norm(dim=1)
+        along = (view.robot.linear_velocity[:, :2] * view.task.command[:, :2]).sum(1) / asked.clamp_min(1e-6)
+        return torch.stack([along, asked], 1) * self.dt
+
+    # ---- terrain
+
+    def _next_level(self, level: Tensor, progress: Tensor, u: Tensor) -> Tensor:
+        """Up a level after walking 70% of what was commanded, down below 40%; past the top, anywhere (by the
+        draw `u`)."""
+        top = self.contract.terrain_levels
+        walked, asked = progress.unbind(1)
+        enough = asked > 1.0
+        move = (enough & (walked > 0.7 * asked)).long() - (enough & (walked < 0.4 * asked)).long()
+        level = level + move
+        return torch.where(level >= top, (u * top).long(), level.clamp_min(0))
+
+    def _astray(self, xy: Tensor, tile: Tensor) -> tuple[Tensor, Tensor]:
+        """[N] whether positions [N, 2] are outside their tiles [N]; [N, 2] what brings them back."""
+        assert self._field is not None
+        offset = self._field.wrap(xy, tile) - xy
+        return (offset.abs() > 0.5).any(1), offset
+
+
+def resting(count: int, feet: int, pose: Tensor) -> RobotState:
+    """Robots standing still in the default pose, marked as failed."""
+
+    def zeros(*shape: int) -> Tensor:
+        return pose.new_zeros(count, *shape)
+
+    rest = RobotState(
+        position=zeros(3),
+        quaternion=zeros(4),
+        linear_velocity=zeros(3),
+        angular_velocity=zeros(3),
+        gravity=zeros(3),
+        joint_position=pose.expand(count, -1),
+        joint_velocity=zeros(len(pose)),
+        torque=zeros(len(pose)),
+        foot_position=zeros(feet, 3),
+        foot_velocity=zeros(feet, 3),
+        foot_force=zeros(feet, 3),
+        trunk_contact=zeros() > 0,
+        failed=zeros() == 0,
+    )
+    rest.position[:, 2], rest.quaternion[:, 0], rest.gravity[:, 2] = 1.0, 1.0, -1.0
+    return rest
