@@ -4,7 +4,9 @@
     python benchmarks/engines.py --quick         seconds: shows that all of it runs, figures mean nothing
 
 On the CPU stride and native MuJoCo run with one and two threads, in turns, so that what else the machine
-does falls on all alike; figures are medians over rounds, ratios medians of a round's ratios. On CUDA stride
+does falls on all alike; figures are medians over rounds, ratios medians of a round's ratios. Two halves of
+stride's robots that two threads step without ever waiting for each other show what the machine can give: two
+threads rarely run at twice the speed of one, because cores share caches, clocks and power. On CUDA stride
 runs at every N and MuJoCo Warp as far as patience reaches. There a round is a CUDA graph of some control
 steps with other targets each, played twice; MuJoCo Warp captures its own. Every round, on either, begins with
 all robots standing. The JSON keeps what each device gave under its name.
@@ -19,6 +21,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -42,6 +45,7 @@ from surefoot.terrain import Atlas, TileId
 
 SCHEMA_VERSION = 1
 REACH_RAD = 0.3
+APART = "stride in two halves"
 PLANTS = {
     "evaluation": EVALUATION_PLANT,
     "plain": EVALUATION_PLANT.model_copy(update={"impratio": 1.0, "joint_dry_friction": False}),
@@ -124,11 +128,44 @@ def on_cpu(sizes: Sizes, cases: list[Case]) -> dict[str, float]:
                 cases += made
                 by = {(case.engine, case.threads): case.rounds for case in made}
                 pairs = {f"stride over mujoco, {n}": (("stride", n), ("mujoco", n)) for n in (1, 2)}
-                pairs |= {f"{e}, 2 over 1": ((e, 2), (e, 1)) for e in ("stride", "mujoco")}
+                pairs |= {f"{e}, 2 over 1": ((e, 2), (e, 1)) for e in ("stride", "mujoco", APART)}
+                pairs |= {f"stride over {APART}": (("stride", 2), (APART, 2))}
+                by[APART, 1] = by["stride", 1]
                 for what, (above, below) in pairs.items():
                     found = statistics.median(a / b for a, b in zip(by[above], by[below], strict=True))
                     ratios[f"{name}, {ground}, {envs}: {what}"] = round(found, 2)
     return ratios
+
+
+class Halves:
+    """Two engines with half of the robots each, on threads that meet only when a round is over."""
+
+    def __init__(self, name: str, atlas: Atlas | None, envs: int) -> None:
+        self.engines = [
+            StrideEngine(robot(name), EVALUATION_PLANT, envs // 2, atlas=atlas, threads=1) for _ in range(2)
+        ]
+        self._pool = ThreadPoolExecutor(2)
+
+    def round(self, atlas: Atlas | None, steps: int) -> float:
+        """Seconds for all steps of both."""
+        for engine in self.engines:
+            place(engine, atlas)
+        targets = actions(self.engines[0], steps)
+
+        def play(engine: Engine) -> None:
+            for t in targets:
+                engine.step(t)
+
+        for engine in self.engines:
+            engine.step(targets[0])
+        begun = time.perf_counter()
+        list(self._pool.map(play, self.engines))
+        return time.perf_counter() - begun
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        for engine in self.engines:
+            engine.close()
 
 
 def in_turns(name: str, ground: str, atlas: Atlas | None, envs: int, sizes: Sizes) -> list[Case]:
@@ -137,7 +174,9 @@ def in_turns(name: str, ground: str, atlas: Atlas | None, envs: int, sizes: Size
         for threads in (1, 2):
             engine = make(robot(name), EVALUATION_PLANT, envs, atlas=atlas, threads=threads)
             made.append((Case(kind, name, ground, "evaluation", envs, threads), engine))
+    halves, apart = Halves(name, atlas, envs), Case(APART, name, ground, "evaluation", envs, 2)
     for turn in range(sizes.rounds):
+        apart.rounds.append(envs * sizes.cpu_steps / halves.round(atlas, sizes.cpu_steps))
         for case, engine in made if turn % 2 == 0 else reversed(made):
             place(engine, atlas)
             targets = actions(engine, sizes.cpu_steps)
@@ -146,10 +185,12 @@ def in_turns(name: str, ground: str, atlas: Atlas | None, envs: int, sizes: Size
             for t in targets:
                 engine.step(t)
             case.rounds.append(envs * len(targets) / (time.perf_counter() - begun))
-    for case, engine in made:
+    halves.close()
+    for _, engine in made:
         engine.close()
-        print(case, flush=True)
-    return [case for case, _ in made]
+    found = [*(case for case, _ in made), apart]
+    print(*found, sep="\n", flush=True)
+    return found
 
 
 def kernel_figures(engine: StrideEngine) -> dict[str, int]:

@@ -108,6 +108,11 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def by_task(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    tasks = dict.fromkeys(r["task"] for r in runs)
+    return {t: summary([r for r in runs if r["task"] == t]) for t in tasks}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -122,21 +127,23 @@ def main() -> None:
     runs: list[dict[str, Any]] = found["runs"]
     for task in options.tasks:
         for seed in options.seeds:
-            if not any(r["task"] == task and r["seed"] == seed for r in runs):
-                runs.append(one_run(task, seed, options.runs, rest))
-                page = options.runs / f"learning-{task}-seed{seed}" / "report.html"
-                if options.reports and seed == options.seeds[0]:
-                    options.reports.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(page, options.reports / f"{task}-seed{seed}.html")
-            by_task = {t: summary([r for r in runs if r["task"] == t]) for t in {r["task"] for r in runs}}
-            gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-            machine = {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": gpu, "platform": platform.platform()}
-            write_json(
-                options.out, {"schema_version": 1, "machine": machine, "summary": by_task, "runs": runs}
-            )
-    rough = {t: [r for r in runs if r["task"] == t and r["classes"]] for t in by_task}
+            if any(r["task"] == task and r["seed"] == seed for r in runs):
+                continue
+            runs.append(one_run(task, seed, options.runs, rest))
+            page = options.runs / f"learning-{task}-seed{seed}" / "report.html"
+            if options.reports and seed == options.seeds[0]:
+                options.reports.mkdir(parents=True, exist_ok=True)
+                shutil.copy(page, options.reports / f"{task}-seed{seed}.html")
+            found = {"schema_version": 1, "machine": _machine(), "summary": by_task(runs), "runs": runs}
+            write_json(options.out, found)
+    rough = {t: [r for r in runs if r["task"] == t and r.get("classes")] for t in by_task(runs)}
     plot_terrain({t: r for t, r in rough.items() if r}, options.out.with_suffix(".svg"))
-    print(json.dumps(by_task, indent=2))
+    print(json.dumps(by_task(runs), indent=2))
+
+
+def _machine() -> dict[str, Any]:
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": gpu, "platform": platform.platform()}
 
 
 def _cpu() -> str:

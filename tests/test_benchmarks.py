@@ -98,9 +98,11 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     (found,) = machines.values()
     assert found["quick"] is True, "nobody mistakes it for a measurement"
     cases = {(r["engine"], r["ground"], r["threads"]) for r in found["rates"]}
-    assert cases == {(e, g, t) for e in ("stride", "mujoco") for g in ("plane", "stairs") for t in (1, 2)}
+    each = {(e, g, t) for e in ("stride", "mujoco") for g in ("plane", "stairs") for t in (1, 2)}
+    assert cases == each | {("stride in two halves", g, 2) for g in ("plane", "stairs")}
     assert all(len(r["rounds"]) == 2 and min(r["rounds"]) > 0 for r in found["rates"])
     whats = ("stride over mujoco, 1", "stride over mujoco, 2", "stride, 2 over 1", "mujoco, 2 over 1")
+    whats += ("stride in two halves, 2 over 1", "stride over stride in two halves")
     assert set(found["ratios"]) == {f"go1, {g}, 8: {what}" for g in ("plane", "stairs") for what in whats}
 
 
