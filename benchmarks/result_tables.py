@@ -1,4 +1,4 @@
-"""The tables of docs/results.md and those of speed in docs/engines.md, from what the benchmarks measured.
+"""Tables of README.md, docs/results.md and docs/engines.md (those of speed), from what was measured.
 
 python benchmarks/result_tables.py            writes them between `<!-- name -->` and `<!-- end -->`
 python benchmarks/result_tables.py --check    only says whether they are up to date
@@ -44,6 +44,53 @@ def interval(f: dict[str, Any]) -> str:
 
 
 # ---- results
+
+
+def _on_two_cores() -> list[dict[str, Any]]:
+    return sorted(measured("learning.json")["runs"], key=lambda r: (r["task"], r["seed"]))
+
+
+def cpu() -> str:
+    """`surefoot train` on two cores, run by run."""
+    rows = []
+    for r in _on_two_cores():
+        f, c = r["figures"], r["confirmation"]
+        limits = f"({percent(c['success_low'])} to {percent(c['success_high'])})"
+        row = [
+            f"`{r['task']}`",
+            str(r["seed"]),
+            f"{f['train_seconds']:.0f}",
+            f"{f['evaluation_seconds']:.0f}",
+        ]
+        row += [f"{f['samples'] / 1e6:.2f} M", f"{f['steps_per_second']:,.0f}"]
+        row += [f"{r['first_95']['train_seconds']:.0f} s", f"**{percent(c['success'])}** {limits}"]
+        row += [
+            percent(c["fall_rate"]),
+            f"{c['velocity_error_mps']:.3f} m/s",
+            f"{c['cost_of_transport']:.2f}",
+        ]
+        rows.append(row)
+    head = ["task", "seed", "training s", "+ evaluation s", "samples", "steps/s"]
+    head += ["first at 95% on the selection half", "confirmed success (95% interval)"]
+    return table([*head, "falls", "velocity error", "cost of transport"], rows)
+
+
+def cpu_in_short() -> str:
+    rows = []
+    for r in _on_two_cores():
+        f, c, first = r["figures"], r["confirmation"], r["first_95"]
+        limits = f"({percent(c['success_low'])} to {percent(c['success_high'])})"
+        row = [f"`{r['task']}`, seed {r['seed']}"]
+        for x in (first, f):
+            row.append(f"{x['train_seconds']:.0f} s ({x['samples'] / 1e6:.1f} M)")
+        row += [
+            f"{percent(c['success'])} {limits}, {c['episodes']} episodes",
+            f"{f['steps_per_second']:,.0f}",
+        ]
+        rows.append(row)
+    machine = measured("learning.json")["machine"]["cpu"].replace("(R)", "")
+    head = [f"two cores of an {machine}, no GPU", "first at 95% on the selection half", "stopped after"]
+    return table([*head, "held-out success on native MuJoCo, confirmation half", "steps/s"], rows)
 
 
 def gpu() -> str:
@@ -281,7 +328,9 @@ def threads() -> str:
 
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
+    "../README.md": {"cpu": cpu_in_short},
     "results.md": {
+        "cpu": cpu,
         "gpu": gpu,
         "runs": runs,
         "walk-rough": lambda: rough("walk-rough"),
