@@ -85,6 +85,18 @@ def test_plan_of_the_textbook_recipe_adds_up(capsys: pytest.CaptureFixture[str])
     assert plan["buffer_bytes"] == RolloutBlock.empty(24, 4096, *widths, torch.device("cpu")).bytes
 
 
+def test_every_class_of_terrain_is_dealt_to_some_robot_or_the_plan_is_refused() -> None:
+    few = {"envs": 16, "families": 16, "horizon": 8, "minibatches": 2}
+    with pytest.raises(SurefootError, match=r"nobody is dealt .*wave; use --families 2"):
+        make_plan("walk-rough", overrides=few)
+    make_plan("walk-rough", overrides=few | {"families": 2})
+    with pytest.raises(SurefootError, match=r"nobody is dealt .*; use --envs 8 --families 1 or more"):
+        make_plan("walk-rough", overrides=few | {"envs": 4, "families": 4})
+    make_plan("walk-rough", overrides=few | {"envs": 8, "families": 1})
+    make_plan("walk-rough", overrides=few | {"envs": 24, "families": 24})
+    make_plan("walk-flat", overrides=few)
+
+
 def test_plan_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert surefoot("plan", "walk-flat", "--envs", "16", "--families", "4") == 0
@@ -105,7 +117,12 @@ def test_a_recipe_divides_evenly_or_names_one_that_does(
         for better in str(error).split("--minibatches ")[1].rstrip(".").split(" or "):
             Recipe(**sizes, minibatches=int(better))
         return
-    a = make_plan(name, overrides=recipe.model_dump() | {"eval_families": 2}).accounting
+    try:
+        a = make_plan(name, overrides=recipe.model_dump() | {"eval_families": 2}).accounting
+    except SurefootError as error:
+        assert "nobody is dealt" in str(error)
+        assert members < 8
+        return
     assert a.minibatch_size * minibatches == a.samples_per_update == horizon * envs
     assert a.envs_per_seed_family * families == envs
     assert a.aggregate_robot_seconds == pytest.approx(a.seconds_per_env * envs)

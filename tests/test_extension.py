@@ -392,9 +392,9 @@ def test_a_perturbation_of_another_package_becomes_a_column(use: Use, tiny_run: 
 
 
 def stepped(task: Task) -> VecEnv:
-    """Nine robots of the task after three steps of exploration."""
+    """A robot of every class and friction after three steps of exploration."""
     atlas = Atlas.build(task.tiles) if task.tiles else None
-    seeds = SeedPlan(root=1, split="train", families=9, envs=9)
+    seeds = SeedPlan(root=1, split="train", families=27, envs=27)
     sampler = TrainSampler(task.contract, task.robot, seeds, 50.0, atlas, torch.device("cpu"))
     env = VecEnv(task, sampler, task.on("mujoco").plant, atlas=atlas)
     for _ in range(3):

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
+import numpy as np
 import torch
 
 from surefoot.contract import (
@@ -20,6 +21,7 @@ from surefoot.contract import (
     SeedPanel,
     SeedPlan,
     SurefootError,
+    TaskContract,
     account,
     construct_id,
     evaluation_plant,
@@ -232,6 +234,7 @@ def robot_plan(
     found = dataclasses.replace(found, recipe=recipe, plant=plant, minutes=found.minutes_on(device))
     contract = found.contract
     seeds = SeedPlan(root=seed, split="train", families=recipe.families, envs=recipe.envs)
+    check_terrain(contract, seeds)
     panel = load_panel(contract.panel)
     families = (overrides or {}).get("eval_families") or panel.seeds.families
     panel = panel.with_families(families)
@@ -329,6 +332,28 @@ def check_share(recipe: Recipe, processes: int) -> None:
         raise SurefootError(
             f"{recipe.families} seed families cannot be split over {processes} processes; use "
             f"--nproc-per-node {near}, or a multiple of {processes} for --families."
+        )
+
+
+def check_terrain(contract: TaskContract, seeds: SeedPlan) -> None:
+    """Classes that are dealt for life all have their robots."""
+    strata = contract.strata
+    if "terrain" not in strata.names or contract.factor("terrain").level != "env":
+        return
+    names, env = contract.factor("terrain").categories, np.arange(seeds.envs)
+
+    def nobodys(families: int) -> list[str]:
+        trial = seeds.model_copy(update={"families": families})
+        dealt = strata.deal("terrain", trial.family_of(env), trial.member_of(env), env, np.zeros_like(env))
+        return [name for k, name in enumerate(names) if k not in dealt]
+
+    if missing := nobodys(seeds.families):
+        fewer = (k for k in range(seeds.families - 1, 0, -1) if not seeds.envs % k and not nobodys(k))
+        k, most = next(fewer, None), len(contract.factor("terrain").deck)
+        raise SurefootError(
+            f"{contract.name} deals classes of terrain to robots for life, and with --envs {seeds.envs} "
+            f"--families {seeds.families} nobody is dealt {', '.join(missing)}; "
+            f"use {f'--families {k}' if k else f'--envs {most} --families 1 or more'}."
         )
 
 
