@@ -117,12 +117,8 @@ def test_a_recipe_divides_evenly_or_names_one_that_does(
         for better in str(error).split("--minibatches ")[1].rstrip(".").split(" or "):
             Recipe(**sizes, minibatches=int(better))
         return
-    try:
-        a = make_plan(name, overrides=recipe.model_dump() | {"eval_families": 2}).accounting
-    except SurefootError as error:
-        assert "nobody is dealt" in str(error)
-        assert members < 8
-        return
+    name = name if members >= 8 else "walk-flat"  # else a class of terrain might have no robot
+    a = make_plan(name, overrides=recipe.model_dump() | {"eval_families": 2}).accounting
     assert a.minibatch_size * minibatches == a.samples_per_update == horizon * envs
     assert a.envs_per_seed_family * families == envs
     assert a.aggregate_robot_seconds == pytest.approx(a.seconds_per_env * envs)
