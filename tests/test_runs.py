@@ -558,7 +558,7 @@ def test_walk_flat_trains_and_fills_tensorboard(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["walk-rough", "walk-anymal-rough"])
 def test_a_task_on_terrain_trains_and_is_judged_on_ground_it_never_saw(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    sizes = ("--envs", "16", "--families", "4", "--eval-families", "4", "--updates", "2")
+    sizes = ("--envs", "16", "--families", "2", "--eval-families", "4", "--updates", "2")
     assert train(folder, *sizes, task=name) == 0
     run = RunFolder.open(folder)
     summary = run.record.confirmation
