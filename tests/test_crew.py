@@ -82,8 +82,23 @@ def test_threads_leave_when_a_crew_is_closed_or_forgotten() -> None:
         assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("flush", [True, False])
+def test_all_of_a_crew_round_alike(flush: bool) -> None:
+    """Else results would depend on who took which piece."""
+    torch.set_flush_denormal(flush)
+    crew, by = Crew(3), {}
+
+    def piece() -> None:
+        by[threading.get_ident()] = float(torch.tensor([1e-39]) * 0.5) == 0.0
+        time.sleep(0.05)  # so that everybody takes one
+
+    crew([piece] * 3)
+    crew.close()
+    assert list(by.values()) == [flush] * 3
+
+
 @wp.kernel(enable_backward=False)
-def fill(first: int, by: float, x: wp.array(dtype=wp.float32), y: wp.array2d(dtype=wp.float32)):  # type: ignore[valid-type]
+def fill(first: int, by: float, x: wp.array(dtype=wp.float32), y: wp.array2d(dtype=wp.float32)):
     i = first + wp.tid()
     y[0, i] = y[1, i] + by * x[i]
 

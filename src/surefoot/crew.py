@@ -28,7 +28,11 @@ def shares(count: int, threads: int) -> list[int]:
 
 
 class Crew:
-    """The calling thread and `threads - 1` others, who leave when the crew is closed or forgotten."""
+    """The calling thread and `threads - 1` others, who leave when the crew is closed or forgotten.
+
+    Nobody knows who takes which piece, so all must compute alike: whether denormals are flushed is inherited
+    from the thread that makes the crew, and must not be changed afterwards (`prepare_torch` comes first).
+    """
 
     def __init__(self, threads: int) -> None:
         self._others = [_Hand() for _ in range(threads - 1)]

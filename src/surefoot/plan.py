@@ -353,7 +353,7 @@ def check_terrain(contract: TaskContract, seeds: SeedPlan) -> None:
         raise SurefootError(
             f"{contract.name} deals classes of terrain to robots for life, and with --envs {seeds.envs} "
             f"--families {seeds.families} nobody is dealt {', '.join(missing)}; "
-            f"use {f'--families {k}' if k else f'--envs {most} --families 1 or more'}."
+            f"use {f'--families {k}' if k else f'--envs {most} --families 1'}."
         )
 
 
