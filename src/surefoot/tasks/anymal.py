@@ -38,11 +38,15 @@ def walk_anymal_flat() -> Task:
 
 def walk_anymal_rough() -> Task:
     """The recipe of `walk-rough`; its panel stands two levels higher."""
+    rewards = (
+        *reweighted(REWARDS, drop=("torque_limits",), vertical_velocity=-0.5, tilt=-0.5),
+        RewardTerm(name="torque_limits", weight=-10.0, params={"share": 0.8}),
+    )
     return velocity_task(
         "walk-anymal-rough",
         robot=robot("anymal"),
         panel="walk-anymal-rough-v1",
-        rewards=reweighted(REWARDS, vertical_velocity=-0.5, tilt=-0.5),
+        rewards=rewards,
         ranges=RANGES,
         rough=True,
         minutes=20.0,

@@ -298,8 +298,12 @@ def trot_flat() -> Task:
 def walk_rough() -> Task:
     """On a GPU wider networks, because the ground is seen by the critic and has to be guessed by the policy,
     and few evaluations: an update takes milliseconds. No more environments than on flat ground: levels move
-    at the ends of episodes, and twice the environments have half as many episodes each."""
-    rewards = reweighted(WALK_REWARDS, vertical_velocity=-0.5, tilt=-0.5)
+    at the ends of episodes, and twice the environments have half as many episodes each. Torques near their
+    limits are paid for: without that some seeds learn a gait with one at its limit in 3% of steps."""
+    rewards = (
+        *reweighted(WALK_REWARDS, vertical_velocity=-0.5, tilt=-0.5),
+        RewardTerm(name="torque_limits", weight=-2.0, params={"share": 0.8}),
+    )
     return velocity_task(
         "walk-rough",
         robot=robot("go1"),
