@@ -30,6 +30,7 @@ from tiny import surefoot
 
 ACTIONS = 12
 WALK = task("walk-flat")
+PANEL = load_panel(WALK.contract.panel)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -204,10 +205,10 @@ def test_a_sweep_measures_every_declared_strength(
 
 
 def test_engines_for_auto_are_the_reference_and_the_fastest() -> None:
-    assert engines_for("auto", WALK, 50.0) == ("mujoco", "stride")
-    assert engines_for("mujoco", WALK, 50.0) == ("mujoco", "mujoco")
+    assert engines_for("auto", WALK, PANEL, 50.0) == ("mujoco", "stride")
+    assert engines_for("mujoco", WALK, PANEL, 50.0) == ("mujoco", "mujoco")
     with pytest.raises(SurefootError, match="did you mean 'stride'"):
-        engines_for("strid", WALK, 50.0)
+        engines_for("strid", WALK, PANEL, 50.0)
 
 
 def test_agreement_counts_scenarios_on_which_both_say_the_same(rows: dict[str, np.ndarray]) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from surefoot.contract import EVALUATION_PLANT, Panel, Push, Scenario, SeedPlan
+from surefoot.contract import EVALUATION_PLANT, Panel, Push, Scenario, SeedPlan, SurefootError
 from surefoot.env import OBSERVATION_LIMIT, Step, VecEnv
 from surefoot.scenarios import PanelSampler, Scenarios, TrainSampler
 from surefoot.tasks import Task, task
@@ -653,3 +653,25 @@ def test_first_episodes_are_spread_over_the_lower_levels() -> None:
     env = make(ROUGH, envs=20, families=4)
     assert set(env.level.tolist()) == set(range(5))
     assert [TILES[t].level for t in env.script.tile.tolist()] == env.level.tolist()
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "stride"])
+def test_a_contract_may_ask_for_any_delay(engine: str) -> None:
+    walk = task("walk-flat")
+
+    def late(low: float, high: float) -> TrainSampler:
+        delayed = {"train": (low, high)}
+        table = tuple(f.model_copy(update=delayed) if f.name == "delay" else f for f in walk.contract.factors)
+        contract = walk.contract.model_copy(update={"factors": table})
+        return TrainSampler(
+            contract, walk.robot, SeedPlan(root=1, families=2, envs=8), 50.0, None, torch.device("cpu")
+        )
+
+    env = VecEnv(walk, late(0.4, 0.5), EVALUATION_PLANT, engine=engine)
+    delay = env.engine.parameters().delay_s
+    assert 0.39 < float(delay.min()) < float(delay.max()) < 0.51
+    env.close()
+    short = VecEnv(walk, late(0.0, 0.02), EVALUATION_PLANT, engine=engine)
+    with pytest.raises(SurefootError, match=r"remember actions for 0\.16 s.*up to 0\.5 s"):
+        short.restart(late(0.4, 0.5))
+    short.close()

@@ -60,7 +60,7 @@ def evaluate_run(
         plan = on_panel(plan, load_panel(panel))
     asked = columns_of(plan, perturb, sweep)
     if isinstance(plan, RobotPlan):
-        engines_for(engine, plan.task, plan.recipe.control_hz)
+        engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
     prepare_torch()
     policy, digest, name = policy_named(plan, run, checkpoint_name)
     stem = Path(checkpoint_name.replace(":", "-")).stem

@@ -197,6 +197,7 @@ class _Alone:
     def __init__(self, sampler: TrainSampler, env: int) -> None:
         self.seeds, self.strata = sampler.seeds, sampler.strata
         self.episode_steps, self.segment_steps = sampler.episode_steps, sampler.segment_steps
+        self.longest_delay_s = sampler.longest_delay_s
         self._sampler, self._env = sampler, env
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:

@@ -188,7 +188,7 @@ def replay_trace(
         )
     prepare_torch()
     policy, _, _ = policy_named(plan, run, checkpoint)
-    fast = engines_for(engine, plan.task, case.control_hz)[1]
+    fast = engines_for(engine, plan.task, plan.panel, case.control_hz)[1]
     report, played = rerun_case(plan.task, case, policy, plan.panel.seeds, envs, fast)
     if as_json:
         print(json.dumps(report.model_dump(mode="json"), indent=2))

@@ -85,6 +85,8 @@ class Sampler(Protocol):
     strata: int
     dropout: Tensor | None
     """[count] chance that a sensor's reading is lost in a step; None: none ever is."""
+    longest_delay_s: float
+    """Of actions, that any of its scenarios may have."""
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         """Scenarios for environments `rows` [M] in their `episode` [M]; `level` [M] is the curriculum's."""
@@ -113,6 +115,7 @@ class TrainSampler:
         self.segment_steps = self.composition.segment_steps
         self.strata = contract.strata.count
         self.dropout: Tensor | None = None
+        self.longest_delay_s = contract.factor("delay").train[1]
         self._strata = contract.strata
         self._keyed = Keyed(seeds, device)
         self._channels: list[Draw] = [(*draw, 0) for draw in self.composition.draws.values()]
@@ -227,6 +230,7 @@ class PanelSampler:
         self.strata = 1
         n = len(scenarios)
         self.dropout = torch.full((n,), dropout, device=device) if dropout > 0 else None
+        self.longest_delay_s = max(s.delay_s for s in scenarios)
         family = np.array([s.family for s in scenarios])
         member = np.array([s.member for s in scenarios])
         env = family * panel.seeds.envs_per_family + member

@@ -13,7 +13,7 @@ from lanes import EmulatedLanes
 from other_robots import legged
 
 from surefoot.contract import EVALUATION_PLANT, FAST_PLANT, Plant, SurefootError
-from surefoot.engines import Parameters, make_engine
+from surefoot.engines import Parameters, choose_engine, make_engine
 from surefoot.engines.conformance import (
     CHECKS,
     Check,
@@ -28,6 +28,7 @@ from surefoot.engines.conformance import (
 from surefoot.engines.scene import build_scene
 from surefoot.engines.stride import CAPABILITIES, StrideEngine
 from surefoot.engines.stride.description import describe
+from surefoot.engines.stride.layout import lay_out
 from surefoot.robots import RobotSpec, anymal, go1, robot
 from surefoot.robots.registry import ROBOTS
 from surefoot.terrain import HELD_OUT, TRAINED, Atlas, TileId
@@ -258,6 +259,21 @@ BROKEN = {
     "several joints": ('<joint name="hip"/>', '<joint name="hip"/><joint axis="1 0 0"/>'),
     "ground": ("<!--world-->", '<geom type="box" size="1 1 1"/>'),
     "does not float": ("<freejoint/>", '<joint name="root"/>'),
+    "flag gravity='disable'": ("<asset>", '<option><flag gravity="disable"/></option><asset>'),
+    "flag override='enable'": ("<asset>", '<option><flag override="enable"/></option><asset>'),
+    "gravity compensation of 'trunk'": ('<body name="trunk">', '<body name="trunk" gravcomp="1">'),
+    "gravity compensation of 'hat'": (
+        "</body><!--world-->",
+        '<body name="hat" gravcomp="1"><geom size="0.1"/></body></body>',
+    ),
+    "polynomial stiffness": ('name="hip"', 'name="hip" stiffness="1 2 3"'),
+    "polynomial damping": ('name="hip"', 'name="hip" damping="1 2 3"'),
+    "stiffness of the free joint": ("<freejoint/>", '<joint type="free" stiffness="5"/>'),
+    "raised or tilted": ('<geom type="plane"', '<geom name="floor" type="plane" pos="0 0 0.1"'),
+    "tilted": ('<geom type="plane"', '<geom name="floor" type="plane" euler="0.1 0 0"'),
+    "second ground": ("<!--world-->", '<geom type="plane" size="0 0 1"/>'),
+    "solimp power": ('name="hip"', 'name="hip" solimplimit="0.9 0.95 0.001 0.5 2.5"'),
+    "mixed signs": ('name="hip"', 'name="hip" solreflimit="-0.02 1"'),
 }
 
 
@@ -306,3 +322,60 @@ def test_the_capability_table_names_what_is_refused() -> None:
     said = " ".join(what for what, whether in CAPABILITIES if "refused" in whether)
     names = ("branching chains", "ball", "slide", "tendons", "equality", "free bodies", "meshes", "margins")
     assert all(name in said for name in names), said
+
+
+ON_TERRAIN = EVALUATION_PLANT.model_copy(update={"heightfield": "surface"})
+
+
+def with_joints(spec: RobotSpec, old: str, new: str) -> RobotSpec:
+    assert old in spec.mjcf
+    return spec.model_copy(update={"mjcf": spec.mjcf.replace(old, new)})
+
+
+def test_links_that_pad_a_chain_have_the_powers_of_the_others() -> None:
+    uneven = with_joints(
+        legged("uneven", (2, 3)), 'damping="0.2"', 'damping="0.2" solimplimit="0.9 0.95 0.001 0.5 4"'
+    )
+    scene = build_scene(uneven, EVALUATION_PLANT)
+    links = lay_out(describe(scene.model, scene.trunk, uneven.feet), False).links
+    assert {link.limit.power for row in links for link in row} == {4}
+    assert choose_engine("auto", uneven, EVALUATION_PLANT, "cpu")[0] == "stride"
+
+
+def test_auto_leaves_to_mujoco_what_only_the_layout_refuses() -> None:
+    biped = legged("two", (2, 2))
+    stout = with_joints(biped, 'size="0.03"', 'size="0.12"')
+    assert choose_engine("auto", stout, EVALUATION_PLANT, "cpu")[0] == "stride"
+    name, why = choose_engine("auto", stout, ON_TERRAIN, "cpu")
+    assert name == "mujoco"
+    assert "radius 0.12" in why
+    mixed = with_joints(biped, 'name="j0_1"', 'name="j0_1" solimplimit="0.9 0.95 0.001 0.5 3"')
+    name, why = choose_engine("auto", mixed, EVALUATION_PLANT, "cpu")
+    assert name == "mujoco"
+    assert "several solimp powers" in why
+    seated = biped.model_copy(update={"feet": ("foot0", "trunk")})
+    name, why = choose_engine("auto", seated, EVALUATION_PLANT, "cpu")
+    assert name == "mujoco"
+    assert "foot on the trunk" in why
+
+
+def test_the_tolerance_is_the_plants_as_far_as_float32_reaches() -> None:
+    def tolerance(asked: float) -> float:
+        scene = build_scene(GO1, EVALUATION_PLANT.model_copy(update={"tolerance": asked}))
+        return describe(scene.model, scene.trunk, GO1.feet).tolerance
+
+    assert tolerance(1e-2) == 1e-2
+    assert tolerance(1e-8) == tolerance(EVALUATION_PLANT.tolerance) == 1e-4
+
+
+def test_a_looser_tolerance_is_a_coarser_step() -> None:
+    strict, loose = (
+        StrideEngine(GO1, EVALUATION_PLANT.model_copy(update={"tolerance": t}), 64, threads=1)
+        for t in (1e-8, 1.0)
+    )
+    for engine in (strict, loose):
+        begin(engine)
+    for k in range(10):
+        a, b = (engine.step(moving_targets(engine, k)) for engine in (strict, loose))
+    apart = (a.position - b.position).norm(dim=1)
+    assert 1e-6 < float(apart.max()) < 1e-2

@@ -44,7 +44,7 @@ from surefoot.contract.perturbation import (
     find_perturbation,
     trained_range,
 )
-from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, TRAINING_PLANT, Plant
+from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, MAX_DELAY_S, TRAINING_PLANT, Plant
 from surefoot.contract.recipe import Accounting, Recipe, account
 from surefoot.contract.seeds import (
     RNG_VERSION,
@@ -73,6 +73,7 @@ __all__ = [
     "EVALUATION_PLANT",
     "FAST_PLANT",
     "MAKERS",
+    "MAX_DELAY_S",
     "METRICS_VERSION",
     "NOMINAL",
     "PERTURBATIONS",

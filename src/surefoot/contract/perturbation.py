@@ -14,6 +14,7 @@ from pydantic import Field
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.model import Frozen
 from surefoot.contract.panel import Panel, Scenario
+from surefoot.contract.plant import MAX_DELAY_S
 from surefoot.contract.task import TaskContract
 
 NOMINAL = "nominal"
@@ -235,7 +236,7 @@ def _check(p: Perturbation, strength: float) -> None:
     """Bounds outside which a strength means nothing, or no engine can represent it."""
     low, high = {
         "noise": (0.0, 100.0),
-        "delay": (0.0, 0.16),
+        "delay": (0.0, MAX_DELAY_S),
         "friction": (0.01, 5.0),
         "payload": (-5.0, 50.0),
         "push": (0.0, 10.0),

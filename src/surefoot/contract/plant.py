@@ -9,6 +9,9 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from surefoot.contract.model import Frozen
 
+MAX_DELAY_S = 0.16
+"""Delay of actions that engines remember targets for, unless a longer one is announced."""
+
 
 class Plant(Frozen):
     """How physics is integrated between two control steps."""

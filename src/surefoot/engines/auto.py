@@ -12,7 +12,7 @@ from surefoot.robots import RobotSpec
 
 
 def fastest_engine(robot: RobotSpec, plant: Plant, device: str) -> tuple[str, str]:
-    """The engine's name, and a sentence that says why it and not a faster one. Terrain does not matter."""
+    """The engine's name, and a sentence that says why it and not a faster one."""
     against = _against_stride(robot, plant)
     if against is None:
         return "stride", "compiled from the robot's MJCF; native MuJoCo confirms"
@@ -28,10 +28,11 @@ def fastest_engine(robot: RobotSpec, plant: Plant, device: str) -> tuple[str, st
 
 def _against_stride(robot: RobotSpec, plant: Plant) -> str | None:
     from surefoot.engines.stride.description import describe
+    from surefoot.engines.stride.layout import lay_out
 
     scene = build_scene(robot, plant)
     try:
-        describe(scene.model, scene.trunk, robot.feet)
+        lay_out(describe(scene.model, scene.trunk, robot.feet), plant.heightfield is not None)
     except SurefootError as refusal:
         return str(refusal)
     return None

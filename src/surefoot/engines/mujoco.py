@@ -19,7 +19,7 @@ import torch
 from mujoco import rollout
 from torch import Tensor
 
-from surefoot.contract import Plant
+from surefoot.contract import MAX_DELAY_S, Plant
 from surefoot.cores import cores
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
@@ -49,7 +49,7 @@ class MujocoEngine:
         num_envs: int,
         *,
         atlas: Atlas | None = None,
-        max_delay_s: float = 0.16,
+        max_delay_s: float = MAX_DELAY_S,
         threads: int | None = None,
     ) -> None:
         self.robot, self.plant, self.num_envs = robot, plant, num_envs

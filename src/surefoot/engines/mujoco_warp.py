@@ -25,7 +25,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from surefoot.contract import Plant, SurefootError
+from surefoot.contract import MAX_DELAY_S, Plant, SurefootError
 from surefoot.engines.mujoco import MAX_SPEED, MAX_TARGET, rotation_of
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import FLOOR, build_scene
@@ -74,7 +74,7 @@ class MujocoWarpEngine:
         *,
         atlas: Atlas | None = None,
         device: str | torch.device = "cpu",
-        max_delay_s: float = 0.16,
+        max_delay_s: float = MAX_DELAY_S,
         deterministic: bool = True,
     ) -> None:
         self.robot, self.plant, self.num_envs = robot, plant, num_envs

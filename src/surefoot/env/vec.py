@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.contract import Channel, Plant
+from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
 from surefoot.env.rules import Rules, resting
 from surefoot.env.step import Harvest, Step
@@ -43,7 +43,11 @@ class VecEnv(Rules):
     ) -> None:
         """`free`: steps never ask the device what happened there; by default without auto-reset on CUDA."""
         self.num_envs = n = sampler.count
-        self.engine: Engine = make_engine(engine, task.robot, plant, n, atlas=atlas, device=device)
+        self._longest_delay_s = max(MAX_DELAY_S, sampler.longest_delay_s)
+        remembers = {} if self._longest_delay_s == MAX_DELAY_S else {"max_delay_s": self._longest_delay_s}
+        self.engine: Engine = make_engine(
+            engine, task.robot, plant, n, atlas=atlas, device=device, **remembers
+        )
         super().__init__(task, sampler, atlas, self.engine.device, 1.0 / plant.control_hz)
         self.auto_reset = auto_reset
         self._free = self.device.type == "cuda" and not auto_reset if free is None else free
@@ -113,6 +117,12 @@ class VecEnv(Rules):
         count)."""
         self.sampler = sampler or self.sampler
         assert self.sampler.count == self.num_envs
+        longest = self.sampler.longest_delay_s
+        if longest > self._longest_delay_s:
+            raise SurefootError(
+                f"These environments remember actions for {self._longest_delay_s:g} s and the new scenarios "
+                f"delay them by up to {longest:g} s; make new environments for them."
+            )
         self._keyed = Keyed(self.sampler.seeds, self.device)
         for since_start in (self.episode, self.born, self.level, self.progress, self.returns):
             since_start.zero_()

@@ -189,6 +189,7 @@ class CaseSampler:
         moved = {k: np.asarray(p[k]) + move[k] for k in PARAMETERS}
         moved = {k: np.maximum(v, low[k]) if k in low else v for k, v in moved.items()}
         parameters = Parameters(**{k: torch.from_numpy(v.astype(np.float32)) for k, v in moved.items()})
+        self.longest_delay_s = float(parameters.delay_s.max())
         self._all = Scenarios(script, start, parameters)
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:

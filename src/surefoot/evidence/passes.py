@@ -17,7 +17,7 @@ from surefoot.tasks import Task
 AUTO = "auto"
 
 
-def engines_for(engine: str, task: Task, control_hz: float) -> tuple[str, str]:
+def engines_for(engine: str, task: Task, panel: Panel, control_hz: float) -> tuple[str, str]:
     """(engine of the nominal column, engine of the others).
 
     `auto` is native MuJoCo, and the fastest that can take the robot; any other name is meant for both.
@@ -25,7 +25,8 @@ def engines_for(engine: str, task: Task, control_hz: float) -> tuple[str, str]:
     if engine != AUTO:
         check_engine(engine)
         return engine, engine
-    return "mujoco", choose_engine(AUTO, task.robot, evaluation_plant(control_hz), "cpu")[0]
+    plant = evaluation_plant(control_hz, task.on_heightfield(panel))
+    return "mujoco", choose_engine(AUTO, task.robot, plant, "cpu")[0]
 
 
 def evaluate_panel(
@@ -45,7 +46,7 @@ def evaluate_panel(
     The nominal column is also measured on the reference when another engine is asked for, and on the engine
     of the columns, so that engines can be compared scenario by scenario and columns with their own nominal.
     """
-    first, fast = engines_for(engine, task, control_hz)
+    first, fast = engines_for(engine, task, panel, control_hz)
     nominal = dict.fromkeys([first, *([fast] if columns or baselines else []), "mujoco"])
     found: list[PanelResult] = []
     for e in nominal:

@@ -93,6 +93,7 @@ class FamilySampler:
     def __init__(self, inner: TrainSampler, first: int, count: int) -> None:
         self.seeds, self.strata, self.count = inner.seeds, inner.strata, count
         self.episode_steps, self.segment_steps = inner.episode_steps, inner.segment_steps
+        self.longest_delay_s = inner.longest_delay_s
         self._inner, self._first = inner, first
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.contract import Plant, SurefootError
+from surefoot.contract import MAX_DELAY_S, Plant, SurefootError
 from surefoot.cores import cores
 from surefoot.crew import Crew, shares
 from surefoot.engines.protocol import Parameters, RobotState, Start
@@ -71,7 +71,7 @@ class StrideEngine:
         num_envs: int,
         *,
         atlas: Atlas | None = None,
-        max_delay_s: float = 0.16,
+        max_delay_s: float = MAX_DELAY_S,
         threads: int | None = None,
         device: str | torch.device = "cpu",
         shape: str | None = None,

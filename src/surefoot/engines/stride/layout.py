@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import SurefootError
 from surefoot.engines.stride.algebra import Expr, Mat3, Vec3, unpack
 from surefoot.engines.stride.constraints import SpringFigures
 from surefoot.engines.stride.description import UNLIMITED, Description, Link, Point, Spring
 from surefoot.engines.stride.dynamics import LinkFigures
 from surefoot.engines.stride.heightfield import MAX_RADIUS_M
 from surefoot.engines.stride.program import Group, Program
+from surefoot.engines.stride.refusals import cannot
 
 NO_SPRING = Spring(1.0, 1.0, 0.9, 0.95, 0.001, 0.5, 2)
 PADDING = Link(
@@ -121,7 +121,7 @@ def lay_out(d: Description, heightfield: bool, hot: bool = True) -> Layout:
     """`hot`: whether feet are. Without, there is one code for all contacts: less to fetch, more to load."""
     count = len(d.chains)
     if any(foot.chain < 0 for foot in d.feet):
-        raise SurefootError("Stride needs every foot on a chain and one is on the trunk; name another geom.")
+        raise cannot("a foot on the trunk", "name a geom of a leg")
     rows: dict[tuple[int, int], list[int]] = {}  # (level, how many of the chain's feet are there already)
     for i, foot in enumerate(d.feet):
         nth = sum(f.chain == foot.chain and f.level == foot.level for f in d.feet[:i])
@@ -130,12 +130,36 @@ def lay_out(d: Description, heightfield: bool, hot: bool = True) -> Layout:
     levels = [level for level, _ in sorted(rows)]
     widest = max((p.radius for p in d.points), default=0.0)
     if heightfield and widest > MAX_RADIUS_M:
-        raise SurefootError(
-            f"On a heightfield stride looks {MAX_RADIUS_M} m around a sphere and one has radius {widest:g}; "
-            "use smaller spheres and capsules."
+        raise cannot(
+            f"a sphere or capsule of radius {widest:g} m on a heightfield",
+            f"use smaller ones, of at most {MAX_RADIUS_M} m",
         )
-    links = [[c[i] if i < len(c) else PADDING for c in d.chains] for i in range(d.depth)]
-    return Layout(d, heightfield, links, _spots(d, heightfield, feet, hot), feet, levels)
+    links = [_row([c[i] if i < len(c) else None for c in d.chains]) for i in range(d.depth)]
+    spots = _spots(d, heightfield, feet, hot)
+    for spot in spots:
+        there = [x.spring for row in spot.points for x in row if x is not None]
+        one_power("contacts with the ground", there)
+    return Layout(d, heightfield, links, spots, feet, levels)
+
+
+def _row(links: Sequence[Link | None]) -> list[Link]:
+    """Links of one depth, padded where a chain has none there."""
+    there = [x for x in links if x is not None]
+    limit, friction = (
+        replace(NO_SPRING, power=one_power(f"{what} of {there[0].name} and its like", springs))
+        for what, springs in (
+            ("limits", [x.limit for x in there]),
+            ("dry friction", [x.friction for x in there]),
+        )
+    )
+    return [replace(PADDING, limit=limit, friction=friction) if x is None else x for x in links]
+
+
+def one_power(what: str, springs: Sequence[Spring]) -> int:
+    powers = {s.power for s in springs}
+    if len(powers) > 1:
+        raise cannot(f"several solimp powers in {what}", "make them equal")
+    return powers.pop() if powers else NO_SPRING.power
 
 
 def stack(layouts: Sequence[Layout]) -> Layout:
@@ -224,13 +248,10 @@ def spring_figures(
     p: Program, name: str, springs: list[list[Spring]], group: Group | None = None
 ) -> SpringFigures:
     """`springs` [1][K], or [S][K] of a group."""
-    powers = {s.power for row in springs for s in row}
-    if len(powers) > 1:
-        raise SurefootError(f"Stride needs one solimp power for all of {name}; make them equal in the MJCF.")
 
     def values(attribute: str) -> Expr:
         table = np.array([[getattr(s, attribute) for s in row] for row in springs])
         return p.param(f"{name}_{attribute}", table if group else table[0], group)
 
     names = [f.name for f in fields(SpringFigures) if f.name != "power"]
-    return SpringFigures(**{n: values(n) for n in names}, power=powers.pop())
+    return SpringFigures(**{n: values(n) for n in names}, power=springs[0][0].power)

@@ -4,8 +4,9 @@ Every contact touches the trunk and links of one chain, so the Hessian M + J' C 
 a contact's stiffness adds to its link like inertia does, and its composite hangs on the same axes. An
 iteration eliminates each chain and solves a 6x6.
 
-An environment is done when the decrement p' H p of the step just taken was below TOLERANCE (the error that is
-left is its square, roughly), or when the step was exact: no constraint changed its zone and none slides.
+An environment is done when the decrement p' H p of the step just taken was below the plant's tolerance
+relative to mean inertia times degrees of freedom (the error that is left is its square, roughly), or when the
+step was exact: no constraint changed its zone and none slides.
 """
 
 from __future__ import annotations
@@ -32,10 +33,6 @@ from surefoot.engines.stride.program import COUNT, vectors
 if TYPE_CHECKING:
     from surefoot.engines.stride.step import StepProgram
 
-TOLERANCE = 1e-4
-"""Of the decrement, relative to mean inertia times degrees of freedom. Ten times more saves 3 to 5% of the
-iterations and leaves some robots 1e-6 to 1e-5 m off after ten control steps: where rows change their zone the
-step before the last is not yet quadratic."""
 ITERATIONS = 20
 SEARCH_ITERATIONS = 16
 SEARCH_TOLERANCE = 0.1
@@ -194,7 +191,7 @@ def _line_search(p: StepProgram) -> None:
         kept = {k: where(on, found[k], p.variable(k)) for k in ("step", *BRACKET)}
         p.let("env", kept | {"searching": where(on & ~found["done"], 1.0, 0.0)})
     on, step = p.variable("open") > 0.5, p.variable("step")
-    tolerance = TOLERANCE * p.d.tolerance_scale
+    tolerance = p.d.tolerance * p.d.tolerance_scale
     finished = (php <= tolerance) | (p.variable("exact") > 0.5)
     p.let(
         "chain",
