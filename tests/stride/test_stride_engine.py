@@ -4,6 +4,7 @@ nothing spreads, and what it cannot represent it refuses by name."""
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import mujoco
 import numpy as np
@@ -379,3 +380,8 @@ def test_a_looser_tolerance_is_a_coarser_step() -> None:
         a, b = (engine.step(moving_targets(engine, k)) for engine in (strict, loose))
     apart = (a.position - b.position).norm(dim=1)
     assert 1e-6 < float(apart.max()) < 1e-2
+
+
+def test_the_docs_have_the_capability_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+    assert "\n".join(f"| {what} | {whether} |" for what, whether in CAPABILITIES) in page

@@ -89,8 +89,8 @@ def flags() -> Iterator[tuple[str, Callable[[mujoco.MjModel], None]]]:
 
 
 def unread(changes: Iterator[tuple[str, Callable[[mujoco.MjModel], None]]]) -> tuple[dict[str, float], int]:
-    """By how much the robot ends elsewhere, for all that stride neither reads nor refuses; and how many changes
-    it reads or refuses."""
+    """By how much the robot ends elsewhere, for all that stride neither reads nor refuses; and how many
+    changes it reads or refuses."""
     plain, before = probe(), moved(probe())
     digest = describe(plain, SCENE.trunk, GO1.feet).digest
     found, noticed = {}, 0
