@@ -31,7 +31,7 @@ from tiny import surefoot
 
 SMALL = ("--envs", "16", "32", "--seeds", "2", "--updates", "10")
 QUICK = ("--perturb", "none", "--quiet")
-COLUMNS = ("nominal", "delay_40ms", "friction_0.3", "push_1.5")
+COLUMNS = ("nominal", "delay_40ms", "friction_0.3", "push_0.5", "push_1.0", "push_1.5", "push_2.0")
 
 
 @pytest.fixture(scope="module")

@@ -38,8 +38,8 @@ class StudyOptions:
     """Simulator of the panel: auto (the fastest that can take the robot, on the training device) or mujoco
     (native, on the CPU). Training always takes auto."""
     perturb: tuple[str, ...] | None = None
-    """Columns beside the nominal one, as in `surefoot evaluate` (default: delay_40ms friction_0.3 push_1.5;
-    none: nominal alone)."""
+    """Columns beside the nominal one, as in `surefoot evaluate` (default: delay_40ms, friction_0.3 and
+    pushes of 0.5 to 2 m/s; none: nominal alone)."""
     sweep: bool = False
     """Every declared strength, for whole curves: of the chosen perturbations, or of all of them."""
     keep: Literal["minibatches", "minibatch-size"] = "minibatches"

@@ -20,8 +20,9 @@ Keep = Literal["minibatches", "minibatch-size"]
 BUDGETS: tuple[Budget, ...] = ("samples", "seconds")
 BUDGET_UPDATES = 300
 """Updates of the task's own recipe whose samples are the sample budget, unless told otherwise."""
-DISTURBANCES = ("delay_40ms", "friction_0.3", "push_1.5")
-"""Columns beside the nominal one, unless told otherwise; those that a panel has no use for are left out."""
+DISTURBANCES = ("delay_40ms", "friction_0.3", "push_0.5", "push_1.0", "push_1.5", "push_2.0")
+"""Columns beside the nominal one, unless told otherwise: a curve over pushes. Those that a panel has no use
+for are left out."""
 
 
 @dataclass(frozen=True)
