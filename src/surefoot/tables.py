@@ -271,21 +271,25 @@ def print_tasks(console: Console, as_json: bool) -> None:
         }
         print(json.dumps(rows, indent=2))
         return
-    table = _table("Tasks", "task", "robot", "observation", "prior", "panel", "stops at")
+    table = _table("Tasks", "task", "robot", "prior", "panel", "until", "at most")
     for n, p in plans.items():
         c = p.task.contract
         table.add_row(
             n,
             c.robot,
-            str(c.observation_size),
-            "clock and lift" if c.prior else "none",
+            "clock, lift" if c.prior else "none",
             p.panel.name,
-            f"{_percent(p.task.until)} held-out or {p.task.minutes:g} min",
+            _percent(p.task.until),
+            f"{p.task.minutes:g} min",
         )
     console.print(table, highlight=False)
     for name, why in broken.items():
         console.print(f"{name}: {why}", style="red", highlight=False, markup=False)
-    console.print("\nYour own: surefoot train package.module:name (docs/extending.md)", highlight=False)
+    console.print(
+        "\nUntil: held-out success, twice in a row. All of a task: surefoot plan TASK.\n"
+        "Your own: surefoot train package.module:name (docs/extending.md)",
+        highlight=False,
+    )
 
 
 def print_panels(console: Console, name: str, as_json: bool) -> None:
