@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
-import numpy as np
 import torch
 
 from surefoot.contract import (
@@ -340,11 +339,10 @@ def check_terrain(contract: TaskContract, seeds: SeedPlan) -> None:
     strata = contract.strata
     if "terrain" not in strata.names or contract.factor("terrain").level != "env":
         return
-    names, env = contract.factor("terrain").categories, np.arange(seeds.envs)
+    names = contract.factor("terrain").categories
 
     def nobodys(families: int) -> list[str]:
-        trial = seeds.model_copy(update={"families": families})
-        dealt = strata.deal("terrain", trial.family_of(env), trial.member_of(env), env, np.zeros_like(env))
+        dealt = strata.dealt_for_life("terrain", families, seeds.envs // families)
         return [name for k, name in enumerate(names) if k not in dealt]
 
     if missing := nobodys(seeds.families):
