@@ -131,6 +131,11 @@ def make_plan(
 ) -> Plan:
     """Freezes a plan of a task of Surefoot's own, or of an environment from outside, whose episodes succeed
     when they return `success_return`."""
+    if timeouts == "corrected" and options.get("learner", "ppo") == "ppo":
+        raise SurefootError(
+            "Surefoot's own PPO bootstraps every episode that runs out of time from its final observation: "
+            "nothing is to be corrected; leave out --timeouts, or choose a library with --learner."
+        )
     if is_outside(task):
         return outside_plan(task, success_return=success_return, **options)
     if success_return is not None:
