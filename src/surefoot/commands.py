@@ -124,16 +124,17 @@ def train_planned(
     console: Console, plan: Plan, folder: Path, updates: int, perturb: tuple[str, ...], brief: bool = False
 ) -> int:
     """Trains and confirms `plan` in `folder`, for one of many runs of a comparison: no tracker, no baselines,
-    and with `brief` no tables. A run that has ended there is left as it is (a failed one too, which is
-    reported as failed); one that was interrupted goes on where it was, or, where a library trained it, which
-    cannot go on, is set aside and begun anew."""
+    and with `brief` no tables. A run that has ended there is left as it is (a library's that failed too,
+    which is reported as failed); one of Surefoot's own that was interrupted or failed goes on where it was,
+    and one that cannot go on is set aside and begun anew."""
     if launched().world > 1:
         raise SurefootError("Several learners are trained one after the other; start this without torchrun.")
     limits, resume = Limits(updates), False
     if folder.exists():
         run = RunFolder.open(folder)
         _check_same(run, plan, updates)
-        if run.record.status == "failed" or run.record.confirmation is not None:
+        broke = plan.learner != "ppo" and run.record.status == "failed"
+        if broke or run.record.confirmation is not None:
             console.print(f"{folder} is there already.", highlight=False, markup=False, soft_wrap=True)
             return 0
         resume = plan.learner == "ppo" and run.checkpoint_path("latest").is_file()
