@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from surefoot.evaluating import columns_of, evaluate_policy
 from surefoot.evidence import PanelSummary, RunFolder, read_ledger
 from surefoot.evidence.run import save_policy
 from surefoot.fellows import ALONE, Fellows, Lost, join, launched, local_device
-from surefoot.hints import resume_hint
+from surefoot.hints import resume_hint, surefoot_command
 from surefoot.hosting import Hosted, LibraryFailed
 from surefoot.learners.libraries import Timeouts
 from surefoot.plan import Plan, RobotPlan, make_plan
@@ -24,7 +26,7 @@ from surefoot.reopening import load_policy, plan_of
 from surefoot.report import write_report
 from surefoot.scoring import Limits
 from surefoot.tables import print_plan, print_summary
-from surefoot.trackers import Tracker, check_tracker, make_tracker
+from surefoot.trackers import Spared, Tracker, check_tracker, make_tracker
 from surefoot.train import Trainer, new_run
 
 
@@ -207,7 +209,9 @@ def _train(
             trainer = Trainer(plan, run, resume, fellows=fellows) if own else Hosted(plan, run)
         closing.callback(trainer.close)
         with fellows.agreed():
-            tracker = _tracker_of(run, tracker_name, resume)
+            tracker = Spared(
+                _tracker_of(run, tracker_name, resume), partial(_lost, console, run, tracker_name)
+            )
         closing.callback(tracker.close)
         console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
         try:
@@ -227,6 +231,8 @@ def _train(
             )
             return 130
     fellows.leave()
+    if tracker.error is not None:
+        run.write_record(tracker_error=tracker.error)
     if trainer.stopped is not None:
         console.print(
             f"Stopped by {trainer.stopped.name}; saved. {'' if brief else resume_hint(run)}".rstrip(),
@@ -258,6 +264,16 @@ def _tracker_of(run: RunFolder, name: str, resume: bool) -> Tracker:
         else:
             run.write_record(status="failed", error=str(error))
         raise SurefootError(f"{error} {run.path} is marked {run.record.status}.") from error
+
+
+def _lost(console: Console, run: RunFolder, name: str, error: str) -> None:
+    again = f"{surefoot_command()} track {shlex.quote(str(run.path))} --tracker {name}"
+    console.print(
+        f"The tracker {name} failed ({error}); the run goes on without it. Show it all later with: {again}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _tracker(name: str, run: RunFolder) -> Tracker:

@@ -272,7 +272,7 @@ class Trainer(Scored):
         if rows:
             p.train_seconds = float(rows[-1]["train_seconds"])
             p.evaluation_seconds = float(rows[-1]["wall_seconds"]) - p.train_seconds
-        self.run.write_record(status="running", confirmation=None, error=None)
+        self.run.write_record(status="running", confirmation=None, error=None, tracker_error=None)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
