@@ -1,11 +1,9 @@
-"""What `surefoot train` and `surefoot track` do, from plan to closing summary."""
+"""What `surefoot train` does, from plan to closing summary."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +13,10 @@ from surefoot.contract import OutsideContract, SurefootError
 from surefoot.cores import prepare_torch
 from surefoot.display import Display
 from surefoot.evaluating import columns_of, evaluate_policy
-from surefoot.evidence import PanelSummary, RunFolder, read_ledger
+from surefoot.evidence import PanelSummary, RunFolder
 from surefoot.evidence.run import save_policy
 from surefoot.fellows import ALONE, Fellows, Lost, join, launched, local_device
-from surefoot.hints import resume_hint, surefoot_command
+from surefoot.hints import resume_hint
 from surefoot.hosting import Hosted, LibraryFailed
 from surefoot.learners.libraries import Timeouts
 from surefoot.plan import Plan, RobotPlan, make_plan
@@ -26,7 +24,8 @@ from surefoot.reopening import load_policy, plan_of
 from surefoot.report import write_report
 from surefoot.scoring import Limits
 from surefoot.tables import print_plan, print_summary
-from surefoot.trackers import Spared, Tracker, check_tracker, make_tracker
+from surefoot.trackers import check_tracker
+from surefoot.tracking import begin_tracker
 from surefoot.train import Trainer, new_run
 
 
@@ -209,9 +208,7 @@ def _train(
             trainer = Trainer(plan, run, resume, fellows=fellows) if own else Hosted(plan, run)
         closing.callback(trainer.close)
         with fellows.agreed():
-            tracker = Spared(
-                _tracker_of(run, tracker_name, resume), partial(_lost, console, run, tracker_name)
-            )
+            tracker = begin_tracker(console, run, tracker_name, resume)
         closing.callback(tracker.close)
         console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
         try:
@@ -250,44 +247,6 @@ def _train(
         print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json"), indent=2))
     elif not brief:
         print_summary(console, plan, run, summary, report=report)
-    return 0
-
-
-def _tracker_of(run: RunFolder, name: str, resume: bool) -> Tracker:
-    """The tracker of a run that is about to train. Where it cannot begin nobody trains, and run.json says so:
-    a new run failed, and why; a resumed one stands at its checkpoint."""
-    try:
-        return _tracker(name, run)
-    except SurefootError as error:
-        if resume:
-            run.write_record(status="interrupted")
-        else:
-            run.write_record(status="failed", error=str(error))
-        raise SurefootError(f"{error} {run.path} is marked {run.record.status}.") from error
-
-
-def _lost(console: Console, run: RunFolder, name: str, error: str) -> None:
-    again = f"{surefoot_command()} track {shlex.quote(str(run.path))} --tracker {name}"
-    console.print(
-        f"The tracker {name} failed ({error}); the run goes on without it. Show it all later with: {again}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
-
-
-def _tracker(name: str, run: RunFolder) -> Tracker:
-    """With all that the ledger has: nothing yet, or what a resumed run did before."""
-    rows = [] if name == "none" else read_ledger(run.ledger.path)[0]
-    return make_tracker(name, run.path, run.record.model_dump(mode="json"), rows)
-
-
-def track_run(console: Console, folder: str, tracker: str) -> int:
-    """Shows the ledger of a run that has ended in a tracker."""
-    check_tracker(tracker)
-    run = RunFolder.open(folder)
-    _tracker(tracker, run).close()
-    console.print(f"{tracker} has the ledger of {run.path}", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 
