@@ -184,6 +184,11 @@ def test_what_the_parser_refuses_is_explained_too(
     assert list((tmp_path / "here").iterdir()) == []
 
 
+def test_correcting_our_own_timeouts_is_refused(refused: Refused) -> None:
+    for task in ("tiny:walk", "gym:InvertedPendulum-v5"):
+        assert "leave out --timeouts" in refused("train", task, "--timeouts", "corrected", *SMALL)
+
+
 # ---- machine
 
 
@@ -317,7 +322,13 @@ def test_a_corrupt_ledger_is_refused_and_not_cut(refused: Refused, tiny_run: Pat
 
 
 def test_resume_takes_nothing_but_limits(refused: Refused, tiny_run: Path) -> None:
-    for extra in (("--envs", "32"), ("--seed", "2"), ("--out", "other"), ("--device", "cuda")):
+    for extra in (
+        ("--envs", "32"),
+        ("--seed", "2"),
+        ("--out", "other"),
+        ("--device", "cuda"),
+        ("--timeouts", "corrected"),
+    ):
         assert "give only limits" in refused("train", "--resume", tiny_run, *extra)
     assert "give only limits" in refused("train", "walk-flat", "--resume", tiny_run)
 

@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,16 @@ def test_every_class_of_terrain_is_dealt_to_some_robot_or_the_plan_is_refused() 
     make_plan("walk-flat", overrides=few)
 
 
+def test_a_thousand_million_robots_are_planned_in_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        make_plan("walk-rough", overrides={"envs": 10**9, "families": 125})
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 500e6, "bytes; an array of all robots would be eight thousand million"
+
+
 def test_plan_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert surefoot("plan", "walk-flat", "--envs", "16", "--families", "4") == 0
@@ -155,6 +166,28 @@ def dealt(
 
 
 SIZES = st.tuples(st.integers(1, 40), st.integers(1, 40))
+
+
+LIVES = (
+    ROUGH.contract.strata,
+    Strata(
+        factors=(
+            Factor(name="strength", unit="", level="env", train=(0, 1), bins=3),
+            Factor(name="terrain", unit="", level="env", categories=("a", "b", "c"), shares=(2, 1, 4)),
+            Factor(name="friction", unit="", level="family", train=(0, 1), bins=2),
+            Factor(name="payload", unit="", level="family", train=(0, 1), bins=2),
+        )
+    ),
+)
+
+
+@given(st.sampled_from(LIVES), st.integers(1, 200), st.integers(1, 60))
+@settings(max_examples=300, deadline=None)
+def test_what_is_dealt_for_life_is_known_without_asking_everybody(
+    strata: Strata, families: int, members: int
+) -> None:
+    everybody = set(dealt(strata, "terrain", families, members, 0).tolist())
+    assert strata.dealt_for_life("terrain", families, members) == everybody
 
 
 @given(SIZES)

@@ -295,12 +295,13 @@ def test_signals_stop_all_and_the_death_of_one_ends_the_run_as_interrupted(tmp_p
     assert RunFolder.open(folder).record.status == "interrupted"
     assert "lost another one of this run" in log.read_text()
 
-    # What is left is a run like any other: one process takes it on, with all the environments.
-    at = int(RunFolder.open(folder).load_checkpoint("latest").meta["update"])
-    assert surefoot("train", "--resume", folder, "--updates", str(at + 1), *SHORT) == 0
+    # What is left is a run like any other: one process takes it on, with all the environments, until some
+    # episode has ended for certain.
+    end = int(RunFolder.open(folder).load_checkpoint("latest").meta["update"]) + 6
+    assert surefoot("train", "--resume", folder, "--updates", str(end), *SHORT) == 0
     run = RunFolder.open(folder)
     assert run.record.status == "finished"
-    assert [r["update"] for r in run.ledger.rows()] == list(range(1, at + 2))
+    assert [r["update"] for r in run.ledger.rows()] == list(range(1, end + 1))
     parts = [read_table(p, newest=1) for p in sorted((folder / "episodes").glob("*.parquet"))]
     keys = [key for t in parts for key in zip(t["family"], t["member"], t["episode"], strict=True)]
     assert len(keys) == len(set(keys)) > 0

@@ -309,6 +309,21 @@ def test_an_interrupted_run_goes_on_and_a_librarys_is_set_aside(lab: Path, tmp_p
     assert RunFolder.open(theirs).record.confirmation is not None
 
 
+def test_a_failed_run_of_our_own_is_tried_again_and_a_librarys_is_left(lab: Path, tmp_path: Path) -> None:
+    for learner in ("ppo", "cleanrl"):
+        run = tmp_path / f"{learner}-seed1"
+        shutil.copytree(lab / "runs" / run.name, run)
+        RunFolder.open(run).write_record(confirmation=None, status="failed", error="no memory left")
+        plan = make_plan("tiny:trot", learner=learner)
+        assert train_planned(Console(quiet=True), plan, run, 3, ("none",), brief=True) == 0
+        record = RunFolder.open(run).record
+        again = learner == "ppo"
+        assert (record.status, record.error) == (
+            ("finished", None) if again else ("failed", "no memory left")
+        )
+        assert (record.confirmation is not None) == again
+
+
 # ---- a sparse reward
 
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import torch
 
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table
 from surefoot.contract import Channel, SurefootError
+from surefoot.endings import noted
 from surefoot.evidence import PanelSummary, RunFolder, without_timing
 from surefoot.learners import checkpoint
 from surefoot.plan import make_plan
@@ -326,6 +327,78 @@ def test_ctrl_c_outside_the_loop_is_no_traceback(
     monkeypatch.setattr("surefoot.commands.new_run", interrupted)
     assert train(tmp_path / "run") == 130
     assert "Traceback" not in capsys.readouterr().err
+
+
+# ---- what breaks off says so
+
+
+def planted(error: BaseException) -> Callable[..., None]:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    return broken
+
+
+OURS = SurefootError("There is too little memory; use fewer --envs.")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't allocate memory"), MemoryError("too much"), OURS])
+@pytest.mark.parametrize("place", ["surefoot.train.Ppo", "surefoot.train.Cycle.run"])
+def test_a_run_that_breaks_is_failed_and_says_why(
+    place: str,
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In building its learner, or in training; whoever started it learns why."""
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(place, planted(error))
+        if error is OURS:
+            assert train(folder, "--updates", "3") == 2
+            assert f"{OURS} {folder} is marked failed." in " ".join(capsys.readouterr().err.split())
+        else:
+            with pytest.raises(type(error), match=str(error)):
+                train(folder, "--updates", "3")
+    record = RunFolder.open(folder).record
+    why = str(error) if error is OURS else f"{type(error).__name__}: {error}"
+    assert (record.status, record.error, record.confirmation) == ("failed", why, None)
+    if place.endswith("Cycle.run"):  # it has a first checkpoint, and can go on from there
+        assert resume(folder, "--updates", "3") == 0
+        record = RunFolder.open(folder).record
+        assert (record.status, record.error) == ("finished", None)
+
+
+@pytest.mark.parametrize("place", ["surefoot.train.Ppo", "surefoot.train.Cycle.run"])
+def test_a_run_aborted_by_ctrl_c_is_interrupted(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, planted(KeyboardInterrupt()))
+    assert train(tmp_path / "run", "--updates", "3") == 130
+    assert RunFolder.open(tmp_path / "run").record.status == "interrupted"
+
+
+def test_a_run_that_cannot_be_resumed_stays_as_it_was(
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(tiny_run, folder)
+    before = digests(folder)
+    monkeypatch.setattr("surefoot.train.Ppo", planted(MemoryError()))
+    with pytest.raises(MemoryError):
+        resume(folder, "--updates", "9")
+    assert digests(folder) == before
+
+
+def test_where_the_disk_is_full_the_reason_is_told_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(tmp_path / "run")
+    monkeypatch.setattr("surefoot.evidence.run.write_json", planted(SurefootError("no space left")))
+    with pytest.raises(RuntimeError, match="planted") as raised, noted(run):
+        raise RuntimeError("planted")
+    assert raised.value.__notes__ == ["no space left"]
 
 
 # ---- nothing is overwritten, nothing foreign is taken

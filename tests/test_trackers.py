@@ -18,7 +18,7 @@ from tensorboard.util.tensor_util import make_ndarray
 
 from surefoot.artifacts import JsonLines
 from surefoot.evidence import RunFolder, read_ledger
-from surefoot.trackers import TRACKERS, make_tracker
+from surefoot.trackers import TRACKERS, Nothing, Spared, make_tracker
 from tiny import surefoot
 
 NAMES = [name for name in TRACKERS if name != "none"]
@@ -272,6 +272,84 @@ def test_one_that_breaks_as_it_begins_leaves_no_run_that_says_it_is_running(
         patch.setattr(names[tracker], broken)
         assert surefoot("train", "--resume", folder, "--updates", "3", *options, tracker) == 2
     assert RunFolder.open(folder).record.status == "interrupted"
+
+
+BREAKS = {
+    ("tensorboard", "log"): "surefoot.trackers.tensorboard.FileWriter.add_summary",
+    ("tensorboard", "close"): "surefoot.trackers.tensorboard.FileWriter.close",
+    ("wandb", "log"): "wandb.sdk.wandb_run.Run.log",
+    ("wandb", "close"): "wandb.sdk.wandb_run.Run.finish",
+    ("mlflow", "log"): "mlflow.MlflowClient.log_batch",
+    ("mlflow", "close"): "mlflow.MlflowClient.set_terminated",
+}
+
+
+@pytest.mark.parametrize("when", ["log", "close"])
+def test_one_that_breaks_while_the_run_trains_costs_no_run(
+    tracker: str,
+    when: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    importlib.import_module(f"surefoot.trackers.{tracker}")
+    monkeypatch.setenv("COLUMNS", "500")
+    folder, options = tmp_path / "run", ("--quiet", "--perturb", "none", "--tracker", tracker)
+
+    module, name, method = BREAKS[tracker, when].rsplit(".", 2)
+    close = getattr(getattr(importlib.import_module(module), name), method)
+
+    def breaks_once_begun(*arguments: Any) -> Any:
+        made = make_tracker(*arguments)
+        patch.setattr(BREAKS[tracker, when], broken if when == "log" else closes_and_breaks)
+        return made
+
+    def closes_and_breaks(*arguments: Any) -> None:  # left open, it would go on writing
+        close(*arguments)
+        broken()
+
+    with monkeypatch.context() as patch:
+        patch.setattr("surefoot.tracking.make_tracker", breaks_once_begun)
+        assert surefoot("train", "tiny:walk", "--updates", "3", "--out", folder, *options) == 0
+    said = capsys.readouterr().out
+    assert said.count(f"The tracker {tracker} failed (ConnectionError: nobody there); the run goes on") == 1
+    assert f"surefoot track {folder} --tracker {tracker}\n" in said
+    record = RunFolder.open(folder).record
+    assert (record.status, record.error) == ("finished", None)
+    assert record.tracker_error == "ConnectionError: nobody there"
+    assert record.confirmation is not None
+    assert [r["update"] for r in rows_of(folder)] == [1, 2, 3]
+    # Resumed, it is shown all there is, from the first row on.
+    assert surefoot("train", "--resume", folder, "--updates", "5", *options) == 0
+    check(tracker, folder, rows_of(folder))
+    assert RunFolder.open(folder).record.tracker_error is None
+
+
+def test_so_it_is_with_a_librarys_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    importlib.import_module("surefoot.trackers.tensorboard")
+    monkeypatch.setenv("COLUMNS", "500")
+    monkeypatch.setattr(BREAKS["tensorboard", "log"], broken)
+    folder = tmp_path / "run"
+    arguments = ("--updates", "3", "--quiet", "--perturb", "none", "--out", folder)
+    assert surefoot("train", "tiny:walk", "--learner", "cleanrl", *arguments) == 0
+    assert capsys.readouterr().out.count("The tracker tensorboard failed") == 1
+    record = RunFolder.open(folder).record
+    assert (record.status, record.tracker_error) == ("finished", "ConnectionError: nobody there")
+    assert record.library is not None
+    assert record.library.settings, "what the worker wrote is still there"
+
+
+def test_ctrl_c_is_no_failure_of_a_tracker() -> None:
+    class Interrupted(Nothing):
+        def log(self, row: Any) -> None:
+            raise KeyboardInterrupt
+
+    spared = Spared(Interrupted(Path(), {}), pytest.fail)
+    with pytest.raises(KeyboardInterrupt):
+        spared.log({})
+    assert spared.error is None
 
 
 def broken(*_: Any, **__: Any) -> None:

@@ -83,6 +83,6 @@ class TrackCommand:
     """Which one; what it was shown of this run before is replaced."""
 
     def run(self, console: Console) -> int:
-        from surefoot.commands import track_run
+        from surefoot.tracking import track_run
 
         return track_run(console, self.run_folder, self.tracker)

@@ -72,7 +72,7 @@ class TrainCommand:
     """Who learns: Surefoot's own PPO, or a library (optional extras, see docs/learners.md)."""
     timeouts: Literal["stock", "corrected"] = "stock"
     """Episodes that run out of time: as the library treats them, or bootstrapped from their final observation
-    where the library does not. Surefoot's own PPO always does."""
+    where the library does not. Surefoot's own PPO always does, and refuses corrected."""
     success_return: float | None = None
     """Of an environment from outside: the return that makes an episode a success (default: what it
     registers as its reward threshold, else to last to its time limit)."""
@@ -103,7 +103,8 @@ class TrainCommand:
             console = Console(stderr=True)
         if self.resume is not None:
             changed = self.options != UNCHANGED or self.success_return is not None
-            if self.task or self.out or changed or self.learner != "ppo":
+            other = self.learner != "ppo" or self.timeouts != "stock"
+            if self.task or self.out or changed or other:
                 raise SurefootError(
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."

@@ -1,4 +1,4 @@
-"""What `surefoot train` and `surefoot track` do, from plan to closing summary."""
+"""What `surefoot train` does, from plan to closing summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from surefoot.contract import OutsideContract, SurefootError
 from surefoot.cores import prepare_torch
 from surefoot.display import Display
 from surefoot.evaluating import columns_of, evaluate_policy
-from surefoot.evidence import PanelSummary, RunFolder, read_ledger
+from surefoot.evidence import PanelSummary, RunFolder
 from surefoot.evidence.run import save_policy
 from surefoot.fellows import ALONE, Fellows, Lost, join, launched, local_device
 from surefoot.hints import resume_hint
@@ -24,7 +24,8 @@ from surefoot.reopening import load_policy, plan_of
 from surefoot.report import write_report
 from surefoot.scoring import Limits
 from surefoot.tables import print_plan, print_summary
-from surefoot.trackers import Tracker, check_tracker, make_tracker
+from surefoot.trackers import check_tracker
+from surefoot.tracking import begin_tracker
 from surefoot.train import Trainer, new_run
 
 
@@ -124,16 +125,17 @@ def train_planned(
     console: Console, plan: Plan, folder: Path, updates: int, perturb: tuple[str, ...], brief: bool = False
 ) -> int:
     """Trains and confirms `plan` in `folder`, for one of many runs of a comparison: no tracker, no baselines,
-    and with `brief` no tables. A run that has ended there is left as it is (a failed one too, which is
-    reported as failed); one that was interrupted goes on where it was, or, where a library trained it, which
-    cannot go on, is set aside and begun anew."""
+    and with `brief` no tables. A run that has ended there is left as it is (a library's that failed too,
+    which is reported as failed); one of Surefoot's own that was interrupted or failed goes on where it was,
+    and one that cannot go on is set aside and begun anew."""
     if launched().world > 1:
         raise SurefootError("Several learners are trained one after the other; start this without torchrun.")
     limits, resume = Limits(updates), False
     if folder.exists():
         run = RunFolder.open(folder)
         _check_same(run, plan, updates)
-        if run.record.status == "failed" or run.record.confirmation is not None:
+        broke = plan.learner != "ppo" and run.record.status == "failed"
+        if broke or run.record.confirmation is not None:
             console.print(f"{folder} is there already.", highlight=False, markup=False, soft_wrap=True)
             return 0
         resume = plan.learner == "ppo" and run.checkpoint_path("latest").is_file()
@@ -206,7 +208,7 @@ def _train(
             trainer = Trainer(plan, run, resume, fellows=fellows) if own else Hosted(plan, run)
         closing.callback(trainer.close)
         with fellows.agreed():
-            tracker = _tracker_of(run, tracker_name, resume)
+            tracker = begin_tracker(console, run, tracker_name, resume)
         closing.callback(tracker.close)
         console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
         try:
@@ -226,6 +228,8 @@ def _train(
             )
             return 130
     fellows.leave()
+    if tracker.error is not None:
+        run.write_record(tracker_error=tracker.error)
     if trainer.stopped is not None:
         console.print(
             f"Stopped by {trainer.stopped.name}; saved. {'' if brief else resume_hint(run)}".rstrip(),
@@ -243,34 +247,6 @@ def _train(
         print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json"), indent=2))
     elif not brief:
         print_summary(console, plan, run, summary, report=report)
-    return 0
-
-
-def _tracker_of(run: RunFolder, name: str, resume: bool) -> Tracker:
-    """The tracker of a run that is about to train. Where it cannot begin nobody trains, and run.json says so:
-    a new run failed, and why; a resumed one stands at its checkpoint."""
-    try:
-        return _tracker(name, run)
-    except SurefootError as error:
-        if resume:
-            run.write_record(status="interrupted")
-        else:
-            run.write_record(status="failed", error=str(error))
-        raise SurefootError(f"{error} {run.path} is marked {run.record.status}.") from error
-
-
-def _tracker(name: str, run: RunFolder) -> Tracker:
-    """With all that the ledger has: nothing yet, or what a resumed run did before."""
-    rows = [] if name == "none" else read_ledger(run.ledger.path)[0]
-    return make_tracker(name, run.path, run.record.model_dump(mode="json"), rows)
-
-
-def track_run(console: Console, folder: str, tracker: str) -> int:
-    """Shows the ledger of a run that has ended in a tracker."""
-    check_tracker(tracker)
-    run = RunFolder.open(folder)
-    _tracker(tracker, run).close()
-    console.print(f"{tracker} has the ledger of {run.path}", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 

@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
-import numpy as np
 import torch
 
 from surefoot.contract import (
@@ -132,6 +131,11 @@ def make_plan(
 ) -> Plan:
     """Freezes a plan of a task of Surefoot's own, or of an environment from outside, whose episodes succeed
     when they return `success_return`."""
+    if timeouts == "corrected" and options.get("learner", "ppo") == "ppo":
+        raise SurefootError(
+            "Surefoot's own PPO bootstraps every episode that runs out of time from its final observation: "
+            "nothing is to be corrected; leave out --timeouts, or choose a library with --learner."
+        )
     if is_outside(task):
         return outside_plan(task, success_return=success_return, **options)
     if success_return is not None:
@@ -340,11 +344,10 @@ def check_terrain(contract: TaskContract, seeds: SeedPlan) -> None:
     strata = contract.strata
     if "terrain" not in strata.names or contract.factor("terrain").level != "env":
         return
-    names, env = contract.factor("terrain").categories, np.arange(seeds.envs)
+    names = contract.factor("terrain").categories
 
     def nobodys(families: int) -> list[str]:
-        trial = seeds.model_copy(update={"families": families})
-        dealt = strata.deal("terrain", trial.family_of(env), trial.member_of(env), env, np.zeros_like(env))
+        dealt = strata.dealt_for_life("terrain", families, seeds.envs // families)
         return [name for k, name in enumerate(names) if k not in dealt]
 
     if missing := nobodys(seeds.families):

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import torch
 from surefoot.contract import environment_seeds
 from surefoot.cycle import Cycle, Turn
 from surefoot.display import Watcher
+from surefoot.endings import noted
 from surefoot.env import Harvest, VecEnv, join_snapshots, part_of_snapshot
 from surefoot.evidence import (
     HONESTY_EVERY,
@@ -31,7 +32,7 @@ from surefoot.evidence import (
     timestamp,
     versions,
 )
-from surefoot.fellows import ALONE, Fellows, Lost
+from surefoot.fellows import ALONE, Fellows
 from surefoot.fused import FusedEnv, Untraceable
 from surefoot.learners import Ppo, symmetry
 from surefoot.learners.libraries import LIBRARIES
@@ -63,13 +64,15 @@ class Trainer(Scored):
         fellows: Fellows = ALONE,
     ) -> None:
         self.fellows, self._select, self._begun_at = fellows, select, 0
-        with fellows.agreed():
-            super().__init__(plan, run, select and fellows.lead)
-            self._build()
-            if resume:
-                self._resume()
-        if not resume:
-            self._save(best=True)
+        # A run that cannot be resumed stays as it was.
+        with nullcontext() if resume else noted(run, fellows.lead):
+            with fellows.agreed():
+                super().__init__(plan, run, select and fellows.lead)
+                self._build()
+                if resume:
+                    self._resume()
+            if not resume:
+                self._save(best=True)
 
     def _build(self) -> None:
         plan, fellows = self.plan, self.fellows
@@ -107,18 +110,14 @@ class Trainer(Scored):
         Where the device works on its own, an update is written down while the next one is under way; files
         are another thread's work everywhere.
         """
-        with self._signals():
-            try:
-                with Writer() as writer:
-                    self._loop(limits, display, tracker, writer)
-            except Lost:
-                if self.fellows.lead:
-                    self.run.write_record(status="interrupted", figures=self.figures())
-                raise
-        if not self.fellows.lead:
-            return
-        if not self.stopped:
-            self.chosen = self._choose()
+        # Signals are held off for longest: torchrun ends all who lost one, and that is to be written down.
+        with self._signals(), noted(self.run, self.fellows.lead, self.figures):
+            with Writer() as writer:
+                self._loop(limits, display, tracker, writer)
+            if not self.fellows.lead:
+                return
+            if not self.stopped:
+                self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
     def _loop(self, limits: Limits, display: Watcher, tracker: Tracker, writer: Writer) -> None:
@@ -273,7 +272,7 @@ class Trainer(Scored):
         if rows:
             p.train_seconds = float(rows[-1]["train_seconds"])
             p.evaluation_seconds = float(rows[-1]["wall_seconds"]) - p.train_seconds
-        self.run.write_record(status="running", confirmation=None, error=None)
+        self.run.write_record(status="running", confirmation=None, error=None, tracker_error=None)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

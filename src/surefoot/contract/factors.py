@@ -147,6 +147,22 @@ class Strata(Frozen):
         cells: np.ndarray = np.asarray(factor.deck, np.int64)[at % len(factor.deck)]
         return cells
 
+    def dealt_for_life(self, name: str, families: int, members: int) -> set[int]:
+        """The cells of environment-level factor `name` that somebody is dealt, of `families` of `members`.
+
+        They follow member + family // rounds, as `deal` has it, and come round once per cycle of that level's
+        decks: a cycle of members, then a cycle of rounds for the last of them, see all that is to be seen,
+        however many there are.
+        """
+        rounds = math.prod(len(f.deck) for f in self.factors if f.level == "family")
+        cycle = math.prod(len(f.deck) for f in self.factors if f.level == "env")
+        first = np.arange(min(members, cycle))
+        later = np.arange(0, min(families, rounds * cycle), rounds)
+        family = np.concatenate((np.zeros_like(first), later))
+        member = np.concatenate((first, np.full_like(later, first[-1])))
+        none = np.zeros_like(family)
+        return set(self.deal(name, family, member, none, none).tolist())
+
     def join(self, cells: dict[str, np.ndarray]) -> np.ndarray:
         """The stratum number of each row from the cells of its factors."""
         return np.ravel_multi_index([cells[n] for n in self.names], self.shape).astype(np.int64)

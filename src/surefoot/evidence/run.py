@@ -101,6 +101,8 @@ class RunRecord(Frozen):
     """None where the learner is Surefoot's own."""
     error: str | None = None
     """Why a failed run failed."""
+    tracker_error: str | None = None
+    """Why a tracker shows only part of the run: it failed, and the run went on. The ledger has it all."""
 
 
 def versions() -> dict[str, str]:

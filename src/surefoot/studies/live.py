@@ -176,7 +176,7 @@ def _run(
     updates, p = design.setting(value).updates, trainer.progress
     try:
         while left := [b for b in BUDGETS if not passed(folder, record.panel, b)]:
-            run.write_record(status="running")
+            run.write_record(status="running", error=None)
             trainer.train(_limits(left, updates, record, plan), progress, tracker)
             if trainer.stopped is not None:
                 return record, 128 + trainer.stopped

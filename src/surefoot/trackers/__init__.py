@@ -3,8 +3,9 @@ goes there that is not in a row; the ledger stays the record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,17 +27,21 @@ REMEDIES = {
 
 
 class Tracker(Protocol):
+    def log(self, row: Mapping[str, Any]) -> None:
+        """Exports one ledger row, at the step that its samples are."""
+
+    def close(self) -> None: ...
+
+
+class Kind(Tracker, Protocol):
+    """Of tracker."""
+
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         """Begins to show the run in `folder`; `config` is its run.json."""
 
     @staticmethod
     def check() -> None:
         """Raises what beginning would, as far as that is known without a run."""
-
-    def log(self, row: Mapping[str, Any]) -> None:
-        """Exports one ledger row, at the step that its samples are."""
-
-    def close(self) -> None: ...
 
 
 class Nothing:
@@ -52,6 +57,31 @@ class Nothing:
 
     def close(self) -> None:
         return None
+
+
+class Spared:
+    """A tracker that costs no run. The first error is told, and from then on nothing is shown: the ledger has
+    it all, and can be shown later."""
+
+    def __init__(self, tracker: Tracker, tell: Callable[[str], None]) -> None:
+        self._tracker, self._tell = tracker, tell
+        self.error: str | None = None
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        if self.error is None:
+            self._try(partial(self._tracker.log, row))
+
+    def close(self) -> None:
+        """Also of one that has failed: it may hold a file or a connection."""
+        self._try(self._tracker.close)
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # whatever another's package raises; not Ctrl-C
+            if self.error is None:
+                self.error = _line(error)
+                self._tell(self.error)
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:
@@ -109,7 +139,7 @@ def make_tracker(
     return tracker
 
 
-def _kind(name: str) -> type[Tracker]:
+def _kind(name: str) -> type[Kind]:
     """Imports the package that it stands for, and no other."""
     if name == "tensorboard":
         from surefoot.trackers.tensorboard import TensorBoard
