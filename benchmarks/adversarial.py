@@ -1,7 +1,7 @@
 """Ten seconds of hostile actions on every terrain class: who is flagged, and whether anything spreads.
 
     python benchmarks/adversarial.py                       4,096 environments; writes adversarial.json
-    python benchmarks/adversarial.py --device cuda --envs 65536
+    python benchmarks/adversarial.py --device cuda --envs 4096 65536
     python benchmarks/adversarial.py --quick               seconds: shows that all of it runs
 
 Robots start anywhere on the hardest tile of every class, are kicked twice a second and follow targets:
@@ -20,19 +20,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from surefoot.artifacts import atomic_write
+from machines import about, keep
 from surefoot.contract import TRAINING_PLANT
 from surefoot.cores import prepare_torch
 from surefoot.engines import Engine, MujocoEngine, Parameters, Start
@@ -123,7 +121,7 @@ def ordeal(engine: Engine, kind: str, steps: int) -> tuple[dict[str, Any], torch
     }, end
 
 
-def of_robot(name: str, envs: int, mujoco_envs: int, steps: int, device: str) -> Iterator[dict[str, Any]]:
+def on_stride(name: str, envs: int, steps: int, device: torch.device) -> Iterator[dict[str, Any]]:
     engine = StrideEngine(robot(name), PLANT, envs, atlas=ground(), device=device)
     ends = {}
     for kind in KINDS:
@@ -134,17 +132,20 @@ def of_robot(name: str, envs: int, mujoco_envs: int, steps: int, device: str) ->
             found |= {"beside_poisoned": int(beside.sum()), "disturbed": int(moved.sum())}
         yield found
     engine.close()
-    if mujoco_envs:
-        reference = MujocoEngine(robot(name), CONVERGED, mujoco_envs, atlas=ground())
-        yield ordeal(reference, "bang-bang", steps)[0]
-        reference.close()
+
+
+def on_mujoco(name: str, envs: int, steps: int) -> Iterator[dict[str, Any]]:
+    if envs:
+        engine = MujocoEngine(robot(name), CONVERGED, envs, atlas=ground())
+        yield ordeal(engine, "bang-bang", steps)[0]
+        engine.close()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--envs", type=int, default=4096)
+    parser.add_argument("--envs", type=int, nargs="+", default=[4096])
     parser.add_argument("--mujoco-envs", type=int, default=240, help="0: stride alone")
     parser.add_argument("--robots", nargs="+", default=list(ROBOTS))
     parser.add_argument("--seconds", type=float, default=10.0, help="simulated")
@@ -153,34 +154,15 @@ def main() -> None:
     prepare_torch()
     envs, reference, seconds, robots = args.envs, args.mujoco_envs, args.seconds, args.robots
     if args.quick:
-        envs, reference, seconds, robots = 64, 10, 0.2, ["go1"]
-    results = []
+        envs, reference, seconds, robots = [32, 64], 10, 0.2, ["go1"]
+    device, steps, results = torch.device(args.device), round(seconds * PLANT.control_hz), []
     for name in robots:
-        for found in of_robot(name, envs, reference, round(seconds * PLANT.control_hz), args.device):
+        ours = (on_stride(name, n, steps, device) for n in envs)
+        for found in chain(*ours, on_mujoco(name, reference, steps)):
             results.append(found)
             print(json.dumps(found), flush=True)
-    device = torch.cuda.get_device_name() if args.device == "cuda" else _processor()
-    kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
-    kept[device] = {
-        "quick": args.quick,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {p: version(p) for p in ("mujoco", "warp-lang", "torch", "numpy")},
-        "simulated_s": seconds,
-        "level": LEVELS - 1,
-        "plant": PLANT.model_dump(mode="json"),
-        "results": results,
-    }
-    text = json.dumps({"schema_version": SCHEMA_VERSION, "machines": kept}, indent=1) + "\n"
-    atomic_write(args.out, text.encode())
-    print(f"Wrote {args.out}")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())
+    about_it = {"simulated_s": seconds, "level": LEVELS - 1, "plant": PLANT.model_dump(mode="json")}
+    keep(args.out, device, about(device, args.quick) | about_it | {"results": results}, SCHEMA_VERSION)
 
 
 if __name__ == "__main__":

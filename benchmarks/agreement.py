@@ -1,6 +1,6 @@
 """Whether stride and native MuJoCo say the same about a policy, scenario by scenario.
 
-    python benchmarks/agreement.py           # trains what is missing in runs/, writes agreement.json and docs
+    python benchmarks/agreement.py           # trains what is missing in runs/, writes agreement.json
 
 A policy trained with stride and one trained with native MuJoCo run the confirmation half of walk-flat-v1 on
 both engines, and a policy trained with stride runs that of walk-rough-v1. Scores have the intervals of every
@@ -16,7 +16,6 @@ a level heightfield.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,7 +28,6 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from document import fill, table
 from surefoot.artifacts import write_json
 from surefoot.contract import evaluation_plant
 from surefoot.cores import prepare_torch
@@ -243,50 +241,6 @@ def main() -> None:
             "trained_on_stride_minus_trained_on_mujoco": between,
         },
     )
-    document(args.out)
-
-
-def percent(s: dict[str, Any]) -> str:
-    return f"{100 * s['success']:.1f}% ({100 * s['success_low']:.1f} to {100 * s['success_high']:.1f})"
-
-
-def document(path: Path) -> None:
-    """The tables in docs/engines.md."""
-    found = json.loads(path.read_text())
-
-    def points(d: dict[str, Any]) -> str:
-        return f"{100 * d['value']:+.1f} ({100 * d['low']:+.1f} to {100 * d['high']:+.1f}) points"
-
-    rows = [
-        [
-            f"{p['policy']}, {p['panel']} ({p['scenarios']})",
-            *(percent(p["scores"][e]) for e in ENGINES),
-            points(p["stride_minus_mujoco"]["success"]),
-            f"{100 * p['agreement']['success_agreement']:.0f}%",
-        ]
-        for p in found["policies"]
-    ]
-    fill(
-        "agreement",
-        table(["policy, panel", "on MuJoCo", "on stride", "stride - MuJoCo", "same outcome"], rows),
-    )
-    fill(
-        "other contacts",
-        table(
-            ["native MuJoCo, walk-rough-v1", "success", "less surface", "same outcome"],
-            [["surface", percent(found["policies"][-1]["scores"]["mujoco"]), "", ""]]
-            + [
-                [name, percent(s), points(s["minus_surface"]["success"]), f"{100 * s['same_outcome']:.0f}%"]
-                for name, s in found["rough_policy_with_other_contacts"].items()
-            ],
-        ),
-    )
-    level = found["rough_policy_on_level_ground"]
-    grounds = list(dict.fromkeys(k.split(", ")[0] for k in level))
-    rows = [
-        [g, *(percent(level[f"{g}, {e}"]) if f"{g}, {e}" in level else "-" for e in ENGINES)] for g in grounds
-    ]
-    fill("level ground", table(["level ground", "on MuJoCo", "on stride"], rows))
 
 
 if __name__ == "__main__":

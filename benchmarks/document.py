@@ -1,12 +1,20 @@
-"""Tables between `<!-- name -->` and `<!-- end -->` in the documents, written by who measures them."""
+"""Tables between `<!-- name -->` and `<!-- end -->` in the documents, made from what was measured."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "engines.md"
+HERE = Path(__file__).parent
+
+
+def measured(name: str) -> dict[str, Any]:
+    """One of the JSON files beside this."""
+    found: dict[str, Any] = json.loads((HERE / name).read_text())
+    return found
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -22,8 +30,3 @@ def filled(document: str, tables: Mapping[str, str]) -> str:
             raise SystemExit(f"There are {len(parts) - 1} places for the table '{name}'; there must be one.")
         document = f"{parts[0]}{made}\n{parts[1]}"
     return document
-
-
-def fill(name: str, text: str) -> None:
-    """Into docs/engines.md."""
-    DOCUMENT.write_text(filled(DOCUMENT.read_text(), {name: text}))

@@ -17,13 +17,11 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,7 @@ import numpy as np
 import torch
 import warp as wp
 
-from surefoot.artifacts import atomic_write
+from machines import about, device_name, keep, kept
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.cores import prepare_torch
 from surefoot.engines import Engine, MujocoEngine, Parameters
@@ -362,15 +360,14 @@ def main() -> None:
         sizes = replace(sizes, cuda_envs=tuple(args.envs), cpu_envs=tuple(args.envs))
     if args.rounds:
         sizes = replace(sizes, rounds=args.rounds)
-    cuda = torch.cuda.is_available() if args.device is None else args.device == "cuda"
+    device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    cuda = device.type == "cuda"
     cases: list[Case] = []
     ratios: dict[str, float] = {}
-    device = torch.cuda.get_device_name() if cuda else _processor()
-    kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
-    before = kept[device]["rates"] if args.append and device in kept else []
+    before = kept(args.out).get(device_name(device), {"rates": []})["rates"] if args.append else []
     if args.mjx:
         told = [json.loads(line) for line in args.mjx.read_text().splitlines()]
-        assert all(row["device"] == device for row in told), "figures of another device"
+        assert all(row["device"] == device_name(device) for row in told), "figures of another device"
         before = [row for row in before if row["engine"] != "mjx"] + told
     if cuda:
         on_cuda(sizes, cases, args.seconds, before)
@@ -378,27 +375,10 @@ def main() -> None:
         ratios = on_cpu(sizes, cases)
         for key, value in ratios.items():
             print(f"{key}: {value:.2f}")
-    found = {
-        "cuda": cuda,
-        "quick": args.quick,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {p: version(p) for p in ("mujoco", "mujoco-warp", "warp-lang", "torch", "numpy")},
-        "rates": before + [case.row() for case in cases],
-        "ratios": ratios,
-    }
-    machines = kept | {device: found}
-    text = json.dumps({"schema_version": SCHEMA_VERSION, "machines": machines}, indent=1) + "\n"
-    atomic_write(args.out, text.encode())
-    plot(machines, args.out.with_suffix(".svg"))
-    print(f"Wrote {args.out}")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), platform.machine())
+    found = about(device, args.quick) | {"rates": before + [case.row() for case in cases], "ratios": ratios}
+    found["versions"]["mujoco-warp"] = version("mujoco-warp")
+    keep(args.out, device, found, SCHEMA_VERSION)
+    plot(kept(args.out), args.out.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import statistics
 import tempfile
 import time
@@ -27,6 +26,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from machines import about, device_name, kept
 from peers.run import peers
 from performance_plots import plot_training
 from roofline import Peaks, roofline
@@ -36,7 +36,7 @@ from surefoot.plan import Plan, make_plan
 from surefoot.scoring import Limits
 from surefoot.trackers import make_tracker
 from surefoot.train import Trainer, new_run
-from training_loop import Loop, about, captured, device_name, milliseconds, seconds, settle
+from training_loop import Loop, captured, milliseconds, seconds, settle
 
 SCHEMA_VERSION = 1
 HERE = Path(__file__).parent
@@ -264,7 +264,7 @@ def main() -> None:
     cuda = device.type == "cuda"
     peaks = Peaks(**{f.name: getattr(args, f"peak_{f.name}") for f in fields(Peaks)}) if cuda else None
     name = device_name(device)
-    machines = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
+    machines = kept(args.out)
     found = about(device, args.quick) | {"peaks": asdict(peaks) if peaks else None, "left_out": []}
     found |= {"table": [], "scaling": [], "peers": {}}
     if args.peers_only:

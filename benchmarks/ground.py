@@ -1,6 +1,6 @@
 """How a sphere's contacts lean on level ground that is a heightfield, by all in MuJoCo that might help.
 
-    python benchmarks/ground.py            # a minute; writes benchmarks/ground.json and docs/engines.md
+    python benchmarks/ground.py            # a minute; writes benchmarks/ground.json
 
 Spheres of a Go1's foot, sunk in by up to 3 mm anywhere on level ground. On a plane each has one contact,
 straight up, as deep as the sphere is sunk in.
@@ -16,7 +16,6 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from document import fill, table
 from surefoot.engines.surface import make_surface
 
 RADIUS_M = 0.023
@@ -91,19 +90,6 @@ def measure(ground: Ground, spheres: int) -> dict[str, float]:
     }
 
 
-def document(path: Path) -> None:
-    rows = [
-        [
-            name,
-            f"{f['contacts_per_sphere']:.2f}",
-            f"{100 * f['share_leaning_over_5_degrees']:.1f}%",
-            f"{f['largest_lean_degrees']:.0f}",
-        ]
-        for name, f in json.loads(path.read_text())["grounds"].items()
-    ]
-    fill("ground", table(["level ground", "contacts of a sphere", "lean over 5 degrees", "at most"], rows))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--spheres", type=int, default=4000)
@@ -112,7 +98,6 @@ def main() -> None:
     found = {name: measure(ground, args.spheres) for name, ground in GROUNDS.items()}
     record = {"schema_version": 1, "mujoco": mujoco.__version__, "spheres": args.spheres, "grounds": found}
     args.out.write_text(json.dumps(record, indent=1) + "\n")
-    document(args.out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables of README.md, docs/results.md and docs/engines.md (those of speed), from what was measured.
+"""Tables of README.md, docs/results.md and docs/engines.md, from what was measured.
 
 python benchmarks/result_tables.py            writes them between `<!-- name -->` and `<!-- end -->`
 python benchmarks/result_tables.py --check    only says whether they are up to date
@@ -7,32 +7,25 @@ python benchmarks/result_tables.py --check    only says whether they are up to d
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from document import filled, table
+import proof_tables
+from document import HERE, filled, measured, table
 from roofline import Peaks
 from surefoot.evidence.statistics import rate
 from surefoot.evidence.statistics.means import mean_interval
 from surefoot.terrain import HELD_OUT
 
-HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 STUDIES = ("parallelism-1s", "parallelism-4s", "horizon-1s", "epochs-1s")
 VARIED = {"parallelism": "environments", "horizon": "control steps per update", "epochs": "epochs"}
 Rate = dict[str, Any]
-
-
-def measured(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((HERE / name).read_text())
-    return found
 
 
 def percent(x: float, digits: int = 1) -> str:
@@ -91,6 +84,26 @@ def cpu_in_short() -> str:
     machine = measured("learning.json")["machine"]["cpu"].replace("(R)", "")
     head = [f"two cores of an {machine}, no GPU", "first at 95% on the selection half", "stopped after"]
     return table([*head, "held-out success on native MuJoCo, confirmation half", "steps/s"], rows)
+
+
+def perturbed() -> str:
+    """The columns of the first seeds."""
+    tasks = ("walk-flat", "trot-flat")
+    by = {r["task"]: r["confirmation"]["columns"] for r in _on_two_cores() if r["seed"] == 1}
+    rows = []
+    for walk, trot in zip(*(by[task] for task in tasks), strict=True):
+        assert (walk["column"], walk["engine"]) == (trot["column"], trot["engine"])
+        limits = f"({100 * walk['success_low']:.0f} to {100 * walk['success_high']:.0f})"
+        row = [walk["column"], walk["engine"], f"{percent(walk['success'])} {limits}"]
+        rows.append([*row, percent(trot["success"]), "yes" if walk["holds"] else "no"])
+    head = ["column", "engine", "`walk-flat` success (95% interval)", "`trot-flat`", "`walk-flat` holds"]
+    return table(head, rows)
+
+
+def throughput() -> str:
+    found = measured("cpu_throughput.json")
+    rows = [[t["name"], f"{t['value']:.3g}", t["must_be"]] for t in found["targets"]]
+    return table(["at dt 0.005 x 4 on native MuJoCo, two cores", "measured", "target"], rows)
 
 
 def gpu() -> str:
@@ -331,6 +344,8 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
     "../README.md": {"cpu": cpu_in_short},
     "results.md": {
         "cpu": cpu,
+        "perturbed": perturbed,
+        "throughput": throughput,
         "gpu": gpu,
         "runs": runs,
         "walk-rough": lambda: rough("walk-rough"),
@@ -343,6 +358,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "occupancy": occupancy,
         "flops": flops,
         "arithmetic": arithmetic,
+        **proof_tables.TABLES,
     },
 }
 

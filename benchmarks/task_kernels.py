@@ -13,7 +13,6 @@ is the first call: tracing and compiling, or loading what an earlier process com
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -24,14 +23,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from surefoot.artifacts import write_json
+from machines import about, keep
 from surefoot.cores import prepare_torch
 from surefoot.fused import FusedEnv
 from surefoot.plan import Plan, make_plan
 from surefoot.rollout import RolloutBlock
 from surefoot.scenarios import TrainSampler
 from surefoot.train import training_env
-from training_loop import about, captured, device_name, milliseconds
+from training_loop import captured, milliseconds
 
 SCHEMA_VERSION = 1
 
@@ -136,9 +135,7 @@ def main() -> None:
             print(f"{envs} environments, {name}: {row[name]}", flush=True)
         rows.append(row)
         env.close()
-    machines = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
-    machines[device_name(device)] = about(device, args.quick) | {"task": args.task, "rows": rows}
-    write_json(args.out, {"schema_version": SCHEMA_VERSION, "machines": machines})
+    keep(args.out, device, about(device, args.quick) | {"task": args.task, "rows": rows}, SCHEMA_VERSION)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ import numpy as np
 import torch
 from scipy import stats
 
+from machines import about, device_name, kept
 from performance_plots import plot_walking
 from surefoot.artifacts import write_json
 from surefoot.cli_recipe import RecipeOptions
@@ -51,7 +52,7 @@ from surefoot.evidence import PanelEvaluator, PanelResult, RunFolder
 from surefoot.learners import checkpoint
 from surefoot.plan import Plan, make_plan
 from surefoot.policy import PolicyBundle, PolicyCard
-from training_loop import Loop, about, device_name, seconds
+from training_loop import Loop, seconds
 
 SCHEMA_VERSION = 1
 GOALS = {"trot-flat": 0.9, "walk-flat": 3.0, "walk-anymal-flat": 10.0, "walk-biped-flat": 10.0}
@@ -294,13 +295,13 @@ def main() -> None:
     stages = args.stage or ["train", "score", "process"]
     seeds, every = ([1], 2) if args.quick else (args.seeds, args.every)
     tasks = args.tasks[:1] if args.quick else args.tasks
-    kept = json.loads(args.out.read_text())["machines"] if args.out.exists() else {}
+    machines = kept(args.out)
     args.policies.mkdir(parents=True, exist_ok=True)
 
     def save(name: str, changes: dict[str, Any]) -> dict[str, Any]:
-        kept[name] = kept.get(name, {"tasks": {}, "process": []}) | changes
-        write_json(args.out, {"schema_version": SCHEMA_VERSION, "machines": kept})
-        entry: dict[str, Any] = kept[name]
+        machines[name] = machines.get(name, {"tasks": {}, "process": []}) | changes
+        write_json(args.out, {"schema_version": SCHEMA_VERSION, "machines": machines})
+        entry: dict[str, Any] = machines[name]
         return entry
 
     def kept_at(task: str, precision: str, seed: int) -> Path:
@@ -327,7 +328,7 @@ def main() -> None:
             meta = checkpoint.load(paths[0]).meta
             recipe = {k: meta["recipe"][k] for k in (*WIDE, "epochs", "hidden")}
             scored = {"scored_on": device_name(torch.device("cpu")), "summary": summary(runs), "runs": runs}
-            entry = kept.get(meta["device"], {"tasks": {}})["tasks"]
+            entry = machines.get(meta["device"], {"tasks": {}})["tasks"]
             first = precision == args.precisions[0]
             if not first:
                 scored["against"] = {args.precisions[0]: against(runs, entry[task]["runs"])}

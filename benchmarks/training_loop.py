@@ -1,14 +1,10 @@
-"""What both training benchmarks share: the trainer's cycle by itself, stopwatches, the machine's name."""
+"""What both training benchmarks share: the trainer's cycle by itself, stopwatches."""
 
 from __future__ import annotations
 
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -126,24 +122,3 @@ def milliseconds(run: Run, count: int, rounds: int, device: torch.device) -> flo
         end.synchronize()
         found.append(begin.elapsed_time(end) / count)
     return statistics.median(found)
-
-
-def device_name(device: torch.device) -> str:
-    """What results are filed under."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = (x.split(":")[1].strip() for x in lines if x.startswith("model name"))
-    return next(names, platform.processor() or platform.machine())
-
-
-def about(device: torch.device, quick: bool) -> dict[str, Any]:
-    """When and with what it was measured."""
-    return {
-        "cuda": device.type == "cuda",
-        "quick": quick,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "versions": {p: version(p) for p in ("torch", "warp-lang", "mujoco", "numpy")},
-    }

@@ -82,12 +82,12 @@ def test_throughput_judges_its_targets(throughput: dict[str, Any]) -> None:
     assert throughput["memory"]["peak_rss_bytes"] > 1e8, "torch alone takes more than 100 MB"
 
 
-def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
-    out = tmp_path / "engines.json"
-    earlier = {"cuda": True, "quick": False, "rates": [], "ratios": {}}
+def run(script: str, out: Path) -> dict[str, Any]:
+    """What its quick form gave on this machine, beside what another had given."""
+    earlier = {"cuda": True, "quick": False, "rates": []}
     out.write_text(json.dumps({"schema_version": 1, "machines": {"another machine": earlier}}))
     done = subprocess.run(
-        (sys.executable, BENCHMARKS / "engines.py", "--quick", "--device", "cpu", "--out", out),
+        (sys.executable, BENCHMARKS / script, "--quick", "--device", "cpu", "--out", out),
         env=os.environ | {"PYTHONPATH": str(Path(surefoot.__file__).parents[1])},
         capture_output=True,
         text=True,
@@ -95,8 +95,15 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     machines = json.loads(out.read_text())["machines"]
     assert machines.pop("another machine") == earlier, "what another device gave is kept"
+    found: dict[str, Any]
     (found,) = machines.values()
     assert found["quick"] is True, "nobody mistakes it for a measurement"
+    assert found["cuda"] is False
+    return found
+
+
+def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
+    found = run("engines.py", tmp_path / "engines.json")
     cases = {(r["engine"], r["ground"], r["threads"]) for r in found["rates"]}
     each = {(e, g, t) for e in ("stride", "mujoco") for g in ("plane", "stairs") for t in (1, 2)}
     assert cases == each | {("stride in two halves", g, 2) for g in ("plane", "stairs")}
@@ -107,19 +114,38 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
 
 
 def test_hostile_actions_are_told_by_terrain(tmp_path: Path) -> None:
-    out = tmp_path / "adversarial.json"
-    done = subprocess.run(
-        (sys.executable, BENCHMARKS / "adversarial.py", "--quick", "--out", out),
-        env=os.environ | {"PYTHONPATH": str(Path(surefoot.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(out.read_text())["machines"].values()
-    assert found["quick"] is True, "nobody mistakes it for a measurement"
-    by = {(r["engine"], r["actions"]): r for r in found["results"]}
-    assert set(by) == {("stride", k) for k in ("random", "bang-bang", "poisoned")} | {("mujoco", "bang-bang")}
+    found = run("adversarial.py", tmp_path / "adversarial.json")
+    by = {(r["engine"], r["actions"], r["envs"]): r for r in found["results"]}
+    kinds = ("random", "bang-bang", "poisoned")
+    assert set(by) == {("stride", k, n) for k in kinds for n in (32, 64)} | {("mujoco", "bang-bang", 10)}
     assert all(r["nonfinite_values"] == 0 for r in by.values())
-    poisoned = by["stride", "poisoned"]
-    assert sum(poisoned["flagged_envs"].values()) == 64 - poisoned["beside_poisoned"] == 3
-    assert poisoned["disturbed"] == 0
+    for n, hit in ((32, 2), (64, 3)):
+        poisoned = by["stride", "poisoned", n]
+        assert sum(poisoned["flagged_envs"].values()) == n - poisoned["beside_poisoned"] == hit
+        assert poisoned["disturbed"] == 0
+
+
+def test_parity_is_told_for_every_motion_beside_mujocos_own(tmp_path: Path) -> None:
+    found = run("parity.py", tmp_path / "parity.json")
+    by = {(r["ground"], r["motion"], r["engine"]): r for r in found["divergence"]}
+    motions = {motion for ground, motion, _ in by if ground == "plane"}
+    assert motions == {"random targets", "long delay", "settle", "drop", "free flight"}
+    level = {engine for ground, motion, engine in by if ground == "flat heightfield"}
+    assert level > {"stride", "mujoco off by 1e-6", "mujoco with 4 iterations", "mujoco, prisms"}
+    for ground, motion, _ in by:
+        ours, off = (by[ground, motion, engine] for engine in ("stride", "mujoco off by 1e-6"))
+        for what in ("position_m", "orientation_rad"):
+            median, most, largest = ours[what]["0.1"]
+            assert 0 <= median <= most <= largest > 0
+            assert median < off[what]["0.1"][0]
+    (met,) = found["after_ten_control_steps"]
+    assert met["second"] == "solo, cpu"
+    assert 0 < met["max_m_of_others"] < 1e-6
+    assert met["max_m_of_others"] <= met["max_m"]
+
+
+def test_a_cold_compile_takes_longer_than_a_warm_one(tmp_path: Path) -> None:
+    (row,) = run("compile.py", tmp_path / "compile.json")["rows"]
+    assert (row["robot"], row["ground"]) == ("go1", "plane")
+    assert row["cold_processor_s"] > 5 * row["warm_processor_s"] > 0
+    assert row["cold_s"] > row["warm_s"]

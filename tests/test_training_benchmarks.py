@@ -18,7 +18,9 @@ from surefoot.learners.update import PpoUpdate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
+import document
 from gpu_training import TINY
+from proof_tables import TABLES
 from roofline import Peaks, Work, learning
 from time_to_walk import reached, summary
 from training_loop import Loop
@@ -137,6 +139,26 @@ def test_warming_up_changes_nothing() -> None:
 def test_the_document_says_what_the_json_says() -> None:
     run("performance_tables.py", "--check")
     run("result_tables.py", "--check")
+
+
+def test_proof_tables_show_every_device_that_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = {"parity.json": ("parity", "orientation", "closer", "itself"), "adversarial.json": ("hostile",)}
+    shown |= {"compile.json": ("cold",)}
+    for name in shown:
+        found = json.loads((BENCHMARKS / name).read_text())
+        for kind, quick in (("measured", False), ("tried", True)):
+            one = next(iter(found["machines"].values())) | {"cuda": True, "quick": quick}
+            found["machines"][f"a GPU that was {kind}"] = json.loads(
+                json.dumps(one).replace("solo, cpu", "lanes, cuda")
+            )
+        (tmp_path / name).write_text(json.dumps(found))
+    monkeypatch.setattr(document, "HERE", tmp_path)
+    for table in (table for tables in shown.values() for table in tables):
+        made = TABLES[table]()
+        assert "a GPU that was measured" in made, table
+        assert "tried" not in made, table
 
 
 def test_the_tasks_part_of_a_step_is_measured_each_way(tmp_path: Path) -> None:

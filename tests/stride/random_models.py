@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from surefoot.robots import RobotSpec
+
 GEOMS = {"sphere": "0.03", "capsule": "0.02 0.08", "box": "0.05 0.04 0.03"}
 
 
@@ -32,9 +34,18 @@ def numbers(values: np.ndarray) -> str:
     return " ".join(repr(float(x)) for x in np.atleast_1d(values))
 
 
-def random_robot(rng: np.random.Generator, shape: Shape | None = None, *, contacts: bool = True) -> str:
-    """MJCF of a robot on a plane with servos; half of them have axes along coordinates."""
-    shape = Shape.random(rng) if shape is None else shape
+@dataclass(frozen=True)
+class Servo:
+    joint: str
+    kp: float
+    kd: float
+
+
+TORQUE_NM = 12.0
+
+
+def random_trunk(rng: np.random.Generator, shape: Shape, contacts: bool) -> tuple[str, list[Servo]]:
+    """MJCF of the trunk with all chains on it; half of the robots have axes along coordinates."""
     aligned = bool(rng.random() < 0.5)
     bodies, servos = [], []
     for k, chain in enumerate(shape.geoms):
@@ -53,11 +64,28 @@ def random_robot(rng: np.random.Generator, shape: Shape | None = None, *, contac
   {geom(rng, f"g{k}_{i}", chain[i]) if contacts else ""}
   {text}
 </body>"""
-            servos.append(
-                f'<position joint="{name}" kp="{rng.uniform(5, 40)}" kv="{rng.uniform(0, 1)}" '
-                'forcerange="-12 12"/>'
-            )
+            servos.append(Servo(name, rng.uniform(5, 40), rng.uniform(0, 1)))
         bodies.append(text)
+    return (
+        f"""
+    <body name="trunk"><freejoint/>
+      {inertial(rng, 5.0)}
+      {geom(rng, "g_trunk", shape.trunk) if contacts else ""}
+      <body name="fixed" pos="0.1 0 0.05" quat="0.9 0.1 0.2 0.3">{inertial(rng, 0.5)}</body>
+      {"".join(bodies)}
+    </body>""",
+        servos,
+    )
+
+
+def random_robot(rng: np.random.Generator, shape: Shape | None = None, *, contacts: bool = True) -> str:
+    """MJCF of a robot on a plane with servos."""
+    shape = Shape.random(rng) if shape is None else shape
+    trunk, servos = random_trunk(rng, shape, contacts)
+    driven = [
+        f'<position joint="{s.joint}" kp="{s.kp}" kv="{s.kd}" forcerange="{-TORQUE_NM} {TORQUE_NM}"/>'
+        for s in servos
+    ]
     return f"""
 <mujoco>
   <compiler angle="radian" autolimits="true"/>
@@ -66,15 +94,36 @@ def random_robot(rng: np.random.Generator, shape: Shape | None = None, *, contac
   <default><geom contype="1" conaffinity="0" condim="3"/></default>
   <worldbody>
     <geom name="floor" type="plane" size="0 0 1" contype="0" conaffinity="1"/>
-    <body name="trunk"><freejoint/>
-      {inertial(rng, 5.0)}
-      {geom(rng, "g_trunk", shape.trunk) if contacts else ""}
-      <body name="fixed" pos="0.1 0 0.05" quat="0.9 0.1 0.2 0.3">{inertial(rng, 0.5)}</body>
-      {"".join(bodies)}
-    </body>
+    {trunk}
   </worldbody>
-  <actuator>{"".join(servos)}</actuator>
+  <actuator>{"".join(driven)}</actuator>
 </mujoco>"""
+
+
+def random_spec(seed: int) -> RobotSpec:
+    """Such a robot as engines take it, its joints in an order of their own; the last geom of a chain is a
+    foot, whatever it is."""
+    rng = np.random.default_rng(seed)
+    shape = Shape.random(rng)
+    trunk, servos = random_trunk(rng, shape, contacts=True)
+    rng.shuffle(servos)
+    joints = [s.joint for s in servos]
+    legs = sorted(range(len(shape.geoms)), key=lambda k: joints.index(f"j{k}_0"))
+    return RobotSpec.describe(
+        name=f"random-{seed}",
+        mjcf=f"""<mujoco model="random-{seed}"><compiler angle="radian" autolimits="true"/>
+<option gravity="{numbers(shape.gravity)}"/>
+<default><geom contype="1" conaffinity="0" condim="3"/></default>
+<worldbody>{trunk}</worldbody></mujoco>""",
+        trunk="trunk",
+        joints=joints,
+        feet=[f"g{k}_{len(shape.geoms[k]) - 1}" for k in legs],
+        default_pose=[0.0] * len(servos),
+        kp=[s.kp for s in servos],
+        kd=[s.kd for s in servos],
+        torque_limit_nm=[TORQUE_NM] * len(servos),
+        sources="drawn",
+    )
 
 
 def inertial(rng: np.random.Generator, mass: float) -> str:
@@ -91,6 +140,18 @@ def geom(rng: np.random.Generator, name: str, kind: str) -> str:
         f'<geom name="{name}" type="{kind}" size="{GEOMS[kind]}" pos="{numbers(rng.uniform(-0.1, 0.1, 3))}" '
         f'quat="{numbers(rng.normal(size=4))}" solref="{rng.uniform(0.01, 0.03)} {rng.uniform(0.7, 1.3)}"/>'
     )
+
+
+def lowered(model: mujoco.MjModel, data: mujoco.MjData, qpos: np.ndarray) -> np.ndarray:
+    """Down to the ground until the lowest point is a few millimetres in, as in life."""
+    data.qpos[:] = qpos
+    for _ in range(60):
+        mujoco.mj_fwdPosition(model, data)
+        deepest = min((c.dist for c in data.contact), default=np.inf)
+        if deepest < -1e-3:
+            break
+        data.qpos[2] -= 0.02 if not np.isfinite(deepest) else 0.004
+    return data.qpos.copy()
 
 
 def random_states(

@@ -4,6 +4,7 @@ nothing spreads, and what it cannot represent it refuses by name."""
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import mujoco
@@ -26,13 +27,16 @@ from surefoot.engines.conformance import (
     run,
     standing,
 )
-from surefoot.engines.scene import build_scene
 from surefoot.engines.stride import CAPABILITIES, StrideEngine
 from surefoot.engines.stride.description import describe
 from surefoot.engines.stride.layout import lay_out
 from surefoot.robots import RobotSpec, anymal, go1, robot
 from surefoot.robots.registry import ROBOTS
 from surefoot.terrain import HELD_OUT, TRAINED, Atlas, TileId
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from parity import STEP_BY_STEP, after_ten_control_steps
 
 GO1 = go1()
 FLAT = Atlas.build([TileId("flat", 0, 0)])
@@ -110,27 +114,18 @@ def test_after_ten_control_steps_only_feet_that_just_touch_tell_two_engines_apar
     are within 1e-6 m, by any order of sums. Physics steps are looked at one by one."""
     if which == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
-    plant, n = EVALUATION_PLANT.model_copy(update={"decimation": 1}), 1024
-    one = StrideEngine(GO1, plant, n)
-    two = StrideEngine(GO1, plant, n, **SECOND[which])  # type: ignore[arg-type]
+    one = StrideEngine(GO1, STEP_BY_STEP, 1024)
+    two = StrideEngine(GO1, STEP_BY_STEP, 1024, **SECOND[which])  # type: ignore[arg-type]
     begin(one)
     begin(two)
-    rng = np.random.default_rng(1)
     if which == "a rounding away":
-        sign = torch.tensor(rng.choice([-1, 0, 1], tuple(two._x.shape)), dtype=torch.float32)
-        two._x *= 1 + 1e-7 * sign
-    radius = torch.tensor([build_scene(GO1, plant).model.geom(f).size[0] for f in GO1.feet]).float()
-    pose, grazed = default_targets(one), torch.zeros(n, dtype=torch.bool)
-    for k in range(40):
-        if k % 4 == 0:
-            targets = pose + torch.tensor(rng.uniform(-0.3, 0.3, tuple(pose.shape)), dtype=torch.float32)
-        a, b = one.step(targets), two.step(targets.to(two.device))
-        for state in (a, b):
-            grazed |= ((state.foot_position[..., 2].cpu() - radius).abs() < 1e-6).any(1)
-    away = (a.position - b.position.cpu()).norm(dim=1)
+        sign = np.random.default_rng(0).choice([-1, 0, 1], tuple(two._x.shape))
+        two._x *= 1 + 1e-7 * torch.tensor(sign, dtype=torch.float32)
+    away, grazed = after_ten_control_steps(one, two)
     assert away[~grazed].max() < 1e-6
     assert grazed.float().mean() < 0.05
-    assert a.foot_force.norm(dim=2).gt(0).any(1).float().mean() > 0.9, "they stand on the ground"
+    force = one.state().foot_force
+    assert force.norm(dim=2).gt(0).any(1).float().mean() > 0.9, "they stand on the ground"
 
 
 MOST_FAILURES = {"go1": 25, "anymal": 25, "hexapod": 25, "biped": 25}

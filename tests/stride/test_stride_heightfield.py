@@ -74,9 +74,16 @@ def contacts() -> Any:
     return of
 
 
+def of_direction(distance: float) -> float:
+    """1e-5 where the centre is 2 cm or more from the point that it touches. The direction to a sample or an
+    edge is a difference of places, which float32 rounds by 2e-7 m at 4 m, over that distance."""
+    return max(1e-5, 2e-7 / abs(distance))
+
+
 @pytest.mark.parametrize("tile", range(len(TILES)), ids=[t.cls for t in TILES])
 def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> None:
-    """Depth, normal, and the point of the ground that is touched, each to 1e-5."""
+    """Depth, normal, and the point of the ground that is touched, each to 1e-5; normals nearer than 2 cm as
+    rounding allows, and 98% of them to 1e-5 too."""
     rng = np.random.default_rng(tile)
     points = np.zeros((400, 4))
     points[:, :2] = rng.uniform(-3.9, 3.9, (400, 2))
@@ -85,7 +92,7 @@ def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> 
     points[:, 2] += rng.uniform(-0.03, 0.06, 400)
     points = points.astype(np.float32).astype(float)
     found = contacts(points, tile)
-    touched = twice = 0
+    twice, off, far = 0, [], 0
     for p, (first, second) in zip(points, found, strict=True):
         expected = reference(tile, p[:3], p[3])
         if not expected:
@@ -93,14 +100,12 @@ def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> 
             continue
         if abs(expected[0][1]) < 1e-5:
             continue  # grazing: float32 may see it or not
-        touched += 1
         np.testing.assert_allclose(first[3], expected[0][1], atol=1e-5)
         others = [e for e in expected[1:] if e[0] @ expected[0][0] < 0.9998]
         tied = [e for e in expected if abs(e[1] - expected[0][1]) < 2e-6]
-        # a direction is a difference over a distance: its rounding grows as the distance shrinks
-        assert min(np.abs(first[:3] - e[0]).max() for e in tied) < 1e-5 + 2e-7 / max(
-            abs(expected[0][1] + p[3]), 1e-4
-        )
+        off.append(min(np.abs(first[:3] - e[0]).max() for e in tied))
+        assert off[-1] < of_direction(expected[0][1] + p[3])
+        far += abs(expected[0][1] + p[3]) > 0.02
         points_of = [p[:3] - n * (depth + p[3]) for n, depth in tied]
         assert min(np.abs(p[:3] - first[:3] * (first[3] + p[3]) - x).max() for x in points_of) < 1e-5
         if len(tied) > 1 or (others and abs(others[0][1]) < 1e-5):
@@ -109,10 +114,12 @@ def test_contacts_are_the_local_minima_of_distance(contacts: Any, tile: int) -> 
         if others and not close:
             twice += 1
             np.testing.assert_allclose(second[3], others[0][1], atol=1e-5)
-            np.testing.assert_allclose(second[:3], others[0][0], atol=1e-5 + 2e-7 / abs(others[0][1] + p[3]))
+            np.testing.assert_allclose(second[:3], others[0][0], atol=of_direction(others[0][1] + p[3]))
         elif not others and not close:
             assert second[3] == 1.0, (p, expected, second)
-    assert touched > 100
+    assert len(off) > 100
+    assert far > 30
+    assert np.mean(np.array(off) < 1e-5) > 0.98
     assert twice > 0 or TILES[tile].cls in ("flat", "slope_up", "slope_down", "wave")
 
 

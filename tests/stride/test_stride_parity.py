@@ -6,15 +6,18 @@ not match.
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 import torch
 from other_robots import legged
+from random_models import lowered, random_spec, random_states
 
 from surefoot.contract import EVALUATION_PLANT, FAST_PLANT, Plant
 from surefoot.engines import MujocoEngine, Parameters, Start
 from surefoot.engines.conformance import ALOFT_M, begin, default_targets, standing
 from surefoot.engines.protocol import Engine
+from surefoot.engines.scene import build_scene
 from surefoot.engines.stride import StrideEngine
 from surefoot.robots import RobotSpec, robot
 from surefoot.robots.registry import ROBOTS as BUILT_IN
@@ -37,10 +40,11 @@ def tilted(robot: RobotSpec, degrees: float) -> RobotSpec:
 
 
 MADE["go1 on 10 degrees"] = tilted(robot("go1"), 10.0)
+RANDOM = {f"random {seed}": random_spec(seed) for seed in range(4)}
 
 
 def spec(name: str) -> RobotSpec:
-    return MADE[name] if name in MADE else robot(name)
+    return (MADE | RANDOM).get(name) or robot(name)
 
 
 def thrown(engine: Engine, rng: np.random.Generator, height: float, spin: float) -> Start:
@@ -52,6 +56,21 @@ def thrown(engine: Engine, rng: np.random.Generator, height: float, spin: float)
     start.linear_velocity[:] = torch.tensor(0.5 * rng.normal(size=(n, 3)))
     start.angular_velocity[:] = torch.tensor(2 * spin * rng.normal(size=(n, 3)))
     start.joint_position += torch.tensor(0.1 * rng.uniform(-1, 1, start.joint_position.shape))
+    return start
+
+
+def strewn(engine: Engine, rng: np.random.Generator) -> Start:
+    """Robots on the ground in any attitude and pose, moving."""
+    scene, start = build_scene(engine.robot, engine.plant), standing(engine)
+    model, data = scene.model, mujoco.MjData(scene.model)
+    qpos, qvel = random_states(model, rng, engine.num_envs, (0.5, 0.5))
+    qpos = np.array([lowered(model, data, q) for q in qpos])
+    start.position[:], start.quaternion[:] = torch.tensor(qpos[:, :3]), torch.tensor(qpos[:, 3:7])
+    start.linear_velocity[:], start.angular_velocity[:] = (
+        torch.tensor(qvel[:, :3]),
+        torch.tensor(qvel[:, 3:6]),
+    )
+    start.joint_position[:] = torch.tensor(qpos[:, scene.qpos])
     return start
 
 
@@ -79,14 +98,14 @@ def divergence(
     reach: float = 0.25,
     random: bool = False,
     steps: int = 10,
-    atlas: Atlas | None = None,
+    lying: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distances of base positions [N] after `steps`: stride from MuJoCo, MuJoCo from itself off by 1e-6."""
     rng = np.random.default_rng(7)
-    ours = StrideEngine(spec(name), plant, COUNT, atlas=atlas)
+    ours = StrideEngine(spec(name), plant, COUNT)
     exact = plant.model_copy(update={"tolerance": 1e-12, "iterations": 100, "ls_iterations": 100})
-    theirs, off = (MujocoEngine(spec(name), exact, COUNT, atlas=atlas) for _ in range(2))
-    start = thrown(ours, rng, height, spin)
+    theirs, off = (MujocoEngine(spec(name), exact, COUNT) for _ in range(2))
+    start = strewn(ours, rng) if lying else thrown(ours, rng, height, spin)
     parameters = randomised(COUNT, rng) if random else Parameters.nominal(COUNT)
     begin(ours, start, parameters)
     begin(theirs, start, parameters)
@@ -133,6 +152,12 @@ def test_stride_moves_as_mujoco(name: str, case: str) -> None:
     assert_as_close_as_noise(*divergence(name, EVALUATION_PLANT, **CASES[case]))
 
 
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_robots_move_as_mujoco_when_compiled(name: str) -> None:
+    """Any axes, offsets, masses and numbers of chains, of unequal depths."""
+    assert_as_close_as_noise(*divergence(name, EVALUATION_PLANT, random=True, lying=True))
+
+
 def test_the_slope_is_one() -> None:
     engine = StrideEngine(MADE["go1 on 10 degrees"], EVALUATION_PLANT, 1)
     assert engine.layout.description.gravity[0] == pytest.approx(1.703, abs=1e-3)
@@ -165,23 +190,21 @@ def test_standing_forces_are_mujocos() -> None:
     assert (ours.foot_velocity - theirs.foot_velocity).abs().max() < 1e-3
 
 
-def test_on_a_slope_of_the_heightfield_stride_is_near_mujoco() -> None:
-    """There MuJoCo collides with prisms and makes other contacts; only the motion has to be near."""
+def test_on_a_slope_of_the_heightfield_motion_and_forces_are_mujocos() -> None:
+    """For 0.8 s, from 5 cm above it, in nine of ten robots: a foot that grazes may touch a step later."""
     atlas = Atlas.build([TileId("slope_down", 4, 1)])
     rng = np.random.default_rng(3)
-    ours = StrideEngine(robot("go1"), EVALUATION_PLANT, 16, atlas=atlas)
-    theirs = MujocoEngine(robot("go1"), EVALUATION_PLANT, 16, atlas=atlas)
-    start = standing(ours)
-    start.position[:, :2] = torch.tensor(
-        rng.uniform(1.2, 2.2, (16, 2)) * [1, 0] + rng.uniform(-0.3, 0.3, (16, 2))
+    ours, theirs = (
+        make(robot("go1"), EVALUATION_PLANT, 16, atlas=atlas) for make in (StrideEngine, MujocoEngine)
     )
-    ground = atlas.height(start.position[:, :2].numpy() + atlas.origins[0])
-    start.position[:, :2] += torch.tensor(atlas.origins[0])
-    start.position[:, 2] += torch.tensor(ground + 0.05, dtype=torch.float32)
+    start = standing(ours)
+    place = atlas.origins[0] + np.stack([rng.uniform(1.0, 2.4, 16), rng.uniform(-0.3, 0.3, 16)], 1)
+    start.position[:, :2] = torch.tensor(place)
+    start.position[:, 2] += torch.tensor(atlas.height(place) + 0.05, dtype=torch.float32)
     for engine in (ours, theirs):
         begin(engine, start)
     for _ in range(40):
         a, b = (engine.step(default_targets(engine)) for engine in (ours, theirs))
-    assert (a.position[:, 2] - b.position[:, 2]).abs().median() < 2e-3
-    assert (a.position - b.position).norm(dim=1).median() < 1e-2
-    assert (a.foot_force.sum(1) - b.foot_force.sum(1)).norm(dim=1).median() < 15.0
+    assert (a.position - b.position).norm(dim=1).quantile(0.9) < 1e-5
+    assert b.foot_force.norm(dim=2).amax(1).min() > 5.0, "nobody stands on it"
+    assert (a.foot_force - b.foot_force).abs().amax((1, 2)).quantile(0.9) < 0.01  # N

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from random_models import Shape, random_robot, random_states, targets_of
+from random_models import Shape, lowered, random_robot, random_states, targets_of
 
 from surefoot.engines.stride.algebra import unpack
 from surefoot.engines.stride.description import describe
@@ -63,18 +63,6 @@ def test_the_random_robots_have_any_number_of_chains_of_unequal_depths() -> None
     assert {len(depths) for depths in found} == {1, 2, 3, 4, 5}
     assert {d for depths in found for d in depths} == {1, 2, 3, 4, 5, 6}
     assert sum(len(set(depths)) > 1 for depths in found) > 20
-
-
-def lowered(model: mujoco.MjModel, data: mujoco.MjData, qpos: np.ndarray) -> np.ndarray:
-    """Down to the ground until the lowest point is a few millimetres in, as in life."""
-    data.qpos[:] = qpos
-    for _ in range(60):
-        mujoco.mj_fwdPosition(model, data)
-        deepest = min((c.dist for c in data.contact), default=np.inf)
-        if deepest < -1e-3:
-            break
-        data.qpos[2] -= 0.02 if not np.isfinite(deepest) else 0.004
-    return data.qpos.copy()
 
 
 def check_one_step(models: list[mujoco.MjModel], states: int, rng: np.random.Generator) -> int:

@@ -5,14 +5,16 @@ import numpy as np
 import pytest
 import torch
 from geometry import ATLAS, TILES, height_below, reference
+from torch import Tensor
 
 from surefoot.contract import EVALUATION_PLANT, Plant
-from surefoot.engines import Engine, MujocoEngine, Parameters
+from surefoot.engines import Engine, MujocoEngine, Start
 from surefoot.engines.conformance import begin, default_targets, standing
 from surefoot.engines.scene import _add_ground
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.surface import make_surface
 from surefoot.robots import robot
+from surefoot.robots.registry import ROBOTS
 from surefoot.terrain import Atlas, TileId
 
 PRISMS = EVALUATION_PLANT.model_copy(update={"heightfield": "prisms"})
@@ -108,11 +110,9 @@ def test_prisms_lean_on_level_ground_and_stay_what_they_were() -> None:
     assert leans["surface"].max() < 1e-6
 
 
-def walk(engine: Engine, atlas: Atlas | None, steps: int, off: float = 0.0) -> torch.Tensor:
-    """[N, 3] where the bases are after random targets."""
-    n = engine.num_envs
-    rng = np.random.default_rng(0)
-    start = standing(engine)
+def placed(engine: Engine, atlas: Atlas | None) -> Start:
+    """Standing; on an atlas anywhere on the slope or the stairs, above the highest ground around."""
+    start, n, rng = standing(engine), engine.num_envs, np.random.default_rng(0)
     if atlas is not None:
         start.position[:, :2] = torch.tensor(
             np.stack([rng.uniform(1.2, 2.5, n), rng.uniform(-0.5, 0.5, n)], 1) + atlas.origins[0]
@@ -120,39 +120,57 @@ def walk(engine: Engine, atlas: Atlas | None, steps: int, off: float = 0.0) -> t
         around = [(x, y) for x in np.arange(-0.5, 0.55, 0.1) for y in np.arange(-0.3, 0.35, 0.1)]
         highest = np.max([atlas.height(start.position[:, :2].numpy() + np.array(d)) for d in around], 0)
         start.position[:, 2] += torch.tensor(highest, dtype=torch.float32)
-    begin(engine, start, Parameters.nominal(n))
+    return start
+
+
+def walk(engine: Engine, atlas: Atlas | None, steps: int, off: float = 0.0) -> tuple[Tensor, Tensor]:
+    """[N, 3] where bases are after random targets, [N] whether any foot has touched the ground."""
+    rng = np.random.default_rng(2)
+    begin(engine, placed(engine, atlas))
     if isinstance(engine, MujocoEngine):
         engine._state[:, 1:] += off * np.random.default_rng(1).normal(size=engine._state[:, 1:].shape)
-    pose = default_targets(engine)
+    pose, touched = default_targets(engine), torch.zeros(engine.num_envs, dtype=torch.bool)
     for _ in range(steps):
         state = engine.step(pose + torch.tensor(rng.uniform(-0.25, 0.25, pose.shape), dtype=torch.float32))
+        touched |= (state.foot_force != 0).any(2).any(1)
     engine.close()
-    return state.position
+    return state.position, touched
 
 
-def on(atlas: Atlas | None, plant: Plant = EVALUATION_PLANT, threads: int = 1, n: int = 16) -> MujocoEngine:
-    return MujocoEngine(robot("go1"), plant, n, atlas=atlas, threads=threads)
+def on(
+    atlas: Atlas | None, plant: Plant = EVALUATION_PLANT, threads: int = 1, n: int = 16, name: str = "go1"
+) -> MujocoEngine:
+    return MujocoEngine(robot(name), plant, n, atlas=atlas, threads=threads)
 
 
 def test_robots_move_on_a_level_heightfield_as_on_the_plane() -> None:
     """For a second, and with prisms they do not. The start's height is float32 in both."""
-    plane, level, prisms = (walk(e, FLAT, 50) for e in (on(None), on(FLAT), on(FLAT, PRISMS)))
+    plane, level, prisms = (walk(e, FLAT, 50)[0] for e in (on(None), on(FLAT), on(FLAT, PRISMS)))
     assert (level - plane).norm(dim=1).max() < 1e-6
     assert (prisms - plane).norm(dim=1).median() > 1e-3
 
 
 def test_threads_do_not_change_a_bit() -> None:
     atlas = Atlas.build([TileId("stairs_down", 5, 1)])
-    assert torch.equal(walk(on(atlas, threads=1), atlas, 20), walk(on(atlas, threads=2), atlas, 20))
+    one, two = (walk(on(atlas, threads=k), atlas, 20)[0] for k in (1, 2))
+    assert torch.equal(one, two)
 
 
 @pytest.mark.parametrize("cls", ["slope_down", "stairs_down", "rough"])
-def test_stride_is_as_close_to_mujoco_on_terrain_as_mujoco_to_itself(cls: str) -> None:
-    """Median at 0.2 s within 5 times of what an error of 1e-6 at the start makes, as on the plane."""
+@pytest.mark.parametrize("name", ROBOTS)
+def test_stride_is_closer_to_mujoco_on_terrain_than_mujoco_to_itself(name: str, cls: str) -> None:
+    """At 0.4 s, from a state that is off by 1e-6: the median of stride is below MuJoCo's own, its 90th
+    percentile within three times."""
     atlas = Atlas.build([TileId(cls, 5, 1)])
     exact = EVALUATION_PLANT.model_copy(update={"tolerance": 1e-10, "iterations": 100, "ls_iterations": 100})
-    native = walk(on(atlas, exact), atlas, 10)
-    ours = walk(StrideEngine(robot("go1"), EVALUATION_PLANT, 16, atlas=atlas, threads=1), atlas, 10)
-    noise = walk(on(atlas, exact), atlas, 10, off=1e-6)
-    assert (native[:, 2] - native[0, 2]).abs().max() > 1e-3, "nothing moved"
-    assert (ours - native).norm(dim=1).median() < 5 * (noise - native).norm(dim=1).median()
+    native, landed = walk(on(atlas, exact, name=name), atlas, 20)
+    noise, _ = walk(on(atlas, exact, name=name), atlas, 20, off=1e-6)
+    engine = StrideEngine(robot(name), EVALUATION_PLANT, 16, atlas=atlas, threads=1)
+    start = placed(engine, atlas)
+    ours, touched = walk(engine, atlas, 20)
+    away, itself = ((x - native).norm(dim=1).numpy() for x in (ours, noise))
+    assert np.median(away) < np.median(itself)
+    assert np.percentile(away, 90) < 3 * np.percentile(itself, 90)
+    assert (native - start.position).norm(dim=1).min() > 1e-3, "somebody did not move"
+    assert torch.equal(touched, landed)
+    assert landed.float().mean() > 0.9, "in the air there is no terrain"

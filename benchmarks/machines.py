@@ -1,0 +1,47 @@
+"""What each device gave, in one JSON under the device's name; what another gave before is kept."""
+
+from __future__ import annotations
+
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from surefoot.artifacts import write_json
+
+
+def device_name(device: torch.device) -> str:
+    """What results are filed under."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (x.split(":")[1].strip() for x in lines if x.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def about(device: torch.device, quick: bool) -> dict[str, Any]:
+    """When and with what it was measured."""
+    return {
+        "cuda": device.type == "cuda",
+        "quick": quick,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "versions": {p: version(p) for p in ("torch", "warp-lang", "mujoco", "numpy")},
+    }
+
+
+def kept(path: Path) -> dict[str, Any]:
+    """By device."""
+    found: dict[str, Any] = json.loads(path.read_text())["machines"] if path.exists() else {}
+    return found
+
+
+def keep(path: Path, device: torch.device, found: dict[str, Any], schema_version: int) -> None:
+    machines = kept(path) | {device_name(device): found}
+    write_json(path, {"schema_version": schema_version, "machines": machines})
+    print(f"Wrote {path}")
