@@ -27,6 +27,7 @@ from surefoot.engines.conformance import (
     run,
     standing,
 )
+from surefoot.engines.scene import build_scene
 from surefoot.engines.stride import CAPABILITIES, StrideEngine
 from surefoot.engines.stride.description import describe
 from surefoot.engines.stride.layout import lay_out
