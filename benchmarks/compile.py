@@ -5,8 +5,8 @@
     python benchmarks/compile.py --quick          one robot, once: shows that all of it runs
 
 A round is two fresh processes, the first with an empty kernel cache (cold), the second with what the first
-left there (warm). Each is timed from asking for an engine on the evaluation plant until it has stood there
-with its first state; Python's imports and the start of Warp and of the device are not part of it. Processor
+left there (warm). Each is timed from asking for an engine on the evaluation plant until it shows its first
+state; Python's imports and the start of Warp and of the device are not part of it. Processor
 time is told beside it: compiling takes one core, and a machine that does other things gives less than that.
 Figures are medians over rounds. The JSON keeps what each device gave under its name.
 """

@@ -189,7 +189,7 @@ def cold() -> str:
     rows = []
     for device, found in machines("compile.json").items():
         for r in found["rows"]:
-            times = [f"{r[k]:.1f}" for k in ("cold_s", "cold_processor_s", "warm_s")]
+            times = [f"{r[k]:.2g}" for k in ("cold_s", "cold_processor_s", "warm_s")]
             rows.append([f"{r['robot']}, {r['ground']}", short(device), *times])
     return table(["robot, ground", "device", "cold, s", "of which processor, s", "warm, s"], rows)
 
