@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -234,6 +235,64 @@ def test_an_out_below_a_file_is_refused(refused: Refused, tmp_path: Path) -> Non
 def test_an_out_that_may_not_be_written_is_refused(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     assert "may write to" in refused("train", "tiny:walk", "--out", tmp_path / "locked" / "run", *SMALL)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "tiny:walk", *SMALL, "--out"),
+        ("train", "--resume"),
+        ("evaluate",),
+        ("report",),
+        ("postmortem",),
+        ("track",),
+        ("serve", "--runs"),
+        ("panel", "show"),
+        ("replay", "--family", "1"),
+        ("compare", "{run}"),
+        ("promote", "{run}"),
+        ("evaluate", "{run}", "--panel"),
+        ("evaluate", "{run}", "--checkpoint"),
+        ("report", "{run}", "--out"),
+        ("replay", "{run}", "--trace"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_no_disk_takes_is_refused(
+    refused: Refused, tiny_run: Path, arguments: tuple[str, ...]
+) -> None:
+    said = refused(*(a.format(run=tiny_run) for a in arguments), 300 * "a" + ".json")
+    assert "File name too long" in said
+    assert "choose a shorter name" in said or "check the path" in said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
+@pytest.mark.parametrize("command", [("evaluate",), ("report",), ("train", "--resume"), ("compare", "{run}")])
+def test_a_run_that_may_not_be_read_is_refused(
+    refused: Refused, tiny_run: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "locked").mkdir(mode=0o000)
+    said = refused(*(a.format(run=tiny_run) for a in command), tmp_path / "locked")
+    assert "Permission denied): check its permissions" in said
+
+
+def test_what_the_system_refuses_in_mid_command_is_one_sentence_and_what_is_our_fault_is_not(
+    refused: Refused, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "their/folder")
+
+    monkeypatch.setattr("surefoot.report.write_report", denied)
+    assert "Cannot use 'their/folder' (Permission denied): check its permissions" in refused(
+        "report", tiny_run
+    )
+
+    def missing(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "our/own.css")
+
+    monkeypatch.setattr("surefoot.report.write_report", missing)
+    with pytest.raises(FileNotFoundError):
+        surefoot("report", tiny_run)
 
 
 def test_a_full_disk_is_refused_before_anything_is_written(
