@@ -93,7 +93,11 @@ def test_unknown_names_get_a_suggestion(refused: Refused, arguments: tuple[str, 
         (("--half", "xyz"), "choose one of: all, confirmation, selection."),
         (("--panel", "walk-flt-v1"), "did you mean 'walk-flat-v1'?"),
         (("--engine", "mujco"), "did you mean 'mujoco'?"),
-        (("--checkpoint", "missing.safetensors"), "does not exist"),
+        (
+            ("--checkpoint", "missing.safetensors"),
+            "does not exist; use confirmed, best, latest, a checkpoint",
+        ),
+        (("--checkpoint", "lates"), "does not exist; use confirmed, best, latest, a checkpoint"),
     ],
 )
 def test_evaluate_suggests_too(
@@ -228,7 +232,8 @@ def test_an_out_below_a_file_is_refused(refused: Refused, tmp_path: Path) -> Non
     (tmp_path / "file").write_text("mine")
     assert "is a file" in refused("train", "tiny:walk", "--out", tmp_path / "file" / "run", *SMALL)
     refused("train", "tiny:walk", "--out", tmp_path / "file" / "deep" / "run", *SMALL)
-    assert "already exists" in refused("train", "tiny:walk", "--out", tmp_path / "file", *SMALL)
+    said = refused("train", "tiny:walk", "--out", tmp_path / "file", *SMALL)
+    assert "already exists; choose another --out.\n" in said, "there is no run to be resumed"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
@@ -370,6 +375,13 @@ def test_a_run_that_did_not_finish_says_which_checkpoints_it_has(
     shutil.copytree(tiny_run, run)
     (run / "checkpoints" / "confirmed.safetensors").unlink()
     assert "use --checkpoint best or latest" in refused("evaluate", run)
+    (run / "checkpoints" / "latest.safetensors").unlink()
+    assert "latest.safetensors' does not exist; restore it, or evaluate with --checkpoint best." in refused(
+        "evaluate", run, "--checkpoint", "latest"
+    )
+    (run / "checkpoints" / "best.safetensors").unlink()
+    for arguments in (("train", "--resume"), ("evaluate",), ("evaluate", "--checkpoint", "latest")):
+        assert "broke off before its first one; train anew" in refused(*arguments, run)
 
 
 def test_a_corrupt_ledger_is_refused_and_not_cut(refused: Refused, tiny_run: Path, tmp_path: Path) -> None:

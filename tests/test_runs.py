@@ -409,7 +409,9 @@ def test_an_existing_folder_is_refused_and_left_alone(
 ) -> None:
     before = digests(tiny_run)
     assert train(tiny_run, "--updates", "1") == 2
-    assert "already exists" in capsys.readouterr().err
+    assert f"already exists; choose another --out, or continue it with --resume {tiny_run}" in " ".join(
+        capsys.readouterr().err.split()
+    )
     assert digests(tiny_run) == before
     (tmp_path / "empty").mkdir()
     assert train(tmp_path / "empty", "--updates", "1") == 2
