@@ -130,8 +130,8 @@ class RunFolder:
     def create(cls, path: str | Path, record: RunRecord, need_bytes: int) -> RunFolder:
         folder = Path(path)
         if folder.exists():
-            run = f", or continue it with --resume {folder}" if (folder / "run.json").is_file() else ""
-            raise SurefootError(f"{folder} already exists; choose another --out{run}.")
+            resume = f", or continue it with --resume {folder}" if (folder / "run.json").is_file() else ""
+            raise SurefootError(f"{folder} already exists; choose another --out{resume}.")
         check_folder(folder.parent, need_bytes)
         new_folder(folder)
         for sub in ("checkpoints", "episodes", "panels"):
