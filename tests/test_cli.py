@@ -194,6 +194,19 @@ def test_correcting_our_own_timeouts_is_refused(refused: Refused) -> None:
         assert "leave out --timeouts" in refused("train", task, "--timeouts", "corrected", *SMALL)
 
 
+def test_a_strength_out_of_range_names_the_range_in_its_unit(refused: Refused) -> None:
+    for column, hint in (
+        ("friction_-1", "goes from 0.01 to 5, not to -1"),
+        ("payload_+90kg", "to 50 kg"),
+    ):
+        arguments = ("--updates", "1", "--quiet", "--tracker", "none", "--perturb", column)
+        assert hint in refused("train", "tiny:walk", *arguments)
+
+
+def test_a_file_that_is_no_panel_is_refused_by_its_field(refused: Refused, tiny_run: Path) -> None:
+    assert "is not a panel: field panel: " in refused("evaluate", tiny_run, "--panel", tiny_run / "run.json")
+
+
 # ---- machine
 
 
