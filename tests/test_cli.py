@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -92,7 +93,11 @@ def test_unknown_names_get_a_suggestion(refused: Refused, arguments: tuple[str, 
         (("--half", "xyz"), "choose one of: all, confirmation, selection."),
         (("--panel", "walk-flt-v1"), "did you mean 'walk-flat-v1'?"),
         (("--engine", "mujco"), "did you mean 'mujoco'?"),
-        (("--checkpoint", "missing.safetensors"), "does not exist"),
+        (
+            ("--checkpoint", "missing.safetensors"),
+            "does not exist; use confirmed, best, latest, a checkpoint",
+        ),
+        (("--checkpoint", "lates"), "does not exist; use confirmed, best, latest, a checkpoint"),
     ],
 )
 def test_evaluate_suggests_too(
@@ -189,6 +194,19 @@ def test_correcting_our_own_timeouts_is_refused(refused: Refused) -> None:
         assert "leave out --timeouts" in refused("train", task, "--timeouts", "corrected", *SMALL)
 
 
+def test_a_strength_out_of_range_names_the_range_in_its_unit(refused: Refused) -> None:
+    for column, hint in (
+        ("friction_-1", "goes from 0.01 to 5, not to -1"),
+        ("payload_+90kg", "to 50 kg"),
+    ):
+        arguments = ("--updates", "1", "--quiet", "--tracker", "none", "--perturb", column)
+        assert hint in refused("train", "tiny:walk", *arguments)
+
+
+def test_a_file_that_is_no_panel_is_refused_by_its_field(refused: Refused, tiny_run: Path) -> None:
+    assert "is not a panel: field panel: " in refused("evaluate", tiny_run, "--panel", tiny_run / "run.json")
+
+
 # ---- machine
 
 
@@ -227,13 +245,72 @@ def test_an_out_below_a_file_is_refused(refused: Refused, tmp_path: Path) -> Non
     (tmp_path / "file").write_text("mine")
     assert "is a file" in refused("train", "tiny:walk", "--out", tmp_path / "file" / "run", *SMALL)
     refused("train", "tiny:walk", "--out", tmp_path / "file" / "deep" / "run", *SMALL)
-    assert "already exists" in refused("train", "tiny:walk", "--out", tmp_path / "file", *SMALL)
+    said = refused("train", "tiny:walk", "--out", tmp_path / "file", *SMALL)
+    assert "already exists; choose another --out.\n" in said, "there is no run to be resumed"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_an_out_that_may_not_be_written_is_refused(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)
     assert "may write to" in refused("train", "tiny:walk", "--out", tmp_path / "locked" / "run", *SMALL)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("train", "tiny:walk", *SMALL, "--out"),
+        ("train", "--resume"),
+        ("evaluate",),
+        ("report",),
+        ("postmortem",),
+        ("track",),
+        ("serve", "--runs"),
+        ("panel", "show"),
+        ("replay", "--family", "1"),
+        ("compare", "{run}"),
+        ("promote", "{run}"),
+        ("evaluate", "{run}", "--panel"),
+        ("evaluate", "{run}", "--checkpoint"),
+        ("report", "{run}", "--out"),
+        ("replay", "{run}", "--trace"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_no_disk_takes_is_refused(
+    refused: Refused, tiny_run: Path, arguments: tuple[str, ...]
+) -> None:
+    said = refused(*(a.format(run=tiny_run) for a in arguments), 300 * "a" + ".json")
+    assert "File name too long" in said
+    assert "choose a shorter name" in said or "check the path" in said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
+@pytest.mark.parametrize("command", [("evaluate",), ("report",), ("train", "--resume"), ("compare", "{run}")])
+def test_a_run_that_may_not_be_read_is_refused(
+    refused: Refused, tiny_run: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "locked").mkdir(mode=0o000)
+    said = refused(*(a.format(run=tiny_run) for a in command), tmp_path / "locked")
+    assert "Permission denied): check its permissions" in said
+
+
+def test_what_the_system_refuses_in_mid_command_is_one_sentence_and_what_is_our_fault_is_not(
+    refused: Refused, tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "their/folder")
+
+    monkeypatch.setattr("surefoot.report.write_report", denied)
+    assert "Cannot use 'their/folder' (Permission denied): check its permissions" in refused(
+        "report", tiny_run
+    )
+
+    def missing(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "our/own.css")
+
+    monkeypatch.setattr("surefoot.report.write_report", missing)
+    with pytest.raises(FileNotFoundError):
+        surefoot("report", tiny_run)
 
 
 def test_a_full_disk_is_refused_before_anything_is_written(
@@ -311,6 +388,13 @@ def test_a_run_that_did_not_finish_says_which_checkpoints_it_has(
     shutil.copytree(tiny_run, run)
     (run / "checkpoints" / "confirmed.safetensors").unlink()
     assert "use --checkpoint best or latest" in refused("evaluate", run)
+    (run / "checkpoints" / "latest.safetensors").unlink()
+    assert "latest.safetensors' does not exist; restore it, or evaluate with --checkpoint best." in refused(
+        "evaluate", run, "--checkpoint", "latest"
+    )
+    (run / "checkpoints" / "best.safetensors").unlink()
+    for arguments in (("train", "--resume"), ("evaluate",), ("evaluate", "--checkpoint", "latest")):
+        assert "broke off before its first one; train anew" in refused(*arguments, run)
 
 
 def test_a_corrupt_ledger_is_refused_and_not_cut(refused: Refused, tiny_run: Path, tmp_path: Path) -> None:

@@ -127,6 +127,36 @@ def test_what_is_not_there_is_refused_with_what_is(run: Path, said: Said) -> Non
     assert "no run folder" in said("replay", run / "nowhere", "4", code=2)
     number = str(read_table(table_of(run))["scenario"][0])
     assert "no perturbation 'frost'" in said("replay", run, number, "--perturb", "frost", code=2)
+    assert "no engine 'brax'" in said("replay", run, number, "--engine", "brax", code=2)
+    assert "in column nominal on mujoco-warp; " in said(
+        "replay", run, number, "--engine", "mujoco-warp", code=2
+    )
+    assert "'gone.npz' does not exist" in said("replay", "--trace", "gone.npz", code=2)
+    shutil.rmtree(run / "panels")
+    assert f"make one with `surefoot evaluate {run}`" in said("replay", run, number, code=2)
+
+
+@pytest.mark.parametrize(
+    ("way", "options"),
+    [
+        (("4",), ("--envs 3", "--checkpoint latest", "--split eval")),
+        (
+            ("--family", "1"),
+            ("--where nope", "--verify", "--perturb noise_x2", "--engine mujoco", "--video x.gif"),
+        ),
+        (
+            ("--trace", "x.npz"),
+            ("--where nope", "--verify", "--perturb noise_x2", "--split eval", "--video x.gif"),
+        ),
+    ],
+)
+def test_an_option_of_another_way_to_replay_is_refused(
+    run: Path, said: Said, way: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    for option in options:
+        refusal = said("replay", run, *way, *option.split(), code=2)
+        assert f"{option.split()[0]} is for " in refusal
+        assert refusal.endswith("leave it out.\n")
 
 
 def test_corrupt_and_foreign_tables_are_refused(run: Path, said: Said) -> None:
@@ -223,6 +253,9 @@ def test_a_failure_from_elsewhere_is_read_from_json(run: Path, tmp_path: Path, s
     assert "is not JSON" in said("replay", run, "--trace", path, code=2)
     (tmp_path / "noise.npz").write_bytes(b"PK\x03\x04 but no more")
     assert "not a readable npz" in said("replay", run, "--trace", tmp_path / "noise.npz", code=2)
+    refusal = said("replay", run, "--trace", run / "policy.safetensors", code=2)
+    assert "not a readable npz (not a zip file)" in refusal
+    assert "pickle" not in refusal, "how to open one is no advice"
 
 
 def test_a_trace_that_lacks_its_commands_is_refused(run: Path, trace: Path, said: Said) -> None:

@@ -339,10 +339,18 @@ def planted(error: BaseException) -> Callable[..., None]:
     return broken
 
 
-OURS = SurefootError("There is too little memory; use fewer --envs.")
+TOO_MUCH = "There is not enough memory for this run; free some, or train with fewer --envs,"
+TOLD = {
+    RuntimeError("planted"): None,
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"): TOO_MUCH,
+    torch.OutOfMemoryError("CUDA out of memory."): TOO_MUCH,
+    MemoryError("too much"): TOO_MUCH,
+    SurefootError("Something is not to be; do otherwise."): "Something is not to be; do otherwise.",
+}
+"""What goes wrong, and the sentence that it is told in; None: it is no user's fault and has a traceback."""
 
 
-@pytest.mark.parametrize("error", [RuntimeError("can't allocate memory"), MemoryError("too much"), OURS])
+@pytest.mark.parametrize("error", TOLD)
 @pytest.mark.parametrize("place", ["surefoot.train.Ppo", "surefoot.train.Cycle.run"])
 def test_a_run_that_breaks_is_failed_and_says_why(
     place: str,
@@ -355,14 +363,16 @@ def test_a_run_that_breaks_is_failed_and_says_why(
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(place, planted(error))
-        if error is OURS:
+        if told := TOLD[error]:
             assert train(folder, "--updates", "3") == 2
-            assert f"{OURS} {folder} is marked failed." in " ".join(capsys.readouterr().err.split())
+            said = " ".join(capsys.readouterr().err.split())
+            assert told in said
+            assert said.endswith(f". {folder} is marked failed.")
         else:
             with pytest.raises(type(error), match=str(error)):
                 train(folder, "--updates", "3")
     record = RunFolder.open(folder).record
-    why = str(error) if error is OURS else f"{type(error).__name__}: {error}"
+    why = str(error) if isinstance(error, SurefootError) else f"{type(error).__name__}: {error}"
     assert (record.status, record.error, record.confirmation) == ("failed", why, None)
     if place.endswith("Cycle.run"):  # it has a first checkpoint, and can go on from there
         assert resume(folder, "--updates", "3") == 0
@@ -380,14 +390,16 @@ def test_a_run_aborted_by_ctrl_c_is_interrupted(
 
 
 def test_a_run_that_cannot_be_resumed_stays_as_it_was(
-    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(tiny_run, folder)
     before = digests(folder)
     monkeypatch.setattr("surefoot.train.Ppo", planted(MemoryError()))
-    with pytest.raises(MemoryError):
-        resume(folder, "--updates", "9")
+    assert resume(folder, "--updates", "9") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert TOO_MUCH in said
+    assert "is marked" not in said
     assert digests(folder) == before
 
 
@@ -409,7 +421,9 @@ def test_an_existing_folder_is_refused_and_left_alone(
 ) -> None:
     before = digests(tiny_run)
     assert train(tiny_run, "--updates", "1") == 2
-    assert "already exists" in capsys.readouterr().err
+    assert f"already exists; choose another --out, or continue it with --resume {tiny_run}" in " ".join(
+        capsys.readouterr().err.split()
+    )
     assert digests(tiny_run) == before
     (tmp_path / "empty").mkdir()
     assert train(tmp_path / "empty", "--updates", "1") == 2

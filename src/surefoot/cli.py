@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
+from surefoot.artifacts.files import cannot_use
 from surefoot.cli_compare import CompareCommand, CompareLearnersCommand, PromoteCommand
 from surefoot.cli_lab import LabCommand
 from surefoot.cli_list import EnginesCommand, PanelMakeCommand, PanelShowCommand, TasksCommand
@@ -50,10 +51,7 @@ def main(arguments: list[str] | None = None) -> None:
         command: Any = tyro.cli(Commands, prog="surefoot", description=__doc__, args=arguments)
         code = command.run(console)
     except SurefootError as error:
-        Console(stderr=True).print(
-            f"[red]surefoot:[/red] {escape(str(error))}", highlight=False, soft_wrap=True
-        )
-        code = 2
+        code = _refused(error)
     except (
         KeyboardInterrupt
     ):  # outside the training loop, which handles it itself: nothing is lost, files are whole
@@ -61,4 +59,14 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
         code = 0
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    except OSError as error:
+        refusal = cannot_use(error)
+        if refusal is None:
+            raise
+        code = _refused(refusal)
     sys.exit(code)
+
+
+def _refused(error: SurefootError) -> int:
+    Console(stderr=True).print(f"[red]surefoot:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+    return 2

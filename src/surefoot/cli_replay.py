@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass
 from typing import Literal
@@ -10,6 +11,13 @@ from rich.console import Console
 from tyro.conf import Positional
 
 from surefoot.contract import SurefootError
+
+TAKES = {
+    "RUN EPISODE": ("where", "verify", "perturb", "engine", "video"),
+    "--trace": ("engine", "envs", "checkpoint"),
+    "--family": ("split", "envs", "checkpoint"),
+}
+"""The options of each way to replay."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,7 @@ class ReplayCommand:
             raise SurefootError(
                 "Say one thing to replay: RUN EPISODE (a scenario's number), --trace FILE, or RUN --family K."
             )
+        self._check_options()
         if self.trace is not None:
             return replaying.replay_trace(
                 console,
@@ -82,3 +91,15 @@ class ReplayCommand:
             self.video,
             self.json,
         )
+
+    def _check_options(self) -> None:
+        """What is replayed otherwise than with an option that was given would not be what was asked for."""
+        way = (
+            "--trace" if self.trace is not None else "--family" if self.family is not None else "RUN EPISODE"
+        )
+        for option in dataclasses.fields(self):
+            takers = [of for of, takes in TAKES.items() if option.name in takes]
+            if takers and way not in takers and getattr(self, option.name) != option.default:
+                raise SurefootError(
+                    f"--{option.name} is for {' and '.join(takers)}, not for {way}; leave it out."
+                )

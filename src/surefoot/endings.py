@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from surefoot.contract import SurefootError
 from surefoot.evidence import RunFolder
 from surefoot.fellows import Lost
@@ -14,25 +16,25 @@ Figures = dict[str, float | int | None]
 
 
 @contextmanager
-def noted(run: RunFolder, lead: bool = True, figures: Callable[[], Figures] = dict) -> Iterator[None]:
+def noted(run: RunFolder, writes: bool = True, figures: Callable[[], Figures] = dict) -> Iterator[None]:
     """Fellows that are lost and Ctrl-C leave a run interrupted; whatever else goes wrong leaves it failed,
-    with why. The lead writes that down, with `figures`, and the reason travels on in every process."""
+    with why. Who `writes` puts that down, with `figures`; the reason travels on from everybody."""
     try:
         yield
     except (Lost, KeyboardInterrupt) as error:
-        _note(error, run, lead, status="interrupted", figures=figures())
+        if writes:
+            _note(error, run, status="interrupted", figures=figures())
         raise
     except (Exception, SystemExit) as error:  # SystemExit: what is refused to a fellow
-        failed = _note(error, run, lead, status="failed", error=_why(error), figures=figures())
-        if isinstance(error, SurefootError) and failed:
-            raise SurefootError(f"{error} {run.path} is marked failed.") from error
-        raise
+        marked = writes and _note(error, run, status="failed", error=_why(error), figures=figures())
+        told = error if isinstance(error, SurefootError) else _memory(error)
+        if told is None:
+            raise
+        raise SurefootError(f"{told} {run.path} is marked failed." if marked else str(told)) from error
 
 
-def _note(reason: BaseException, run: RunFolder, lead: bool, **changes: Any) -> bool:
+def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:
     """Whether it is in run.json now."""
-    if not lead:
-        return False
     try:
         run.write_record(**changes)
     except SurefootError as unwritten:  # of a full disk, say: the reason for it all is worth more
@@ -40,6 +42,17 @@ def _note(reason: BaseException, run: RunFolder, lead: bool, **changes: Any) -> 
         return False
     reason.add_note(f"{run.path} is marked {run.record.status}.")
     return True
+
+
+def _memory(error: BaseException) -> SurefootError | None:
+    """The sentence for memory that was refused; torch has no type for that on the CPU."""
+    refused = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    if not refused and "can't allocate memory" not in str(error):
+        return None
+    return SurefootError(
+        "There is not enough memory for this run; free some, or train with fewer --envs, a shorter --horizon "
+        "or narrower --hidden."
+    )
 
 
 def _why(error: BaseException) -> str:

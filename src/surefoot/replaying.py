@@ -48,6 +48,8 @@ def replay_episode(
     """One episode of a panel; with `check`, against what was recorded: exit code 1 where it differs."""
     run = RunFolder.open(folder)
     plan = robot_plan_of(run)
+    if engine is not None:
+        check_engine(engine)
     shown = perturb or NOMINAL
     recorded, column = _recorded(run, plan, episode, where, shown, engine)
     if recorded is None and check:
@@ -206,6 +208,8 @@ def replay_trace(
 
 
 def _run_of(trace: Path) -> RunFolder:
+    if not trace.exists():
+        raise SurefootError(f"'{trace}' does not exist; check the path.")
     for parent in trace.absolute().parents:
         if (parent / "run.json").is_file():
             return RunFolder.open(parent)

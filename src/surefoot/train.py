@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -64,8 +64,7 @@ class Trainer(Scored):
         fellows: Fellows = ALONE,
     ) -> None:
         self.fellows, self._select, self._begun_at = fellows, select, 0
-        # A run that cannot be resumed stays as it was.
-        with nullcontext() if resume else noted(run, fellows.lead):
+        with noted(run, fellows.lead and not resume):  # what cannot be resumed stays as it was
             with fellows.agreed():
                 super().__init__(plan, run, select and fellows.lead)
                 self._build()

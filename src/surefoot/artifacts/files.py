@@ -46,6 +46,16 @@ def cannot_read(path: Path, error: OSError) -> SurefootError:
     return SurefootError(f"Cannot read '{path}' ({error.strerror or error}); check the path and permissions.")
 
 
+def cannot_use(error: OSError) -> SurefootError | None:
+    """The sentence for a path that the system refuses, wherever that came up; None where the path is not to
+    blame."""
+    if error.filename is None or error.errno not in _HINTS:
+        return None
+    denied = error.errno in (errno.EACCES, errno.EPERM)
+    hint = "check its permissions or choose another path" if denied else _HINTS[error.errno]
+    return SurefootError(f"Cannot use '{error.filename}' ({error.strerror}): {hint}.")
+
+
 def atomic_write(path: str | Path, data: bytes) -> None:
     """Write `data` so that after a kill or a power cut `path` holds the old bytes or the new ones, never a
     mixture.

@@ -107,6 +107,8 @@ def load_npz(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
         data = path.read_bytes()
     except OSError as error:
         raise cannot_read(path, error) from error
+    if data[:2] != b"PK":  # numpy would take it for a pickle, and say how to open that all the same
+        raise SurefootError(f"'{path}' is not a readable npz (not a zip file); restore it or make it again.")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

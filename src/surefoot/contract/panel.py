@@ -100,7 +100,7 @@ def parse_panel(text: str, where: str) -> Panel:
         panel = Panel.model_validate(raw["panel"])
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(p) for p in first["loc"])
+        field = ".".join(("panel", *(str(p) for p in first["loc"])))
         raise SurefootError(
             f"{where} is not a panel: field {field}: {first['msg']}; regenerate it."
         ) from error

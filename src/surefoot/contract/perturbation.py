@@ -244,8 +244,9 @@ def _check(p: Perturbation, strength: float) -> None:
         "dropout": (0.0, 0.99),
     }.get(p.name, (min(p.sweep), max(p.sweep)) if p.change else (0.0, 9.0))
     if not low <= strength <= high:
+        unit = f" {p.unit}" if p.unit != "1" else ""
         raise SurefootError(
-            f"Perturbation '{p.name}' goes from {low:g} to {high:g} {p.unit}, not to {strength:g}; "
+            f"Perturbation '{p.name}' goes from {low:g} to {high:g}{unit}, not to {strength:g}; "
             "choose a strength within that."
         )
 

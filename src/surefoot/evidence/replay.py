@@ -76,9 +76,9 @@ def panel_folder(run: RunFolder, where: str) -> Path:
         return (own or found)[0]
     known = sorted((run.path / "panels").glob("*/*/summary.json"))
     there = [str(p.parent.relative_to(run.path / "panels")) for p in known]
-    raise SurefootError(
-        f"{run.path} has no evaluation '{where}'; use --where with one of: {', '.join(there) or 'none yet'}."
-    )
+    known_ones = f"use --where with one of: {', '.join(there)}"
+    make_one = f"make one with `surefoot evaluate {run.path}`"
+    raise SurefootError(f"{run.path} has no evaluation '{where}'; {known_ones if there else make_one}.")
 
 
 def find_recorded(
@@ -102,8 +102,10 @@ def find_recorded(
     if not at.any():
         known = rows["scenario"]
         raise SurefootError(
-            f"'{path}' has no episode {episode} in column {column}; scenarios go from {known.min()} to "
-            f"{known.max()}, columns are {', '.join(dict.fromkeys(rows['column'].tolist()))}."
+            f"'{path}' has no episode {episode} in column {column}{f' on {engine}' if engine else ''}; "
+            f"scenarios go from {known.min()} to {known.max()}, "
+            f"columns are {', '.join(dict.fromkeys(rows['column'].tolist()))}, "
+            f"engines are {', '.join(dict.fromkeys(rows['engine'].tolist()))}."
         )
     i = int(np.flatnonzero(at)[0])
     return Recorded(folder, summary, {k: v[i] for k, v in rows.items()})

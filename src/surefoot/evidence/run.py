@@ -47,6 +47,8 @@ from surefoot.policy import PolicyBundle, PolicyCard
 
 EPISODES_VERSION = 1
 PANEL_ROWS_VERSION = 2
+CHECKPOINTS = ("confirmed", "best", "latest")
+"""Of a run, by name."""
 STATES_VERSION = 2
 """Of traces and of the states that failures are replayed from."""
 
@@ -128,9 +130,8 @@ class RunFolder:
     def create(cls, path: str | Path, record: RunRecord, need_bytes: int) -> RunFolder:
         folder = Path(path)
         if folder.exists():
-            raise SurefootError(
-                f"{folder} already exists; choose another --out, or continue it with --resume {folder}."
-            )
+            resume = f", or continue it with --resume {folder}" if (folder / "run.json").is_file() else ""
+            raise SurefootError(f"{folder} already exists; choose another --out{resume}.")
         check_folder(folder.parent, need_bytes)
         new_folder(folder)
         for sub in ("checkpoints", "episodes", "panels"):
@@ -239,12 +240,9 @@ class RunFolder:
     def load_checkpoint(self, name: str) -> checkpoint.Checkpoint:
         """A checkpoint of this run ('confirmed', 'best', 'latest') or a file; refused when it belongs to
         another contract."""
-        path = self.checkpoint_path(name) if name in ("confirmed", "best", "latest") else Path(name)
-        if name == "confirmed" and not path.exists():
-            raise SurefootError(
-                f"{self.path} has no confirmed checkpoint because it did not run to its end; "
-                f"use --checkpoint best or latest, or let it finish with --resume {self.path}."
-            )
+        path = self.checkpoint_path(name) if name in CHECKPOINTS else Path(name)
+        if not path.exists():
+            raise self._missing(name, path)
         found = checkpoint.load(path)
         theirs = found.meta.get("contract_digest")
         if theirs != self.record.contract_digest:
@@ -259,6 +257,27 @@ class RunFolder:
                 f"({found.digest[:12]}, not {stated[:12]}); put that one back, or use --checkpoint best."
             )
         return found
+
+    def _missing(self, name: str, path: Path) -> SurefootError:
+        there = [n for n in CHECKPOINTS if self.checkpoint_path(n).exists()]
+        if name not in CHECKPOINTS:
+            return SurefootError(
+                f"Checkpoint '{name}' does not exist; use confirmed, best, latest, a checkpoint file of "
+                f"{self.path}, or a baseline such as baseline:random."
+            )
+        if not there:
+            return SurefootError(
+                f"'{path}' does not exist: {self.path} has no checkpoint, because it broke off before its "
+                "first one; train anew with another --out."
+            )
+        if name == "confirmed":
+            return SurefootError(
+                f"{self.path} has no confirmed checkpoint because it did not run to its end; "
+                f"use --checkpoint best or latest, or let it finish with --resume {self.path}."
+            )
+        return SurefootError(
+            f"'{path}' does not exist; restore it, or evaluate with --checkpoint {' or '.join(there)}."
+        )
 
 
 def read_rows(folder: Path, construct_id: str, checkpoint_digest: str) -> dict[str, np.ndarray]:
