@@ -292,8 +292,8 @@ def test_signals_stop_all_and_the_death_of_one_ends_the_run_as_interrupted(tmp_p
     killed = time.monotonic()
     assert child.wait(60) != 0
     assert time.monotonic() - killed < 40, "the others must not wait for what will not come"
+    # Whether it noticed its fellow's death or was told by torchrun, whichever was first:
     assert RunFolder.open(folder).record.status == "interrupted"
-    assert "lost another one of this run" in log.read_text()
 
     # What is left is a run like any other: one process takes it on, with all the environments, until some
     # episode has ended for certain.
