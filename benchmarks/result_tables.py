@@ -217,9 +217,30 @@ def studies() -> str:
                 rows.append(row)
             head = [VARIED[s["design"]["kind"]], "training s", "samples", "steps/s", "n of a block"]
             head += ["n_eff of it", "success", "success, pushed"]
-            parts.append(f"**{verdict['sentence']}** ([report](../benchmarks/studies/{name}.html))")
-            parts.append(table(head, rows))
-            parts.append("\n".join(f"- {step['sentence']}" for step in verdict["steps"]))
+            parts += judged(name, verdict, table(head, rows))
+    return "\n\n".join(parts)
+
+
+def judged(name: str, verdict: dict[str, Any], rows: str) -> list[str]:
+    said = f"**{verdict['sentence']}** ([report](../benchmarks/studies/{name}.html))"
+    return [said, rows, "\n".join(f"- {step['sentence']}" for step in verdict["steps"])]
+
+
+def study_on_two_cores() -> str:
+    """Success column by column: a curve over pushes for every value."""
+    name = "parallelism-cpu"
+    s, parts = measured(f"studies/{name}.json"), []
+    for verdict in s["verdicts"]:
+        groups = [g for g in s["groups"] if g["budget"] == verdict["budget"]]
+        columns = sorted(groups[0]["columns"], key=lambda c: c != "nominal")
+        rows = []
+        for g in groups:
+            f = {k: v["value"] for k, v in g["figures"].items()}
+            row = [f"{g['value']:,}", f"{f['train_seconds']:.0f}", f"{f['samples'] / 1e6:.2f} M"]
+            row += [f"{f['steps_per_second']:,.0f}", f"{f['n_eff_return']:,.0f}"]
+            rows.append([*row, *(interval(g["columns"][c]) for c in columns)])
+        head = [VARIED[s["design"]["kind"]], "training s", "samples", "steps/s", "n_eff of a block"]
+        parts += judged(name, verdict, table([*head, *columns], rows))
     return "\n\n".join(parts)
 
 
@@ -351,6 +372,7 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "walk-rough": lambda: rough("walk-rough"),
         "walk-anymal-rough": lambda: rough("walk-anymal-rough"),
         "studies": studies,
+        "study-cpu": study_on_two_cores,
     },
     "engines.md": {
         "speed": speed,
