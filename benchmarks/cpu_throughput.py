@@ -44,6 +44,7 @@ import tyro
 from gymnasium.vector import AsyncVectorEnv
 from rich.console import Console
 
+from machines import device_name
 from plain_env import PlainWalk
 from surefoot.artifacts import atomic_write
 from surefoot.contract import Plant
@@ -187,13 +188,9 @@ def peak_memory(sizes: Sizes) -> int | None:
 
 
 def machine() -> dict[str, Any]:
-    cpu = platform.processor()
-    if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), cpu)
     names = ("torch", "mujoco", "numpy", "gymnasium")
     return {
-        "cpu": cpu,
+        "cpu": device_name(torch.device("cpu")),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "platform": platform.platform(),
         "python": platform.python_version(),

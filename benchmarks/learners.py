@@ -20,7 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from document import filled, table
+from machines import device_name
 from surefoot.artifacts import atomic_write, write_json
 from surefoot.evidence import RunFolder
 from surefoot.evidence.learners import LearnerComparison, LearnerFigures, compare_learners
@@ -35,10 +38,8 @@ OPTIONS = (
 
 
 def machine() -> dict[str, Any]:
-    info = Path("/proc/cpuinfo")
-    names = [x.split(":")[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")]
     return {
-        "cpu": names[0] if names else platform.processor(),
+        "cpu": device_name(torch.device("cpu")),
         "cores": len(os.sched_getaffinity(0)),
         "platform": platform.platform(),
     }

@@ -26,6 +26,7 @@ from typing import Any
 
 import torch
 
+from machines import device_name
 from performance_plots import plot_terrain
 from surefoot.artifacts import JsonLines, write_json
 from surefoot.evidence import RunFolder
@@ -143,17 +144,8 @@ def main() -> None:
 
 def _machine() -> dict[str, Any]:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {"cpu": _cpu(), "cores": os.cpu_count(), "gpu": gpu, "platform": platform.platform()}
-
-
-def _cpu() -> str:
-    info = Path("/proc/cpuinfo")
-    names = (
-        [x.split(":", 1)[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")]
-        if info.exists()
-        else []
-    )
-    return names[0] if names else platform.processor()
+    cpu = device_name(torch.device("cpu"))
+    return {"cpu": cpu, "cores": os.cpu_count(), "gpu": gpu, "platform": platform.platform()}
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -101,7 +102,7 @@ def test_every_shape_is_wide_to_rounding(case: str) -> None:
     assert touched
 
 
-SECOND = {
+SECOND: dict[str, dict[str, Any]] = {
     "a rounding away": {},
     "solo": {"shape": "solo"},
     "cuda": {"device": "cuda"},
@@ -116,7 +117,7 @@ def test_after_ten_control_steps_only_feet_that_just_touch_tell_two_engines_apar
     if which == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     one = StrideEngine(GO1, STEP_BY_STEP, 1024)
-    two = StrideEngine(GO1, STEP_BY_STEP, 1024, **SECOND[which])  # type: ignore[arg-type]
+    two = StrideEngine(GO1, STEP_BY_STEP, 1024, **SECOND[which])
     begin(one)
     begin(two)
     if which == "a rounding away":

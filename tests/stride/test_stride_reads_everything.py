@@ -1,5 +1,5 @@
-"""Whatever of a model moves MuJoCo's robot is read by stride, or refused by name: every number and every flag
-of the model is changed, one after the other."""
+"""Whatever of a model moves MuJoCo's robot is read by stride, or refused by name: every real number, switch
+and flag of the model is changed, one after the other. Whole numbers (kinds, addresses, counts) are not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from surefoot.robots import robot
 
 GO1 = robot("go1")
 SCENE = build_scene(GO1, EVALUATION_PLANT)
-DRAWN = ("vis", "tex", "mat", "light", "cam", "mesh", "skin", "hfield", "bvh", "site", "oct", "oc", "text")
+DRAWN = ("vis", "tex", "mat", "light", "cam", "mesh", "skin", "hfield", "bvh", "site", "oc")
 """Beginnings of names of what is only drawn, or belongs to what is refused."""
 DERIVED = {
     "body_invweight0": "follows from masses; stride works it out for every payload",

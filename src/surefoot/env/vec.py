@@ -44,6 +44,7 @@ class VecEnv(Rules):
         """`free`: steps never ask the device what happened there; by default without auto-reset on CUDA."""
         self.num_envs = n = sampler.count
         self._longest_delay_s = max(MAX_DELAY_S, sampler.longest_delay_s)
+        # Said only where it matters: engines of other packages need not know of delays.
         remembers = {} if self._longest_delay_s == MAX_DELAY_S else {"max_delay_s": self._longest_delay_s}
         self.engine: Engine = make_engine(
             engine, task.robot, plant, n, atlas=atlas, device=device, **remembers
