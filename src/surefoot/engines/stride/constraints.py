@@ -194,20 +194,26 @@ class Contact:
         ]
         return force, unpack(entries)
 
-    def along(self, residual: Vec3, direction: Vec3, step: Expr | float) -> tuple[Expr, Expr, Expr]:
+    def line(self, residual: Vec3, direction: Vec3) -> list[Expr]:
+        """Residuals along a line, as far as costs depend on them: N is [0] + [1] step, T squared is
+        [2] + 2 [3] step + [4] step^2."""
+        N, tangential, _ = self.split(residual)
+        rate = self.normal.dot(direction)
+        turn = (direction - self.normal * rate) * self.s
+        return [N, rate, tangential.dot(tangential), tangential.dot(turn), turn.dot(turn)]
+
+    def along(self, line: Sequence[Expr], step: Expr | float) -> tuple[Expr, Expr, Expr]:
         """First and second derivative of the cost along a line, and zone: 0 open, 1 sticking, 2 sliding."""
-        x = residual + direction * step
-        N, tangential, T = self.split(x)
+        N0, vn, tt, tv, vv = line
+        N, pull = N0 + vn * step, tv + vv * step
+        T = sqrt(maximum(tt + (tv + pull) * step, 0.0))
         sticking, sliding = self.zones(N, T)
-        vn = self.normal.dot(direction)
-        vt = (direction - self.normal * vn) * self.s
         inverse = 1.0 / maximum(T, TINY)
-        dT = tangential.dot(vt) * inverse
-        vv = vt.dot(vt)
+        dT = pull * inverse
         K = self.D / (1 + self.mu * self.mu)
         gap, slope = N - self.mu * T, vn - self.mu * dT
         bend = -(self.mu * (vv - dT * dT) * inverse)
-        first = where(sticking, self.D * (N * vn + tangential.dot(vt)), where(sliding, K * gap * slope, 0.0))
+        first = where(sticking, self.D * (N * vn + pull), where(sliding, K * gap * slope, 0.0))
         second = where(
             sticking, self.D * (vn * vn + vv), where(sliding, K * (slope * slope + gap * bend), 0.0)
         )

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from surefoot.engines.stride.step import StepProgram
 
 ITERATIONS = 20
-SEARCH_ITERATIONS = 16
+SEARCH_ITERATIONS = 4
+"""Robots that need more are few, and those beside them in a warp wait: another Newton step costs less."""
 SEARCH_TOLERANCE = 0.1
 """Of the slope left, relative to the decrement."""
 BRACKET = ("low", "below", "high", "above", "moved")
@@ -137,8 +138,12 @@ def _direction(p: StepProgram) -> None:
     qp = p.eliminated().back(p.env("d", 6))
     out = vectors("qp", qp)
     for s in p.hot:
-        out |= vectors(f"jv_{s.number}_", p.touch(s).moved(spatial(p.env("d", 6)), qp))
+        out |= vectors(f"line_{s.number}_", _line(p, p.touch(s), p.vector_of(s, "jar"), qp))
     p.let("chain", out)
+
+
+def _line(p: StepProgram, touch: Touch, residual: Vec3, qp: list[Expr]) -> list[Expr]:
+    return touch.contact.line(residual, touch.moved(spatial(p.env("d", 6)), qp))
 
 
 def _stiffness(touch: Touch, acc: Spatial, qa: list[Expr]) -> tuple[Vec3, dict[str, Expr]]:
@@ -165,9 +170,9 @@ def _line_search(p: StepProgram) -> None:
     A full step is tried first, together with the slope at 0.
     """
 
-    def both(contact: Contact, jar: Vec3, jv: Vec3) -> list[Expr]:
-        a0, b0, zone0 = contact.along(jar, jv, 0.0)
-        a1, b1, zone1 = contact.along(jar, jv, 1.0)
+    def both(contact: Contact, line: list[Expr]) -> list[Expr]:
+        a0, b0, zone0 = contact.along(line, 0.0)
+        a1, b1, zone1 = contact.along(line, 1.0)
         return [a0, b0, a1, b1, where((zone1 > 1.5) | (absolute(zone1 - zone0) > 0.5), 1.0, 0.0)]
 
     _rows(p, LINE, both, [lift(0.0), lift(1.0)])
@@ -182,13 +187,14 @@ def _line_search(p: StepProgram) -> None:
     with p.while_any(p.variable("searching") > 0.5, SEARCH_ITERATIONS):
         step = p.variable("step")
 
-        def there(contact: Contact, jar: Vec3, jv: Vec3, step: Expr = step) -> list[Expr]:
-            return list(contact.along(jar, jv, step)[:2])
+        def there(contact: Contact, line: list[Expr], step: Expr = step) -> list[Expr]:
+            return list(contact.along(line, step)[:2])
 
         _rows(p, LINE[2:4], there, [step])
         found = _next_step(p, step, {k: p.variable(k) for k in BRACKET})
         on = p.variable("searching") > 0.5
-        kept = {k: where(on, found[k], p.variable(k)) for k in ("step", *BRACKET)}
+        kept = {"step": where(on, found["step"], step)}  # whoever is done no longer looks at the rest
+        kept |= {k: found[k] for k in BRACKET}
         p.let("env", kept | {"searching": where(on & ~found["done"], 1.0, 0.0)})
     on, step = p.variable("open") > 0.5, p.variable("step")
     tolerance = p.d.tolerance * p.d.tolerance_scale
@@ -216,19 +222,22 @@ def _line_search(p: StepProgram) -> None:
 def _rows(
     p: StepProgram,
     names: Sequence[str],
-    of_contact: Callable[[Contact, Vec3, Vec3], list[Expr]],
+    of_contact: Callable[[Contact, list[Expr]], list[Expr]],
     steps: list[Expr],
 ) -> None:
-    """Sums over all rows: `of_contact` gives a contact's part from its residual and its change along the
-    direction, `steps` are where joints are evaluated."""
-    of_spots = [of_contact(p.touch(s).contact, p.vector_of(s, "jar"), p.vector_of(s, "jv")) for s in p.hot]
+    """Sums over all rows: `of_contact` gives a contact's part from its residuals along the direction, `steps`
+    are where joints are evaluated."""
+    lines = [p.variables_of(f"line_{s.number}_", 5, "chain") for s in p.hot]
+    of_spots = [of_contact(p.touch(s).contact, line) for s, line in zip(p.hot, lines, strict=True)]
     of_joints = _joint_rows(p, p.dry_frictions(), steps)[: len(names)]
     p.let("chain", dict(zip(names, map(total, zip(*of_spots, of_joints, strict=True)), strict=True)))
     if p.rare:
         touch, first = p.item_touch(), names == LINE
-        jv = touch.moved(spatial(p.env("d", 6)), p.joints("qp")) if first else p.vector("jv", "item")
-        parts = of_contact(touch.contact, p.vector("jar", "item"), jv)
-        p.for_items(dict(zip(names, parts, strict=True)), vectors("jv", jv) if first else None)
+        line = p.variables_of("line", 5, "item")
+        if first:
+            line = _line(p, touch, p.vector("jar", "item"), p.joints("qp"))
+        parts = of_contact(touch.contact, line)
+        p.for_items(dict(zip(names, parts, strict=True)), vectors("line", line) if first else None)
     if p.limited:
         with _beyond(p):
             limits = _joint_rows(p, p.limits(), steps)[: len(names)]
@@ -244,7 +253,7 @@ def _joint_rows(p: StepProgram, rows: Sequence[Limit | DryFriction], steps: list
         at = [qa + s * qp for s in steps]
         for k, a in enumerate(at):
             out[2 * k] = out[2 * k] + row.gradient(a) * qp
-            out[2 * k + 1] = out[2 * k + 1] + row.curvature(a) * qp * qp
+            out[2 * k + 1] = out[2 * k + 1] + row.curvature(a) * (qp * qp)
         changed = changed + absolute(row.zone(at[-1]) - row.zone(at[0]))
     return [*out, changed]
 
