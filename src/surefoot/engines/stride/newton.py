@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 ITERATIONS = 20
 SEARCH_ITERATIONS = 4
 """Robots that need more are few, and those beside them in a warp wait: another Newton step costs less."""
+PATIENCE, PATIENT_ITERATIONS = 8, 16
+"""After so many Newton steps a search may take longer: short ones can go to and fro without an end."""
 SEARCH_TOLERANCE = 0.1
 """Of the slope left, relative to the decrement."""
 BRACKET = ("low", "below", "high", "above", "moved")
@@ -58,7 +60,10 @@ def constraint_forces(p: StepProgram) -> None:
         p.for_items({"touches": where(p.variable("level", "item") < 0.5, 1.0, 0.0)})
     p.sum(["stiff", "beyond", "touches"])
     alive = p.variable("stiff_sum")
-    p.let("env", {"alive": alive, "open": where(alive > 0.0, p.variable("awake"), 0.0)})
+    p.let(
+        "env",
+        {"alive": alive, "open": where(alive > 0.0, p.variable("awake"), 0.0), "iterations": lift(0.0)},
+    )
     with p.when_any(p.variable("open") > 0.5):
         with p.while_any(p.variable("open") > 0.5, ITERATIONS):
             p.part = "Newton steps"
@@ -181,10 +186,11 @@ def _line_search(p: StepProgram) -> None:
     p.let("env", {"slope0": slope0, "bend0": bend0})
     start = {"low": lift(0.0), "below": -php, "high": lift(FAR), "above": lift(0.0), "moved": one}
     found = _next_step(p, one, start)
-    searching = where((p.variable("open") > 0.5) & ~found["done"], 1.0, 0.0)
+    turns = where(p.variable("iterations") < PATIENCE, float(SEARCH_ITERATIONS), float(PATIENT_ITERATIONS))
+    searching = where((p.variable("open") > 0.5) & ~found["done"], turns, 0.0)
     exact = where(found["done"] & (p.variable("changed_sum") < 0.5), 1.0, 0.0)
     p.let("env", {k: found[k] for k in ("step", *BRACKET)} | {"searching": searching, "exact": exact})
-    with p.while_any(p.variable("searching") > 0.5, SEARCH_ITERATIONS):
+    with p.while_any(p.variable("searching") > 0.5, PATIENT_ITERATIONS):
         step = p.variable("step")
 
         def there(contact: Contact, line: list[Expr], step: Expr = step) -> list[Expr]:
@@ -192,10 +198,11 @@ def _line_search(p: StepProgram) -> None:
 
         _rows(p, LINE[2:4], there, [step])
         found = _next_step(p, step, {k: p.variable(k) for k in BRACKET})
-        on = p.variable("searching") > 0.5
+        left = p.variable("searching")
+        on = left > 0.5
         kept = {"step": where(on, found["step"], step)}  # whoever is done no longer looks at the rest
         kept |= {k: found[k] for k in BRACKET}
-        p.let("env", kept | {"searching": where(on & ~found["done"], 1.0, 0.0)})
+        p.let("env", kept | {"searching": where(on & ~found["done"], left - 1.0, 0.0)})
     on, step = p.variable("open") > 0.5, p.variable("step")
     tolerance = p.d.tolerance * p.d.tolerance_scale
     finished = (php <= tolerance) | (p.variable("exact") > 0.5)

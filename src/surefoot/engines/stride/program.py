@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from surefoot.engines.stride.algebra import Expr, evaluate, lift, order, symbol
+from surefoot.engines.stride.sums import arranged
 
 Domain = Literal["env", "chain", "slot", "item"]
 
@@ -32,6 +33,10 @@ AXES: dict[Domain, int] = {"chain": 1, "slot": 2}
 
 COUNT = "items"
 """The chain variable that says how many items its list has; assigning 0 to it empties the list."""
+
+
+MEETING = 12.0
+"""How long a sum over chains takes, in additions (shuffles of a warp)."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +152,8 @@ class Program:
         """Of every statement, by its id()."""
         self._named: dict[bytes, str] = {}
         self._open = [self.body]
+        self._ready: dict[Var, float] = {}
+        """When a variable has its value, in additions, as if the program were one block."""
 
     def variable(self, name: str, domain: Domain = "env") -> Expr:
         if name in self.known:
@@ -198,12 +205,12 @@ class Program:
 
     def let(self, domain: Domain, outputs: Mapping[str, Any], *, add: bool = False) -> None:
         """One block. Names end in their component: `vectors("r", v)` makes r0, r1, r2."""
-        self._put(Block(domain, self._targets(domain, outputs), add))
+        self._put_block(domain, self._targets(domain, outputs), add)
 
     def for_items(self, sums: Mapping[str, Any], keeps: Mapping[str, Any] | None = None) -> None:
         """A block over items: what they add to chain variables, and what is kept of each."""
         into = self._targets("chain", sums) | self._targets("item", keeps or {})
-        self._put(Block("item", into))
+        self._put_block("item", into)
 
     def collect(self, group: Group, when: Expr, outputs: Mapping[str, Any]) -> None:
         self.variable(COUNT, "chain")
@@ -227,6 +234,7 @@ class Program:
             out[self.variables[f"{var.name}_sum"]] = var
             if name in self.known:
                 self.known[f"{name}_sum"] = -added if source.op == "neg" else added
+        self._ready |= {var: self._ready.get(x, 0.0) + MEETING for var, x in out.items()}
         self._put(Sum(out))
 
     def _is_figure(self, value: Expr) -> bool:
@@ -253,6 +261,11 @@ class Program:
     @contextmanager
     def while_any(self, condition: Expr, limit: int) -> Iterator[None]:
         yield from self._nest(While(condition, limit))
+
+    def _put_block(self, domain: Domain, outputs: dict[Var, Expr], add: bool = False) -> None:
+        values, ready = arranged(outputs.values(), self._ready)
+        self._ready |= dict(zip(outputs, ready, strict=True))
+        self._put(Block(domain, dict(zip(outputs, values, strict=True)), add))
 
     def _put(self, statement: Any) -> None:
         self.parts[id(statement)] = self.part
