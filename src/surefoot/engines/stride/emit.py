@@ -434,7 +434,7 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
     lines.append("#define RECORD" + (" __align__(16)" if cuda else ""))
     lines.append("#define AT_FIRST" + ("" if cuda else " = {}"))
     # Slots touch rarely: rolled up, they keep out of the registers. Copies of a line search's
-    # turns, which nvcc makes of up to four, cost a tenth of the speed.
+    # turns, which nvcc makes of four, cost a tenth to a quarter of the speed.
     lines.append("#define ROLLED" + (' _Pragma("unroll 1")' if cuda else ""))
     lines.append("#define UNROLL_SOME" + (' _Pragma("unroll 4")' if cuda else ""))
     lines.append("#define FOR_SLOT(first, last) ROLLED for (int s = first; s < last; ++s)")

@@ -21,6 +21,7 @@ LATENCY = {"symbol": 0.0, "const": 0.0, "neg": 0.0, "abs": 0.0} | {
 }
 """Of operations, in those of an addition; others take as long as one."""
 
+SUMS = ("add", "sub")
 Term = tuple[int, Expr]
 """1 or -1, and what is added or subtracted."""
 
@@ -28,22 +29,27 @@ Term = tuple[int, Expr]
 def arranged(roots: Iterable[Expr], ready: Mapping[Any, float]) -> tuple[list[Expr], list[float]]:
     """The same values, and when they are there; `ready` says so of variables."""
     roots = list(roots)
-    work = _Arrangement(roots, ready)
-    for x in order(roots):
+    nodes = order(roots)
+    work = _Arrangement(nodes, roots, ready)
+    for x in nodes:
         work.add(x)
     return [work.made[x] for x in roots], [work.at[x] for x in roots]
 
 
 class _Arrangement:
-    def __init__(self, roots: list[Expr], ready: Mapping[Any, float]) -> None:
-        self.uses = Counter([*(a for x in order(roots) for a in x.args), *roots])
+    def __init__(self, nodes: list[Expr], roots: list[Expr], ready: Mapping[Any, float]) -> None:
+        self.uses = Counter([*(a for x in nodes for a in x.args), *roots])
+        # sums that are used in another alone
+        self.inner = {a for x in nodes if x.op in SUMS for a in x.args if a.op in SUMS and self.uses[a] == 1}
         self.ready = ready
         self.made: dict[Expr, Expr] = {}
         self.at: dict[Expr, float] = {}
 
     def add(self, x: Expr) -> None:
         """Operands come before their operations."""
-        if x.op in ("add", "sub"):
+        if x in self.inner:
+            return
+        if x.op in SUMS:
             terms = sorted(self._terms(x, 1), key=lambda term: self._wanted(term[1]))
             first = next((i for i, (_, a) in enumerate(terms) if not self._is_product(a)), 0)
             begun = [terms[first], *terms[:first], *terms[first + 1 :]]
@@ -56,10 +62,9 @@ class _Arrangement:
             self.at[x] = begins + LATENCY.get(x.op, 1.0)
 
     def _terms(self, x: Expr, sign: int) -> list[Term]:
-        """Of a sum, as deep as its parts are used in it alone."""
         out: list[Term] = []
         for a, s in zip(x.args, (sign, -sign if x.op == "sub" else sign), strict=True):
-            out += self._terms(a, s) if a.op in ("add", "sub") and self.uses[a] == 1 else [(s, a)]
+            out += self._terms(a, s) if a in self.inner else [(s, a)]
         return out
 
     def _is_product(self, x: Expr) -> bool:
