@@ -317,23 +317,26 @@ def plot(machines: dict[str, Any], path: Path) -> bool:
     matplotlib.use("svg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, max(2, len(machines)), figsize=(11, 4), layout="constrained")
-    for ax, (device, found) in zip(axes, machines.items(), strict=False):
+    figure, (over_n, per_thread) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
+    for device, found in sorted(machines.items()):
         lines: dict[str, list[tuple[int, float]]] = {}
         for r in found["rates"]:
-            label = f"{r['engine']}, {r['robot']}, {r['ground']}"
             if r.get("threads", 1) == 1 and r["plant"] == "evaluation":
+                label = f"{r['engine']}, {r['robot']}, {r['ground']}"
                 lines.setdefault(label, []).append((r["envs"], r["steps_per_second"]))
         if found["cuda"]:
             for label, points in lines.items():
-                ax.plot(*zip(*points, strict=True), marker="o", label=label)
-            ax.set(xscale="log", yscale="log", xlabel="environments")
-            ax.legend(fontsize="x-small")
+                over_n.plot(*zip(*sorted(points), strict=True), marker="o", label=f"{label} ({device})")
         else:
-            ax.barh([f"{label} (1 thread)" for label in lines], [p[0][1] for p in lines.values()])
-            ax.set(xscale="log", xlabel="control steps per second")
-        ax.set_title(device, fontsize="small")
+            first = {label: min(points)[1] for label, points in lines.items()}  # of the smallest N
+            per_thread.plot(list(first.values()), list(first), "o", label=device)
+    over_n.set(xscale="log", yscale="log", xlabel="environments", ylabel="control steps per second")
+    per_thread.set(xscale="log", xlabel="control steps per second of one thread")
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 3}
+    for ax, where in ((over_n, {"loc": "lower right"}), (per_thread, above)):
         ax.grid(alpha=0.3)
+        if ax.has_data():
+            ax.legend(fontsize="x-small", **where)
     figure.savefig(path, metadata={"Date": None})
     return True
 

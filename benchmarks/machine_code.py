@@ -7,7 +7,8 @@ under triton/backends/nvidia/bin).
 
 Counted is the shortest way through a loop, from its first instruction to the jump back: what is rare (other
 contacts than those of feet, joints beyond a limit) lies in branches that it does not take, nor does an
-iteration take a turn of the line search. `loop` is all that stands between the two.
+iteration take a turn of the line search. `loop` is all that stands between the two, `counted` what flops.py,
+run before, counts of the same program.
 """
 
 from __future__ import annotations
@@ -119,19 +120,18 @@ def figures(listing: Listing) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--nvdisasm", default=shutil.which("nvdisasm"), help="where it is, if not on the path"
-    )
+    parser.add_argument("--nvdisasm", default="nvdisasm", help="where it is, if not on the path")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
-    if args.nvdisasm is None:
-        parser.error("nvdisasm is not on the path: say where it is with --nvdisasm PATH")
+    if shutil.which(args.nvdisasm) is None:
+        parser.error(f"{args.nvdisasm} is no program here: say where nvdisasm is with --nvdisasm PATH")
+    counted = json.loads(Path(__file__).with_name("flops.json").read_text())["plants"]
     plants = {}
     for plant in ("plain", "evaluation"):
         with tempfile.TemporaryDirectory() as folder:
             command = [args.nvdisasm, "-c", str(compiled(plant, Path(folder)))]
             text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        plants[plant] = figures(Listing.read(text))
+        plants[plant] = figures(Listing.read(text)) | {"counted": counted[plant]["lane"]}
     found = {
         "schema_version": SCHEMA_VERSION,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 
 import surefoot
-from surefoot.engines.stride.algebra import exp, sin, sqrt, where
-from surefoot.engines.stride.program import COUNT, Group, Program, run
+from surefoot.engines.stride import StrideEngine, newton
+from surefoot.engines.stride.algebra import exp, lift, sin, sqrt, where
+from surefoot.engines.stride.numpy_backend import NumpyStep
+from surefoot.engines.stride.program import COUNT, Block, Group, Program, run
+from surefoot.robots import robot
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-from engines import PLANTS
-from flops import Costs, Tally, loops
+from engines import PLANTS, actions
+from flops import Costs, Tally, loops, play
 from roofline import Peaks
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -176,3 +179,29 @@ def test_the_document_tells_the_counts_that_were_made(quick: dict[str, Any]) -> 
     share = one["steps_per_second"] * needed / (Peaks().fp32_tflops * 1e12)
     assert f"what is needed is {100 * share:.1f}% of the arithmetic's" in text
     assert f"meet at {Peaks().fp32_tflops / Peaks().memory_tbps:.0f}." in text
+
+
+def test_longer_searches_end_what_short_ones_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of one turn, shorter than they are, leave Newton's method going to and fro up to its limit."""
+    engine = StrideEngine(robot("go1"), PLANTS["evaluation"], 64, threads=1)
+    targets = [t.numpy() for t in actions(engine, 4)]
+    monkeypatch.setattr(newton, "SEARCH_ITERATIONS", 1)
+    assert play(engine, targets).iterations.max() < newton.ITERATIONS
+    monkeypatch.setattr(newton, "PATIENCE", 1000)
+    assert play(engine, targets).iterations.max() == newton.ITERATIONS
+    engine.close()
+
+
+def test_newton_steps_are_counted_from_every_physics_step_anew() -> None:
+    """A kernel goes through the program once for each, with the variables of the one before."""
+    engine = StrideEngine(robot("go1"), PLANTS["evaluation"], 1, threads=1)
+    program = NumpyStep(engine.layout).program
+    engine.close()
+    begun = [
+        s.outputs[x]
+        for s in program.body
+        if isinstance(s, Block)
+        for x in s.outputs
+        if x.name == "iterations"
+    ]
+    assert begun == [lift(0.0)]

@@ -186,8 +186,8 @@ def _line_search(p: StepProgram) -> None:
     p.let("env", {"slope0": slope0, "bend0": bend0})
     start = {"low": lift(0.0), "below": -php, "high": lift(FAR), "above": lift(0.0), "moved": one}
     found = _next_step(p, one, start)
-    turns = where(p.variable("iterations") < PATIENCE, float(SEARCH_ITERATIONS), float(PATIENT_ITERATIONS))
-    searching = where((p.variable("open") > 0.5) & ~found["done"], turns, 0.0)
+    turns = where(p.variable("iterations") < PATIENCE, SEARCH_ITERATIONS, PATIENT_ITERATIONS)
+    searching = where((p.variable("open") > 0.5) & ~found["done"], turns, 0.0)  # how many turns are left
     exact = where(found["done"] & (p.variable("changed_sum") < 0.5), 1.0, 0.0)
     p.let("env", {k: found[k] for k in ("step", *BRACKET)} | {"searching": searching, "exact": exact})
     with p.while_any(p.variable("searching") > 0.5, PATIENT_ITERATIONS):

@@ -36,7 +36,8 @@ COUNT = "items"
 
 
 MEETING = 12.0
-"""How long a sum over chains takes, in additions (shuffles of a warp)."""
+"""How long a sum over chains takes, roughly, in additions (shuffles of a warp). Only the order of sums
+depends on it."""
 
 
 @dataclass(frozen=True)

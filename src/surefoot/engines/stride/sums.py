@@ -19,7 +19,8 @@ LATENCY = {"symbol": 0.0, "const": 0.0, "neg": 0.0, "abs": 0.0} | {
     "sin": 10.0,
     "cos": 10.0,
 }
-"""Of operations, in those of an addition; others take as long as one."""
+"""Of operations, roughly, in those of an addition; others take as long as one. Only the order of sums depends
+on it."""
 
 SUMS = ("add", "sub")
 Term = tuple[int, Expr]
