@@ -37,7 +37,7 @@ from surefoot.engines import Engine, MujocoEngine, Parameters
 from surefoot.engines.conformance import default_targets, standing
 from surefoot.engines.mujoco_warp import MujocoWarpEngine
 from surefoot.engines.stride import StrideEngine
-from surefoot.engines.stride.engine import BLOCK
+from surefoot.engines.stride.emit import BLOCK
 from surefoot.robots import robot
 from surefoot.terrain import Atlas, TileId
 

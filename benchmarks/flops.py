@@ -40,6 +40,7 @@ from engines import PLANTS, Sizes, actions, place
 from surefoot.artifacts import atomic_write
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.algebra import Expr, order
+from surefoot.engines.stride.emit import BLOCK
 from surefoot.engines.stride.numpy_backend import NumpyStep
 from surefoot.engines.stride.program import COUNT, Block, Collect, If, Program, Sum, Var, While
 from surefoot.engines.stride.step import STATE
@@ -237,11 +238,12 @@ def counted(plant: str, envs: int, horizon: int) -> dict[str, Any]:
         for part in dict.fromkeys(played.program.parts.values())
     }
     newton, search = loops(played.program.body)
-    warps = played.iterations.reshape(len(played.iterations), -1, tally.robots).max(2)
+    groups = {"robot": 1, "warp": tally.robots, "block": BLOCK // tally.costs.lanes}
+    taken = {k: played.iterations.reshape(len(played.iterations), -1, n).max(2) for k, n in groups.items()}
     return {
         "parts": parts,
         "all": {kind: sum(figures[kind] for figures in parts.values()) for kind in kinds},
-        "iterations": {"robot": round(played.iterations.mean(), 2), "warp": round(warps.mean(), 2)},
+        "iterations": {of: round(turns.mean(), 2) for of, turns in taken.items()},
         "lane": {
             "iteration": tally.costs.straight(newton.body),
             "turn of the line search": tally.costs.straight(search.body),
@@ -255,7 +257,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
-    envs, horizon = (16, 1) if args.quick else (512, Sizes().horizon)
+    envs, horizon = (BLOCK, 1) if args.quick else (512, Sizes().horizon)
     found = {
         "schema_version": SCHEMA_VERSION,
         "quick": args.quick,

@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from surefoot.artifacts import JsonLines, read_table
+from surefoot.contract import EVALUATION_PLANT
+from surefoot.engines import Parameters
+from surefoot.engines.conformance import assert_same, begin, mask_of, run, standing
+from surefoot.engines.stride import StrideEngine, engine
 from surefoot.evidence import RunFolder
+from surefoot.robots import robot
+from surefoot.terrain import Atlas, TileId
 from test_runs import assert_same_run, resume, train
 from tiny import surefoot
 
@@ -63,3 +69,28 @@ def test_the_ledger_knows_how_the_process_started_and_how_much_memory_it_took(si
     assert all("seconds.startup" not in row for row in rows[1:])
     assert rows[-1]["memory.peak_device_bytes"] > 0
     assert RunFolder.open(six).record.device == "cuda"
+
+
+STAIRS = Atlas.build([TileId("stairs_up", 6, 0)])
+
+
+@pytest.mark.parametrize(("name", "atlas"), [("go1", None), ("go1", STAIRS), ("biped", None)])
+def test_warps_that_wait_for_each_other_change_nothing(
+    name: str, atlas: Atlas | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of a warp have nobody to wait for. The biped's last is half a block, and at the reset most warps
+    have left the kernel when the others begin."""
+    found = []
+    for block in (32, engine.BLOCK):
+        monkeypatch.setattr(engine, "BLOCK", block)
+        robots = StrideEngine(robot(name), EVALUATION_PLANT, 70, atlas=atlas, device="cuda")
+        start = standing(robots)
+        if atlas is not None:
+            start.position[:, :2] = torch.tensor(atlas.origins[0])
+            start.position[:, 2] += float(atlas.spawn_height[0])
+        begin(robots, start)
+        states = run(robots, 20)
+        robots.reset(mask_of(robots, [3]), start, Parameters.nominal(70, robots.device))
+        found.append([*states, *run(robots, 5, first=20)])
+    for k, (alone, together) in enumerate(zip(*found, strict=True)):
+        assert_same(alone, together, f"blocks of one warp and of four (step {k})")

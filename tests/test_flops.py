@@ -154,7 +154,8 @@ def test_every_part_of_a_step_is_counted(quick: dict[str, Any]) -> None:
         for figures in [*found["parts"].values(), found["all"]]:
             assert 0 < figures["needed"] < figures["alone"] <= figures["issued"]
             assert figures["issued"] / 2 < figures["instructions"]
-        assert 0 < found["iterations"]["robot"] < found["iterations"]["warp"]
+        turns = found["iterations"]
+        assert 0 < turns["robot"] < turns["warp"] < turns["block"]
 
 
 def test_the_document_tells_the_counts_that_were_made(quick: dict[str, Any]) -> None:
@@ -167,6 +168,7 @@ def test_the_document_tells_the_counts_that_were_made(quick: dict[str, Any]) -> 
     turns, more = plain["iterations"], evaluation["iterations"]
     assert f"{turns['warp']} iterations where a robot needs {turns['robot']} on average" in text
     assert f"{more['warp']} instead of {more['robot']} on the evaluation plant" in text
+    assert f"the slowest of thirty-two, {turns['block']} and {more['block']} iterations" in text
     one, other = (x["lane"]["iteration"]["instructions"] for x in (plain, evaluation))
     assert f"the count has {one} ({other:,})" in text
     one, other = (x["lane"]["turn of the line search"]["instructions"] for x in (plain, evaluation))

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import warp as wp
 
+from surefoot.engines.stride.program import Program
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-from engines import GROUNDS
-from machine_code import ARCHITECTURE, Listing, compiled, figures
+from engines import GROUNDS, PLANTS
+from fetching import TOGETHER, loop_source, make_loop, sums_as_written
+from machine_code import ARCHITECTURE, Lanes, Listing, compiled, figures
+from surefoot.robots import robot
 from surefoot.terrain import Atlas
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 LISTING = """
         /*0000*/                   MOV R1, c[0x0][0x28] ;
 .L_x_9:
-        /*0010*/                   FADD R2, R2, R3 ;
+        /*0010*/                   SHFL.BFLY PT, R2, R3, 0x1, 0x1f ;
 .L_x_5:
+        /*0018*/               @P5 BRA `(.L_x_10) ;
         /*0020*/                   SHFL.BFLY PT, R4, R2, 0x1, 0x1f ;
         /*0030*/              @!P0 BRA `(.L_x_7) ;
 .L_x_6:
@@ -32,6 +38,7 @@ LISTING = """
 .L_x_8:
         /*0080*/                   SHFL.BFLY PT, R7, R4, 0x2, 0x1f ;
         /*0090*/               @P3 BRA `(.L_x_8) ;
+.L_x_10:
         /*00a0*/               @P2 BRA `(.L_x_5) ;
         /*00b0*/               @P4 BRA `(.L_x_9) ;
         /*00c0*/                   EXIT ;
@@ -40,12 +47,13 @@ LISTING = """
 
 def test_the_shortest_way_takes_no_branch_that_it_need_not() -> None:
     listing = Listing.read(LISTING)
-    assert listing.loops() == [(4, 5), (8, 9), (2, 10), (1, 11)]
-    assert listing.shortest(2, 10) == [2, 3, 7, 8, 9, 10]
+    assert listing.loops() == [(5, 6), (9, 10), (2, 11), (1, 12)]
+    assert listing.shortest(3, 11) == [3, 4, 8, 9, 10, 11]
+    assert listing.shortest(2, 11) == [2, 11], "a warp that waits"
     assert figures(listing) == {
         "turn of the line search": {"instructions": 2, "shuffles": 1, "loop": 2},
-        "iteration": {"instructions": 6, "shuffles": 3, "loop": 9},
-        "physics step": {"instructions": 8, "shuffles": 3, "loop": 11},
+        "iteration": {"instructions": 7, "shuffles": 3, "loop": 10},
+        "physics step": {"instructions": 4, "shuffles": 1, "loop": 12},
     }
 
 
@@ -70,3 +78,36 @@ def test_the_document_tells_what_was_read() -> None:
     assert f"{one['shuffles']} of them shuffles" in text
     one, other = (made[plant]["turn of the line search"] for plant in ("plain", "evaluation"))
     assert f"and a turn of the line search {one['instructions']} ({other['instructions']})" in text
+
+
+def test_warps_never_wait_for_some_that_do_not_come() -> None:
+    p = Program(chains=4, slots=1)
+    wanted = p.variable("wanted") > 0.5
+    with p.while_any(wanted, 20, together=True):
+        p.let("env", {"wanted": 0.0})
+    with (
+        pytest.raises(AssertionError, match="would wait"),
+        p.when_any(wanted),
+        p.while_any(wanted, 20, together=True),
+    ):
+        p.let("env", {"wanted": 0.0})
+
+
+def test_what_fetching_compares_is_what_it_says(tmp_path: Path) -> None:
+    """As the engine is, with the one line that `apart` replaces; and with sums as they are written."""
+    texts = []
+    for as_written in (False, True):
+        with sums_as_written() if as_written else nullcontext():
+            engine = Lanes(robot("go1"), PLANTS["plain"], 8, threads=1)
+        engine.close()
+        texts.append(engine.cuda_text)
+    assert [text.count(TOGETHER[0]) for text in texts] == [1, 1]
+    assert all(text.count("TOGETHER(wanted)") == 1 for text in texts)
+    assert texts[0] != texts[1]
+    if ARCHITECTURE in wp.get_cuda_supported_archs():
+        sizes = []
+        for length in (512, 1024):
+            module = make_loop(loop_source(length)).module
+            (made,) = wp.compile_aot_module(module, arch=ARCHITECTURE, module_dir=tmp_path, use_ptx=False)
+            sizes.append(made.stat().st_size)
+        assert sizes[1] - sizes[0] == pytest.approx(512 * 16, abs=256), "no instruction is left out or added"

@@ -129,8 +129,9 @@ def statements(body: list[Any]) -> list[str]:
             out += [
                 f"ROLLED for (int turn = 0; turn < {s.limit}; ++turn) {{",
                 *p.lines,
-                f"if (!ANY({p.of(s.condition)})) break;",
-                *statements(s.body),
+                f"const bool wanted = ANY({p.of(s.condition)});",
+                f"if (!{'TOGETHER(wanted)' if s.together else 'wanted'}) break;",
+                *(["if (wanted) {", *statements(s.body), "}"] if s.together else statements(s.body)),
                 "}",
             ]
     return out
@@ -327,15 +328,21 @@ _TOGETHER = """
 """
 """Sums need no meeting."""
 
-MAX_BLOCK = 128
-"""Threads in a CUDA block: there is memory for as many."""
+BLOCK = 128
+"""Threads in a CUDA block: four warps, which a multiprocessor's four schedulers run side by side.
+
+The code of a physics step does not fit where a multiprocessor keeps instructions (32 KB). Warps that go
+through it each in their own time fetch it each for themselves, and wait for that; so those of a block begin
+every Newton step `TOGETHER`. Larger blocks wait longer for their slowest robot."""
 
 _SHUFFLES = {
     False: [
         "#define ANY(m) __any_sync(0xffffffffu, (m))",
+        # Warps that left the kernel are not waited for.
+        "#define TOGETHER(m) __syncthreads_or(m)",
         "#define BALLOT(m) __ballot_sync(0xffffffffu, (m))",
         "enum { TEAM = 32 }; const int ME = threadIdx.x % TEAM;",
-        f"#define TEAM_ARRAY(type, name, size) __shared__ type name##_[{MAX_BLOCK} / TEAM][TEAM][size];"
+        f"#define TEAM_ARRAY(type, name, size) __shared__ type name##_[{BLOCK} / TEAM][TEAM][size];"
         " auto& name = name##_[threadIdx.x / TEAM];",
         "auto GROUP_SUM = [&](real v) -> real {"
         " for (int k = 1; k < GROUP; k *= 2) v += __shfl_xor_sync(0xffffffffu, v, k); return v; };",
@@ -343,6 +350,7 @@ _SHUFFLES = {
     True: [
         _LOCK_STEP,
         "#define ANY(m) (LOCK_STEP((m) ? 1.0f : 0.0f) > 0.0f)",
+        "#define TOGETHER(m) (m)",
         "#define BALLOT(m) (unsigned)LOCK_STEP((m) ? (float)(1u << lane) : 0.0f)",
         "enum { TEAM = GROUP }; const int ME = lane;",
         "#define TEAM_ARRAY(type, name, size) static type name[TEAM][size];",
@@ -424,6 +432,7 @@ def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "")
         ]
         lines += [
             "enum { TEAM = 1, ME = 0 };",
+            "#define TOGETHER(m) (m)",
             "#define BALLOT(m) ((m) ? 1u : 0u)",
             "#define TEAM_ARRAY(type, name, size) type name[1][size];",
         ]

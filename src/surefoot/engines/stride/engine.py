@@ -25,7 +25,7 @@ from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
 from surefoot.engines.stride.buffers import Buffers, arrange
 from surefoot.engines.stride.description import describe
-from surefoot.engines.stride.emit import MAX_BLOCK, SHAPES
+from surefoot.engines.stride.emit import BLOCK, SHAPES
 from surefoot.engines.stride.heightfield import tile_heights
 from surefoot.engines.stride.kernel import (
     DELAY,
@@ -46,8 +46,6 @@ from surefoot.terrain import Atlas
 WIDTH = 16
 """Environments in a SIMD register. Wider than the machine's registers is fine: the compiler splits them."""
 
-BLOCK = 64
-"""Threads in a CUDA block; at most `emit.MAX_BLOCK`."""
 
 REGISTERS: int | None = None
 """Most registers of a CUDA thread; None is all that the device has (255)."""
@@ -132,7 +130,6 @@ class StrideEngine:
 
     def _record(self, threads: int) -> None:
         """Launches are recorded once; repeating them costs a few microseconds."""
-        assert BLOCK <= MAX_BLOCK, "the memory that a warp shares would overflow"
         width, lanes = self._per_launch
         arrays = [
             self._x,

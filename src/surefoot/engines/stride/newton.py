@@ -64,13 +64,13 @@ def constraint_forces(p: StepProgram) -> None:
         "env",
         {"alive": alive, "open": where(alive > 0.0, p.variable("awake"), 0.0), "iterations": lift(0.0)},
     )
-    with p.when_any(p.variable("open") > 0.5):
-        with p.while_any(p.variable("open") > 0.5, ITERATIONS):
-            p.part = "Newton steps"
-            _direction(p)
-            p.part = "line search"
-            _line_search(p)
-        p.part = "constraints"
+    with p.while_any(p.variable("open") > 0.5, ITERATIONS, together=True):
+        p.part = "Newton steps"
+        _direction(p)
+        p.part = "line search"
+        _line_search(p)
+    p.part = "constraints"
+    with p.when_any((p.variable("alive") > 0.0) & (p.variable("awake") > 0.5)):
         _forces(p)
 
 

@@ -104,8 +104,11 @@ class If:
 
 @dataclass
 class While:
+    """Turns while any environment wants one. `together`: warps of a CUDA block begin each turn together."""
+
     condition: Expr
     limit: int
+    together: bool = False
     body: list[Any] = field(default_factory=list)
 
 
@@ -260,8 +263,11 @@ class Program:
         yield from self._nest(If(condition))
 
     @contextmanager
-    def while_any(self, condition: Expr, limit: int) -> Iterator[None]:
-        yield from self._nest(While(condition, limit))
+    def while_any(self, condition: Expr, limit: int, together: bool = False) -> Iterator[None]:
+        assert not (together and len(self._open) > 1), (
+            "in a branch, warps would wait for some that do not come"
+        )
+        yield from self._nest(While(condition, limit, together))
 
     def _put_block(self, domain: Domain, outputs: dict[Var, Expr], add: bool = False) -> None:
         values, ready = arranged(outputs.values(), self._ready)
