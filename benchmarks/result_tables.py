@@ -328,6 +328,35 @@ def arithmetic() -> str:
     return table([*head, "repeated by lanes", "waiting in warps", "not fused", "slots left empty"], rows)
 
 
+def _fetching(what: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = next(iter(measured("fetching.json")["machines"].values()))[what]
+    return rows
+
+
+def loops() -> str:
+    """Instructions per cycle of a multiprocessor."""
+    lengths: dict[int, list[str]] = {}
+    for r in _fetching("loops"):
+        alone = r["warps"] == 1
+        lengths.setdefault(r["instructions"], []).extend(
+            f"{r[how]:.2f}" for how in (["together"] if alone else ["together", "apart"])
+        )
+    rows = [[f"{n:,}", f"{16 * n // 1024} KB", *cells] for n, cells in lengths.items()]
+    head = [f"{w} warps, {how}" for w in (4, 8) for how in ("together", "apart")]
+    return table(["instructions in the loop", "bytes", "1 warp", *head], rows)
+
+
+def together() -> str:
+    rows = []
+    for r in _fetching("steps"):
+        rates = [r[k] for k in ("together", "apart", "sums as written")]
+        row = [f"{r['robot']}, {r['ground']}, {r['plant']}, N = {r['envs']:,}"]
+        row += [f"{x / 1e6:.1f} M" for x in rates]
+        rows.append([*row, *(f"{rates[0] / x:.2f}" for x in rates[1:])])
+    head = ["control steps per second", "as it is", "warps apart", "sums as written"]
+    return table([*head, "over warps apart", "over sums as written"], rows)
+
+
 def threads() -> str:
     """Rates with one and two threads, and what the second brings."""
     ratios = {
@@ -380,6 +409,8 @@ TABLES: dict[str, dict[str, Callable[[], str]]] = {
         "occupancy": occupancy,
         "flops": flops,
         "arithmetic": arithmetic,
+        "loops": loops,
+        "together": together,
         **proof_tables.TABLES,
     },
 }

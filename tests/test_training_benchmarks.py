@@ -141,6 +141,24 @@ def test_the_document_says_what_the_json_says() -> None:
     run("result_tables.py", "--check")
 
 
+def test_the_front_page_tells_the_rates_that_were_measured() -> None:
+    rows = json.loads((BENCHMARKS / "engines.json").read_text())["machines"]["NVIDIA H200"]["rates"]
+    rates = {
+        (r["engine"], r["robot"], r["ground"], r["plant"], r["envs"]): r["steps_per_second"] for r in rows
+    }
+    few, many = (
+        [rates["stride", "go1", ground, "plain", n] / 1e6 for ground in ("plane", "stairs")]
+        for n in (4096, 65536)
+    )
+    text = " ".join((BENCHMARKS.parent / "README.md").read_text().split())
+    assert f"{many[0]:.0f} M on a plane, {many[1]:.0f} M on stairs (N = 4,096: {few[0]:.0f} M" in text
+    ours, warp, mjx = (
+        rates[name, "go1", "plane", "evaluation", 4096] for name in ("stride", "mujoco-warp", "mjx")
+    )
+    assert f"on the GPU {ours / warp:.0f} times those of MuJoCo Warp and twelve hundred times" in text
+    assert 1200 <= ours / mjx < 1300
+
+
 def test_proof_tables_show_every_device_that_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
