@@ -81,6 +81,14 @@ class Case:
     rounds: list[float] = field(default_factory=list)
     kernel: dict[str, float] = field(default_factory=dict)
 
+    def key(self) -> tuple[Any, ...]:
+        return self.key_of(asdict(self))
+
+    @staticmethod
+    def key_of(row: dict[str, Any]) -> tuple[Any, ...]:
+        """What is measured, whenever."""
+        return tuple(row.get(k) for k in ("engine", "robot", "ground", "plant", "envs", "threads"))
+
     def row(self) -> dict[str, Any]:
         out = {k: v for k, v in asdict(self).items() if v not in (None, {})}
         return out | {"steps_per_second": round(statistics.median(self.rounds), 1)}
@@ -114,25 +122,33 @@ def actions(engine: Engine, count: int) -> list[torch.Tensor]:
     return [pose + torch.tensor(noise[:, k], device=engine.device) for k in range(count)]
 
 
-def on_cpu(sizes: Sizes, cases: list[Case]) -> dict[str, float]:
-    """All engines of a robot, ground and N in turns. Returns stride's rate over MuJoCo's, thread for thread,
-    and with two threads over one."""
-    ratios = {}
+def on_cpu(sizes: Sizes, cases: list[Case]) -> None:
+    """All engines of a robot, ground and N in turns."""
     for name in sizes.robots:
         for ground, tile in GROUNDS.items():
             for envs in sizes.cpu_envs:
                 atlas = None if tile is None else Atlas.build([tile])
-                made = in_turns(name, ground, atlas, envs, sizes)
-                cases += made
-                by = {(case.engine, case.threads): case.rounds for case in made}
-                pairs = {f"stride over mujoco, {n}": (("stride", n), ("mujoco", n)) for n in (1, 2)}
-                pairs |= {f"{e}, 2 over 1": ((e, 2), (e, 1)) for e in ("stride", "mujoco", APART)}
-                pairs |= {f"stride over {APART}": (("stride", 2), (APART, 2))}
-                by[APART, 1] = by["stride", 1]
-                for what, (above, below) in pairs.items():
-                    found = statistics.median(a / b for a, b in zip(by[above], by[below], strict=True))
-                    ratios[f"{name}, {ground}, {envs}: {what}"] = round(found, 2)
-    return ratios
+                cases += in_turns(name, ground, atlas, envs, sizes)
+
+
+def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Stride's rate over MuJoCo's, thread for thread, and with two threads over one: medians over rounds, in
+    which all engines of a robot, ground and N took turns."""
+    turns: dict[str, dict[Any, list[float]]] = {}
+    for r in rows:
+        if "threads" in r:
+            case = f"{r['robot']}, {r['ground']}, {r['envs']}"
+            turns.setdefault(case, {})[r["engine"], r["threads"]] = r["rounds"]
+    pairs = {f"stride over mujoco, {n}": (("stride", n), ("mujoco", n)) for n in (1, 2)}
+    pairs |= {f"{e}, 2 over 1": ((e, 2), (e, 1)) for e in ("stride", "mujoco")}
+    pairs |= {f"{APART}, 2 over 1": ((APART, 2), ("stride", 1))}
+    pairs |= {f"stride over {APART}": (("stride", 2), (APART, 2))}
+    out = {}
+    for case, by in turns.items():
+        for what, (above, below) in pairs.items():
+            found = statistics.median(a / b for a, b in zip(by[above], by[below], strict=True))
+            out[f"{case}: {what}"] = round(found, 2)
+    return out
 
 
 class Halves:
@@ -349,7 +365,11 @@ def main() -> None:
     parser.add_argument("--robots", nargs="*", help="only these")
     parser.add_argument("--envs", nargs="*", type=int, help="only these N")
     parser.add_argument("--rounds", type=int, help="how often each is measured")
-    parser.add_argument("--append", action="store_true", help="keep what this device gave before")
+    parser.add_argument(
+        "--append",
+        action="store_true",
+        help="keep what this device gave before; CUDA measures only what is missing, a CPU all of it anew",
+    )
     parser.add_argument(
         "--mjx", type=Path, help="what peers/mjx.py printed on this device, to keep beside it"
     )
@@ -366,7 +386,6 @@ def main() -> None:
     device = torch.device(args.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     cuda = device.type == "cuda"
     cases: list[Case] = []
-    ratios: dict[str, float] = {}
     before = kept(args.out).get(device_name(device), {"rates": []})["rates"] if args.append else []
     if args.mjx:
         told = [json.loads(line) for line in args.mjx.read_text().splitlines()]
@@ -375,10 +394,13 @@ def main() -> None:
     if cuda:
         on_cuda(sizes, cases, args.seconds, before)
     else:
-        ratios = on_cpu(sizes, cases)
-        for key, value in ratios.items():
-            print(f"{key}: {value:.2f}")
-    found = about(device, args.quick) | {"rates": before + [case.row() for case in cases], "ratios": ratios}
+        on_cpu(sizes, cases)
+    anew = {case.key(): case.row() for case in cases}
+    rows = [row for row in before if Case.key_of(row) not in anew] + list(anew.values())
+    ratios = ratios_of(rows)
+    for key, value in ratios.items():
+        print(f"{key}: {value:.2f}")
+    found = about(device, args.quick) | {"rates": rows, "ratios": ratios}
     found["versions"]["mujoco-warp"] = version("mujoco-warp")
     keep(args.out, device, found, SCHEMA_VERSION)
     plot(kept(args.out), args.out.with_suffix(".svg"))

@@ -113,6 +113,21 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     assert set(found["ratios"]) == {f"go1, {g}, 8: {what}" for g in ("plane", "stairs") for what in whats}
 
 
+def test_what_is_measured_again_takes_the_place_of_what_was(tmp_path: Path) -> None:
+    out = tmp_path / "engines.json"
+    command = [sys.executable, BENCHMARKS / "engines.py", "--quick", "--device", "cpu", "--out", out]
+    found = []
+    for size in (["--envs", "8"], ["--envs", "16"], ["--envs", "8"]):
+        done = subprocess.run((*command, "--append", *size), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        found.append(next(iter(json.loads(out.read_text())["machines"].values())))
+    first, both, again = found
+    assert len(both["rates"]) == len(again["rates"]) == 2 * len(first["rates"])
+    assert set(both["ratios"]) == set(again["ratios"]) > set(first["ratios"])
+    small = [r["rounds"] for r in again["rates"] if r["envs"] == 8]
+    assert small != [r["rounds"] for r in both["rates"] if r["envs"] == 8]
+
+
 def test_hostile_actions_are_told_by_terrain(tmp_path: Path) -> None:
     found = run("adversarial.py", tmp_path / "adversarial.json")
     by = {(r["engine"], r["actions"], r["envs"]): r for r in found["results"]}
