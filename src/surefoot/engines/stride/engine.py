@@ -46,7 +46,6 @@ from surefoot.terrain import Atlas
 WIDTH = 16
 """Environments in a SIMD register. Wider than the machine's registers is fine: the compiler splits them."""
 
-
 REGISTERS: int | None = None
 """Most registers of a CUDA thread; None is all that the device has (255)."""
 
