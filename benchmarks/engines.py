@@ -37,7 +37,7 @@ from surefoot.engines import Engine, MujocoEngine, Parameters
 from surefoot.engines.conformance import default_targets, standing
 from surefoot.engines.mujoco_warp import MujocoWarpEngine
 from surefoot.engines.stride import StrideEngine
-from surefoot.engines.stride.emit import BLOCK
+from surefoot.engines.stride.shapes import BLOCK
 from surefoot.robots import robot
 from surefoot.terrain import Atlas, TileId
 
@@ -298,12 +298,13 @@ def on_cuda(sizes: Sizes, cases: list[Case], seconds: float, before: list[dict[s
         ("stride", r, g, p, n) for r in sizes.robots for g in GROUNDS for p in PLANTS for n in sizes.cuda_envs
     ]
     warp = [("mujoco-warp", "go1", "plane", "evaluation", n) for n in sizes.warp_envs]
-    known = {(c["engine"], c["robot"], c["ground"], c["plant"], c["envs"]) for c in before}
+    known = {Case.key_of(row) for row in before}
     first = [case for case in stride if case[1] == "go1"]
     wanted = [*first, *warp, *(case for case in stride if case[1] != "go1")]
-    wanted = [case for case in wanted if case not in known]
     for kind, name, ground, plant, n in wanted:
         case = Case(kind, name, ground, plant, n)
+        if case.key() in known:
+            continue
         if time.perf_counter() > end:
             print(f"left out for lack of time: {kind}, {name}, {ground}, {plant}, N = {n}")
             continue

@@ -1,7 +1,6 @@
 """What fetching instructions costs on CUDA, and what warps gain that go through stride's solver together.
 
-    python benchmarks/fetching.py            two minutes; writes fetching.json beside it
-    python benchmarks/fetching.py --quick    shows that all of it runs, figures mean nothing
+    python benchmarks/fetching.py            two minutes on a GPU; writes fetching.json beside it
 
 `loops` are straight lines of fused multiply-adds, repeated: how many of them a multiprocessor issues in a
 cycle (it has four schedulers), where its warps begin together and where they begin at different places.
@@ -16,14 +15,14 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from engines import GROUNDS, PLANTS, place, timed
+from engines import GROUNDS, PLANTS, Sizes, place, timed
 from fetching_kernels import make_loop
 from machines import about, keep
 from surefoot.cores import prepare_torch
@@ -39,6 +38,7 @@ WARPS = (1, 4, 8)
 CHAINS = 8
 """Accumulators: as many multiply-adds are under way, so that none waits for the one before it."""
 TOGETHER = ("#define TOGETHER(m) __syncthreads_or(m)", "#define TOGETHER(m) (m)")
+ROUNDS = 5
 VARIANTS = ("together", "apart", "sums as written")
 
 
@@ -61,11 +61,11 @@ def loop_source(length: int) -> str:
     )
 
 
-def loops(lengths: tuple[int, ...]) -> list[dict[str, Any]]:
+def loops() -> list[dict[str, Any]]:
     device = torch.device("cuda")
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
     out = []
-    for length in lengths:
+    for length in LENGTHS:
         kernel = make_loop(loop_source(length))
         turns = max(8, 400_000 // length)
         for warps in WARPS:
@@ -101,26 +101,24 @@ def sums_as_written() -> Iterator[None]:
         program.arranged = arranged
 
 
-def built(variant: str, plant: str, envs: int, atlas: Atlas | None, device: str = "cuda") -> StrideEngine:
-    args = (robot(ROBOT), PLANTS[plant], envs)
-    if variant == "sums as written":
-        with sums_as_written():
-            return StrideEngine(*args, atlas=atlas, device=device)
-    return (Apart if variant == "apart" else StrideEngine)(*args, atlas=atlas, device=device)
+def built(variant: str, plant: str, envs: int, atlas: Atlas | None) -> StrideEngine:
+    make = Apart if variant == "apart" else StrideEngine
+    with sums_as_written() if variant == "sums as written" else nullcontext():
+        return make(robot(ROBOT), PLANTS[plant], envs, atlas=atlas, device="cuda")
 
 
-def steps(sizes: tuple[int, ...], horizon: int, rounds: int) -> list[dict[str, Any]]:
+def steps() -> list[dict[str, Any]]:
     out = []
     for ground, tile in GROUNDS.items():
         atlas = None if tile is None else Atlas.build([tile])
         for plant in PLANTS:
-            for envs in sizes:
+            for envs in (4096, 65536):
                 rates: dict[str, list[float]] = {v: [] for v in VARIANTS}
                 for _ in range(2):  # in turns, as devices are warmer the second time
                     for variant in VARIANTS:
                         engine = built(variant, plant, envs, atlas)
                         place(engine, atlas)
-                        rates[variant] += timed(engine, atlas, horizon, rounds)
+                        rates[variant] += timed(engine, atlas, Sizes().horizon, ROUNDS)
                         engine.close()
                 row: dict[str, Any] = {"robot": ROBOT, "ground": ground, "plant": plant, "envs": envs}
                 out.append(row | {v: round(statistics.median(r)) for v, r in rates.items()})
@@ -130,16 +128,13 @@ def steps(sizes: tuple[int, ...], horizon: int, rounds: int) -> list[dict[str, A
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("fetching is measured on a CUDA device, and this machine has none")
     prepare_torch()
     device = torch.device("cuda")
-    found = about(device, args.quick)
-    found["loops"] = loops(LENGTHS[:2] if args.quick else LENGTHS)
-    found["steps"] = steps(*(((256,), 2, 1) if args.quick else ((4096, 65536), 16, 5)))
+    found = about(device, quick=False) | {"loops": loops(), "steps": steps()}
     keep(args.out, device, found, SCHEMA_VERSION)
 
 

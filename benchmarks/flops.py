@@ -40,9 +40,9 @@ from engines import PLANTS, Sizes, actions, place
 from surefoot.artifacts import atomic_write
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.algebra import Expr, order
-from surefoot.engines.stride.emit import BLOCK
 from surefoot.engines.stride.numpy_backend import NumpyStep
 from surefoot.engines.stride.program import COUNT, Block, Collect, If, Program, Sum, Var, While
+from surefoot.engines.stride.shapes import BLOCK
 from surefoot.engines.stride.step import STATE
 from surefoot.robots import robot
 
@@ -50,7 +50,7 @@ SCHEMA_VERSION = 1
 ROBOT = "go1"
 WARP = 32
 FLOPS = dict.fromkeys(("add", "sub", "mul", "div", "sqrt"), 1) | dict.fromkeys(("sin", "cos"), 11)
-"""Sine and cosine of an angle share a reduction and two polynomials (emit.py), 22 flops for both."""
+"""Sine and cosine of an angle share a reduction and two polynomials (shapes.py), 22 flops for both."""
 OTHERS = dict.fromkeys(("lt", "le", "where", "min", "max"), 1) | dict.fromkeys(
     ("neg", "abs", "and", "or", "not"), 0
 )

@@ -1,6 +1,6 @@
 """Instructions of an H200 in a Newton iteration of stride's Go1 on the plane, read from the machine code.
 
-    python benchmarks/machine_code.py --nvdisasm PATH      half a minute; writes machine_code.json beside it
+    python benchmarks/machine_code.py --nvdisasm PATH      a minute; writes machine_code.json beside it
 
 It takes no GPU: Warp has a compiler for CUDA. nvdisasm is part of the CUDA toolkit (and of Triton's wheel,
 under triton/backends/nvidia/bin).
@@ -8,7 +8,7 @@ under triton/backends/nvidia/bin).
 Counted is the shortest way through a loop, from its first instruction to the jump back: what is rare (other
 contacts than those of feet, joints beyond a limit) lies in branches that it does not take, nor does an
 iteration take a turn of the line search. `loop` is all that stands between the two, `counted` what flops.py,
-run before, counts of the same program.
+run before, counts of the same program; `sums as written` is an iteration without the order of sums.py.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ import numpy as np
 import warp as wp
 
 from engines import PLANTS
+from fetching import sums_as_written
 from surefoot.artifacts import write_json
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.kernel import control_step_source
@@ -121,6 +122,13 @@ def figures(listing: Listing) -> dict[str, Any]:
     return dict(zip(("turn of the line search", "iteration", "physics step"), out[:3], strict=True))
 
 
+def read(plant: str, nvdisasm: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [nvdisasm, "-c", str(compiled(plant, Path(folder)))]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return figures(Listing.read(text))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--nvdisasm", default="nvdisasm", help="where it is, if not on the path")
@@ -131,10 +139,9 @@ def main() -> None:
     counted = json.loads(Path(__file__).with_name("flops.json").read_text())["plants"]
     plants = {}
     for plant in ("plain", "evaluation"):
-        with tempfile.TemporaryDirectory() as folder:
-            command = [args.nvdisasm, "-c", str(compiled(plant, Path(folder)))]
-            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        plants[plant] = figures(Listing.read(text)) | {"counted": counted[plant]["lane"]}
+        plants[plant] = read(plant, args.nvdisasm) | {"counted": counted[plant]["lane"]}
+        with sums_as_written():
+            plants[plant]["sums as written"] = read(plant, args.nvdisasm)["iteration"]
     found = {
         "schema_version": SCHEMA_VERSION,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -12,8 +12,8 @@ import torch
 import warp as wp
 
 from surefoot.contract.seeds import EVERY_EPISODE, Split, uniform, words
-from surefoot.engines.stride.emit import prelude
 from surefoot.engines.stride.engine import WIDTH
+from surefoot.engines.stride.shapes import prelude
 from surefoot.fused.philox import draws
 from surefoot.keyed import box_muller
 

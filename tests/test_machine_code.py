@@ -78,6 +78,16 @@ def test_the_document_tells_what_was_read() -> None:
     assert f"{one['shuffles']} of them shuffles" in text
     one, other = (made[plant]["turn of the line search"] for plant in ("plain", "evaluation"))
     assert f"and a turn of the line search {one['instructions']} ({other['instructions']})" in text
+    ways = [
+        made[plant][what] for what in ("iteration", "sums as written") for plant in ("plain", "evaluation")
+    ]
+    plain, evaluation, *before = (way["instructions"] for way in ways)
+    assert f"Of an iteration's {plain} ({evaluation:,} on the evaluation plant) the count" in text
+    saved = [1 - now / then for now, then in zip((plain, evaluation), before, strict=True)]
+    assert f"saves {100 * min(saved):.0f} to {100 * max(saved):.0f}% of an iteration's instructions" in text
+    steps = [made[plant]["physics step"]["loop"] for plant in ("plain", "evaluation")]
+    assert f"A physics step of a Go1 is {steps[0]:,} and {steps[1]:,} instructions" in text
+    assert f"is {16 * steps[0] / 1024:.0f} to {16 * steps[1] / 1024:.0f} KB" in text
 
 
 def test_warps_never_wait_for_some_that_do_not_come() -> None:

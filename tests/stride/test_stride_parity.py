@@ -18,7 +18,7 @@ from surefoot.engines import MujocoEngine, Parameters, Start
 from surefoot.engines.conformance import ALOFT_M, begin, default_targets, standing
 from surefoot.engines.protocol import Engine
 from surefoot.engines.scene import build_scene
-from surefoot.engines.stride import StrideEngine
+from surefoot.engines.stride import StrideEngine, description
 from surefoot.robots import RobotSpec, robot
 from surefoot.robots.registry import ROBOTS as BUILT_IN
 from surefoot.terrain import Atlas, TileId
@@ -208,3 +208,26 @@ def test_on_a_slope_of_the_heightfield_motion_and_forces_are_mujocos() -> None:
     assert (a.position - b.position).norm(dim=1).quantile(0.9) < 1e-5
     assert b.foot_force.norm(dim=2).amax(1).min() > 5.0, "nobody stands on it"
     assert (a.foot_force - b.foot_force).abs().amax((1, 2)).quantile(0.9) < 0.01  # N
+
+
+def test_robots_come_to_rest_as_near_as_the_solvers_tolerance_lets_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of all motions the one whose distance from MuJoCo is not rounding."""
+    exact = EVALUATION_PLANT.model_copy(update={"tolerance": 1e-12, "iterations": 100, "ls_iterations": 100})
+    engines: list[Engine] = [MujocoEngine(robot("anymal"), exact, COUNT)]
+    for tolerance in (description.TOLERANCE, 0.1 * description.TOLERANCE):
+        monkeypatch.setattr(description, "TOLERANCE", tolerance)
+        engines.append(StrideEngine(robot("anymal"), EVALUATION_PLANT, COUNT))
+    start = standing(engines[0])
+    bent = np.random.default_rng(0).uniform(-0.1, 0.1, start.joint_position.shape)
+    start.joint_position += torch.tensor(bent, dtype=torch.float32)
+    ends = []
+    for engine in engines:
+        begin(engine, start)
+        for _ in range(50):
+            state = engine.step(default_targets(engine))
+        ends.append(state.position.clone())
+        engine.close()
+    loose, strict = (float((end - ends[0]).norm(dim=1).quantile(0.9)) for end in ends[1:])
+    assert 10 * strict < loose < 2e-5

@@ -1,7 +1,7 @@
 """A kernel's text: numbers read from memory, expressions of them, and where the results go.
 
 One text serves a thread per environment (`solo`) and a SIMD register of environments (`wide`); see
-`engines.stride.emit`. Memory is either [rows, environments] (a state's component is a row) or
+`engines.stride.shapes`. Memory is either [rows, environments] (a state's component is a row) or
 [environments, columns] (what networks read and write).
 """
 
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.engines.stride.algebra import Expr, order, symbol
-from surefoot.engines.stride.emit import Printer, number, prelude
+from surefoot.engines.stride.emit import Printer, number
 from surefoot.engines.stride.program import Var
+from surefoot.engines.stride.shapes import prelude
 from surefoot.fused.philox import draws
 from surefoot.fused.symbols import Symbols
 

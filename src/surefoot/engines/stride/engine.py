@@ -25,7 +25,6 @@ from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
 from surefoot.engines.stride.buffers import Buffers, arrange
 from surefoot.engines.stride.description import describe
-from surefoot.engines.stride.emit import BLOCK, SHAPES
 from surefoot.engines.stride.heightfield import tile_heights
 from surefoot.engines.stride.kernel import (
     DELAY,
@@ -37,6 +36,7 @@ from surefoot.engines.stride.kernel import (
 )
 from surefoot.engines.stride.layout import Layout, lay_out
 from surefoot.engines.stride.reset import reset_source
+from surefoot.engines.stride.shapes import BLOCK, SHAPES
 from surefoot.engines.stride.warp_kernels import make_control_step, make_reset
 from surefoot.engines.warp import start_warp
 from surefoot.launch import Launch

@@ -13,10 +13,11 @@ import numpy as np
 from surefoot.engines.stride.algebra import Vec3
 from surefoot.engines.stride.buffers import Buffers
 from surefoot.engines.stride.dynamics import rotation_of
-from surefoot.engines.stride.emit import declarations, number, prelude, statements
+from surefoot.engines.stride.emit import declarations, number, statements
 from surefoot.engines.stride.heightfield import GROUND
 from surefoot.engines.stride.layout import Layout
 from surefoot.engines.stride.program import vectors
+from surefoot.engines.stride.shapes import prelude
 from surefoot.engines.stride.step import CHAIN_STATE, PARAMETERS, STATE, build_integration, build_step
 from surefoot.terrain import RESOLUTION_M
 
