@@ -1,0 +1,79 @@
+"""What no refactoring may move: ids, panels, and the text of every printed kernel, as digests.
+
+`python tests/pins.py` writes tests/pins.json anew; do that only when a change of meaning is meant, and say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from surefoot.contract import load_panel
+from surefoot.engines.stride import engine as stride
+from surefoot.engines.stride.kernel import control_step_source
+from surefoot.engines.stride.reset import reset_source
+from surefoot.fused import env as fused
+from surefoot.plan import RobotPlan, make_plan
+from surefoot.tasks.registry import BUILT_IN
+from surefoot.train import environments
+
+PINS = Path(__file__).with_name("pins.json")
+FEW = {"envs": 32, "families": 4}
+"""Environments that are enough for a kernel's text, which does not depend on their number."""
+
+
+def pins() -> dict[str, str]:
+    return dict(_ids()) | dict(_texts())
+
+
+def _ids() -> Iterator[tuple[str, str]]:
+    for task in (*BUILT_IN, "walk-flat+sparse"):
+        for engine in ("mujoco", "stride"):
+            plan = make_plan(task, engine=engine)
+            yield f"{task} construct", plan.construct_id
+            yield f"{task} contract", plan.task.contract.digest
+            yield f"{task} training on {engine}", plan.training_id
+    for task in BUILT_IN:
+        panel = load_panel(make_plan(task).task.contract.panel)
+        yield f"panel {panel.name}", panel.digest
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """Of the compiled environment's three kernels and stride's two, for CPU registers and for CUDA threads."""
+    for task in ("walk-flat", "trot-flat", "walk-rough", "walk-anymal-flat", "walk-biped-flat"):
+        plan = make_plan(task, overrides=FEW, engine="stride")
+        assert isinstance(plan, RobotPlan)
+        env = environments(plan, range(FEW["envs"]))
+        try:
+            plain, memory = env.plain, env.memory
+            for shape, width, cuda in (("wide", stride.WIDTH, False), ("solo", 1, True)):
+                made = fused.generate(plain, memory, shape, width, cuda)
+                for name in ("act", "task", "observe"):
+                    yield f"{task} {name} {shape}", _digest(getattr(made, name))
+            yield from ((f"{task} {k}", v) for k, v in _physics(env.engine))
+        finally:
+            env.close()
+
+
+def _physics(engine: stride.StrideEngine) -> Iterator[tuple[str, str]]:
+    order = stride._policy_order(engine.layout, engine.robot)
+    timing = {"decimation": engine.plant.decimation, "history": engine._history}
+    for shape, width, cuda in (("wide", stride.WIDTH, False), ("lanes", 1, True), ("solo", 1, True)):
+        text = control_step_source(
+            engine.layout, engine.buffers, order, shape=shape, width=width, cuda=cuda, **timing
+        )
+        yield f"step {shape}", _digest(text)
+    pose = np.asarray(engine.robot.default_pose, np.float32)
+    yield "reset", _digest(reset_source(engine.layout, engine.buffers, order, pose, **timing))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    PINS.write_text(json.dumps(pins(), indent=1, sort_keys=True) + "\n")
