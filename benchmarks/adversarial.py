@@ -31,8 +31,8 @@ import numpy as np
 import torch
 
 from machines import about, keep
+from surefoot.compute.cores import prepare_torch
 from surefoot.contract import TRAINING_PLANT
-from surefoot.cores import prepare_torch
 from surefoot.engines import Engine, MujocoEngine, Parameters, Start
 from surefoot.engines.conformance import default_targets, standing
 from surefoot.engines.stride import StrideEngine

@@ -29,16 +29,17 @@ import mujoco
 import numpy as np
 
 from surefoot.artifacts import write_json
+from surefoot.compute.cores import prepare_torch
 from surefoot.contract import evaluation_plant
-from surefoot.cores import prepare_torch
 from surefoot.engines import surface
-from surefoot.evidence import PanelEvaluator, RunFolder, evaluate_panel
-from surefoot.evidence.columns import Rows, agreement, column_summary
+from surefoot.evaluation import PanelEvaluator, evaluate_panel
 from surefoot.evidence.compare import METRICS
-from surefoot.evidence.figures import SPANS
-from surefoot.evidence.statistics import paired
-from surefoot.plan import make_plan
-from surefoot.reopening import load_policy, plan_of
+from surefoot.runs import RunFolder
+from surefoot.statistics import paired
+from surefoot.statistics.columns import Rows, agreement, column_summary
+from surefoot.statistics.estimate import SPANS
+from surefoot.training.plan import make_plan
+from surefoot.training.restore import load_policy, plan_of
 
 ENGINES = ("mujoco", "stride")
 FLAT_TASK = "walk-flat"

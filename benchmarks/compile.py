@@ -27,9 +27,9 @@ from typing import Any
 import torch
 
 from machines import about, keep
+from surefoot.compute.warp.start import start_warp
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines.stride import StrideEngine
-from surefoot.engines.warp import start_warp
 from surefoot.robots import robot
 from surefoot.robots.registry import ROBOTS
 from surefoot.terrain import Atlas, TileId

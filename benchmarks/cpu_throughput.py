@@ -47,16 +47,17 @@ from rich.console import Console
 from machines import device_name
 from plain_env import PlainWalk
 from surefoot.artifacts import atomic_write
+from surefoot.compute.cores import prepare_torch
 from surefoot.contract import Plant
-from surefoot.cores import prepare_torch
 from surefoot.engines import MujocoEngine, RobotState
 from surefoot.engines.scene import build_scene
 from surefoot.env import VecEnv
+from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import Ppo, symmetry
-from surefoot.plan import make_plan
 from surefoot.robots import robot
-from surefoot.rollout import RolloutBlock, collect
-from surefoot.scenarios import TrainSampler
+from surefoot.rollout import RolloutBlock
+from surefoot.training import collect
+from surefoot.training.plan import make_plan
 from throughput_results import LAYERS, PLANTS, QUICK, Case, Results, Sizes, plot, print_results
 
 

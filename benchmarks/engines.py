@@ -31,13 +31,13 @@ import torch
 import warp as wp
 
 from machines import about, device_name, keep, kept
+from surefoot.compiler.targets import BLOCK
+from surefoot.compute.cores import prepare_torch
 from surefoot.contract import EVALUATION_PLANT
-from surefoot.cores import prepare_torch
 from surefoot.engines import Engine, MujocoEngine, Parameters
 from surefoot.engines.conformance import default_targets, standing
 from surefoot.engines.mujoco_warp import MujocoWarpEngine
 from surefoot.engines.stride import StrideEngine
-from surefoot.engines.stride.shapes import BLOCK
 from surefoot.robots import robot
 from surefoot.terrain import Atlas, TileId
 

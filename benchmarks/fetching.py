@@ -25,9 +25,10 @@ import torch
 from engines import GROUNDS, PLANTS, Sizes, place, timed
 from fetching_kernels import make_loop
 from machines import about, keep
-from surefoot.cores import prepare_torch
-from surefoot.engines.stride import StrideEngine, program
-from surefoot.launch import Launch
+from surefoot.compiler import program
+from surefoot.compute.cores import prepare_torch
+from surefoot.compute.warp.launch import Launch
+from surefoot.engines.stride import StrideEngine
 from surefoot.robots import robot
 from surefoot.terrain import Atlas
 

@@ -18,8 +18,8 @@ import numpy as np
 from surefoot.artifacts import JsonLines, load_npz, read_table
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines.scene import build_scene
-from surefoot.evidence import RunFolder
 from surefoot.robots import robot
+from surefoot.runs import RunFolder
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt

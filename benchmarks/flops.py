@@ -38,11 +38,11 @@ import numpy as np
 
 from engines import PLANTS, Sizes, actions, place
 from surefoot.artifacts import atomic_write
+from surefoot.compiler.expressions import Expr, order
+from surefoot.compiler.program import COUNT, Block, Collect, If, Program, Sum, Var, While
+from surefoot.compiler.targets import BLOCK
 from surefoot.engines.stride import StrideEngine
-from surefoot.engines.stride.algebra import Expr, order
 from surefoot.engines.stride.numpy_backend import NumpyStep
-from surefoot.engines.stride.program import COUNT, Block, Collect, If, Program, Sum, Var, While
-from surefoot.engines.stride.shapes import BLOCK
 from surefoot.engines.stride.step import STATE
 from surefoot.robots import robot
 

@@ -31,11 +31,11 @@ from peers.run import peers
 from performance_plots import plot_training
 from roofline import Peaks, roofline
 from surefoot.artifacts import write_json
-from surefoot.cores import prepare_torch
-from surefoot.plan import Plan, make_plan
-from surefoot.scoring import Limits
+from surefoot.compute.cores import prepare_torch
 from surefoot.trackers import make_tracker
-from surefoot.train import Trainer, new_run
+from surefoot.training.plan import Plan, make_plan
+from surefoot.training.selection import Limits
+from surefoot.training.trainer import Trainer, new_run
 from training_loop import Loop, captured, milliseconds, seconds, settle
 
 SCHEMA_VERSION = 1

@@ -23,13 +23,14 @@ import torch
 import tyro
 
 from surefoot.artifacts import atomic_write
-from surefoot.cores import prepare_torch
+from surefoot.compute.cores import prepare_torch
 from surefoot.env import VecEnv
-from surefoot.evidence import HONESTY_EVERY, honesty_figures
+from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import Ppo, symmetry
-from surefoot.plan import make_plan
-from surefoot.rollout import RolloutBlock, collect
-from surefoot.scenarios import TrainSampler
+from surefoot.rollout import RolloutBlock
+from surefoot.training import EVERY as HONESTY_EVERY
+from surefoot.training import collect, honesty_figures
+from surefoot.training.plan import make_plan
 
 OUT = Path(__file__).with_name("honesty_cost.json")
 

@@ -22,9 +22,9 @@ import tyro
 from scipy import stats
 
 from surefoot.artifacts import atomic_write
-from surefoot.evidence.statistics import iqm_interval, mean_interval, rate
-from surefoot.evidence.statistics.means import UNSEEN_FAMILIES
-from surefoot.evidence.statistics.paired import SPARSE_FAMILIES, paired_interval
+from surefoot.statistics import iqm_interval, mean_interval, rate
+from surefoot.statistics.means import UNSEEN_FAMILIES
+from surefoot.statistics.paired import SPARSE_FAMILIES, paired_interval
 
 OUT = Path(__file__).with_name("interval_coverage.json")
 GRID = np.arange(0.5, 100_000) / 100_000

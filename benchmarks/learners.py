@@ -25,9 +25,9 @@ import torch
 from document import filled, table
 from machines import device_name
 from surefoot.artifacts import atomic_write, write_json
-from surefoot.evidence import RunFolder
 from surefoot.evidence.learners import LearnerComparison, LearnerFigures, compare_learners
-from surefoot.report.learners import learner_chart
+from surefoot.reporting.learners import learner_chart
+from surefoot.runs import RunFolder
 
 HERE = Path(__file__).parent
 FOUND, CHART, DOCUMENT = HERE / "learners.json", HERE / "learners.svg", HERE.parent / "docs" / "learners.md"

@@ -29,8 +29,8 @@ import torch
 from machines import device_name
 from performance_plots import plot_terrain
 from surefoot.artifacts import JsonLines, write_json
-from surefoot.evidence import RunFolder
-from surefoot.evidence.results import load_result
+from surefoot.runs import RunFolder
+from surefoot.runs.results import load_result
 
 HERE = Path(__file__).parent
 

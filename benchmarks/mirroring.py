@@ -25,7 +25,7 @@ from document import filled, table
 from learners import DOCUMENT, machine
 from learners import OPTIONS as SMALL
 from surefoot.artifacts import atomic_write, write_json
-from surefoot.evidence import RunFolder, read_ledger
+from surefoot.runs import RunFolder, read_ledger
 
 FOUND = Path(__file__).with_name("mirroring.json")
 WAYS = {"mirrored": "True", "plain": "False"}

@@ -20,7 +20,7 @@ import numpy as np
 import tyro
 
 from surefoot.artifacts import atomic_write, read_table
-from surefoot.evidence import RunFolder
+from surefoot.runs import RunFolder
 
 
 @dataclass

@@ -29,8 +29,8 @@ import numpy as np
 import torch
 
 from machines import about, keep
+from surefoot.compute.cores import prepare_torch
 from surefoot.contract import EVALUATION_PLANT
-from surefoot.cores import prepare_torch
 from surefoot.engines import Engine, MujocoEngine, Parameters, Start
 from surefoot.engines.conformance import begin, default_targets, standing
 from surefoot.engines.scene import FLOOR, build_scene

@@ -18,8 +18,8 @@ from scipy import stats
 import proof_tables
 from document import HERE, filled, measured, table
 from roofline import Peaks
-from surefoot.evidence.statistics import rate
-from surefoot.evidence.statistics.means import mean_interval
+from surefoot.statistics import rate
+from surefoot.statistics.means import mean_interval
 from surefoot.terrain import HELD_OUT
 
 DOCS = HERE.parent / "docs"

@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 
 from machines import about, keep
-from surefoot.cores import prepare_torch
-from surefoot.fused import FusedEnv
-from surefoot.plan import Plan, make_plan
+from surefoot.compute.cores import prepare_torch
+from surefoot.env.compiled import FusedEnv
+from surefoot.env.scenarios import TrainSampler
 from surefoot.rollout import RolloutBlock
-from surefoot.scenarios import TrainSampler
-from surefoot.train import training_env
+from surefoot.training.plan import Plan, make_plan
+from surefoot.training.trainer import training_env
 from training_loop import captured, milliseconds
 
 SCHEMA_VERSION = 1

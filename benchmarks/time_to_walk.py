@@ -45,13 +45,14 @@ from scipy import stats
 from machines import about, device_name, kept
 from performance_plots import plot_walking
 from surefoot.artifacts import write_json
-from surefoot.cli_recipe import RecipeOptions
+from surefoot.cli.options import RecipeOptions
+from surefoot.compute.cores import cores, prepare_torch
 from surefoot.contract import Half
-from surefoot.cores import cores, prepare_torch
-from surefoot.evidence import PanelEvaluator, PanelResult, RunFolder
-from surefoot.learners import checkpoint
-from surefoot.plan import Plan, make_plan
-from surefoot.policy import PolicyBundle, PolicyCard
+from surefoot.evaluation import PanelEvaluator
+from surefoot.policy.bundle import PolicyBundle, PolicyCard
+from surefoot.runs import RunFolder, checkpoint
+from surefoot.statistics import PanelResult
+from surefoot.training.plan import Plan, make_plan
 from training_loop import Loop, seconds
 
 SCHEMA_VERSION = 1
@@ -95,7 +96,7 @@ def train(plan: Plan, updates: int, every: int, path: Path) -> None:
     meta |= {"policy": card, "curve": curve, "training_id": plan.training_id}
     meta |= {"construct_id": plan.construct_id, "trained": about(loop.device, False)}
     meta |= {"device": device_name(loop.device)}
-    checkpoint.save(path, tensors, meta)
+    checkpoint.save_checkpoint(path, tensors, meta)
 
 
 # ---- scoring
@@ -115,7 +116,7 @@ def reached(successes: list[float], mark: float) -> int | None:
 def score(path: Path, mark: float) -> dict[str, Any]:
     """One run's policies in order until two in a row reach the mark; the second, or else the last, is
     confirmed."""
-    found = checkpoint.load(path)
+    found = checkpoint.load_checkpoint(path)
     m = found.meta
     plan = make_plan(m["task"], overrides=m["recipe"], seed=m["seed"], engine="stride", device="cpu")
     card, chosen = PolicyCard.model_validate(m["policy"]), scorer(plan, "selection", "stride")
@@ -207,7 +208,7 @@ def _alone(free: Any) -> None:
 
 def score_all(paths: list[Path], mark: float) -> list[dict[str, Any]]:
     """A run per process, as many at a time as there are cores."""
-    meta = checkpoint.load(paths[0]).meta  # kernels are compiled here, once, not by every process
+    meta = checkpoint.load_checkpoint(paths[0]).meta  # kernels are compiled here, once, not by every process
     plan = make_plan(meta["task"], overrides=meta["recipe"], engine="stride", device="cpu")
     scorer(plan, "selection", "stride")
     context = multiprocessing.get_context("spawn")
@@ -325,7 +326,7 @@ def main() -> None:
             if not paths:
                 sys.exit(f"No policies of {task} in {args.policies}; train first or give --policies.")
             runs = score_all(paths, args.mark)
-            meta = checkpoint.load(paths[0]).meta
+            meta = checkpoint.load_checkpoint(paths[0]).meta
             recipe = {k: meta["recipe"][k] for k in (*WIDE, "epochs", "hidden")}
             scored = {"scored_on": device_name(torch.device("cpu")), "summary": summary(runs), "runs": runs}
             entry = machines.get(meta["device"], {"tasks": {}})["tasks"]

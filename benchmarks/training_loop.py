@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 
-from surefoot.cycle import Cycle
-from surefoot.fused import FusedEnv
+from surefoot.env.compiled import FusedEnv
+from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import Ppo, symmetry
-from surefoot.plan import Plan
-from surefoot.policy import PolicyBundle, policy_card
-from surefoot.rollout import RolloutBlock, collect
-from surefoot.scenarios import TrainSampler
-from surefoot.train import training_env
+from surefoot.policy.bundle import PolicyBundle, policy_card
+from surefoot.rollout import RolloutBlock
+from surefoot.training import collect
+from surefoot.training.iteration import Cycle
+from surefoot.training.plan import Plan
+from surefoot.training.trainer import training_env
 
 Run = Callable[[], Any]
 

@@ -20,7 +20,7 @@ from surefoot.artifacts import (
     table_meta,
     write_table,
 )
-from surefoot.evidence.statistics import rate
+from surefoot.statistics import rate
 
 COLUMNS = (
     ("nominal", "", float("nan"), "stride", "trained", 0.0),

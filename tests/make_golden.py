@@ -16,9 +16,9 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from surefoot.commands import start_run
-from surefoot.evidence import RunFolder
-from surefoot.reopening import load_policy
+from surefoot.runs import RunFolder
+from surefoot.training.restore import load_policy
+from surefoot.training.session import start_run
 
 SIZES = {
     "envs": 8, "families": 4, "horizon": 24, "minibatches": 2, "epochs": 2, "hidden": (16, 16),

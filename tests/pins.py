@@ -1,6 +1,6 @@
 """What no refactoring may move: ids, panels, and the text of every printed kernel, as digests.
 
-`python tests/pins.py` writes tests/pins.json anew; do that only when a change of meaning is meant, and say so.
+`python tests/pins.py` writes tests/pins.json anew: only when a change of meaning is meant, and say so.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from surefoot.contract import load_panel
 from surefoot.engines.stride import engine as stride
 from surefoot.engines.stride.kernel import control_step_source
 from surefoot.engines.stride.reset import reset_source
-from surefoot.fused import env as fused
-from surefoot.plan import RobotPlan, make_plan
+from surefoot.env.compiled import env as fused
 from surefoot.tasks.registry import BUILT_IN
-from surefoot.train import environments
+from surefoot.training.plan import RobotPlan, make_plan
+from surefoot.training.trainer import environments
 
 PINS = Path(__file__).with_name("pins.json")
 FEW = {"envs": 32, "families": 4}
@@ -43,7 +43,7 @@ def _ids() -> Iterator[tuple[str, str]]:
 
 
 def _texts() -> Iterator[tuple[str, str]]:
-    """Of the compiled environment's three kernels and stride's two, for CPU registers and for CUDA threads."""
+    """The compiled environment's three kernels and stride's two, for CPU registers and CUDA threads."""
     for task in ("walk-flat", "trot-flat", "walk-rough", "walk-anymal-flat", "walk-biped-flat"):
         plan = make_plan(task, overrides=FEW, engine="stride")
         assert isinstance(plan, RobotPlan)

@@ -38,8 +38,8 @@ from surefoot.artifacts import (
     write_json,
     write_table,
 )
+from surefoot.compute.background import Writer
 from surefoot.contract.errors import SurefootError
-from surefoot.writer import Writer
 
 SOURCE = str(Path(__file__).resolve().parents[1] / "src")
 

@@ -18,7 +18,7 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from surefoot.contract.errors import SurefootError
-from surefoot.learners.checkpoint import FORMAT, flatten, load, save, section, unflatten
+from surefoot.runs.checkpoint import FORMAT, flatten, load, save, section, unflatten
 
 
 def example() -> dict[str, Tensor]:

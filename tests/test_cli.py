@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from surefoot.contract import SurefootError, load_panel
-from surefoot.evidence import RunFolder
+from surefoot.runs import RunFolder
 from tiny import surefoot
 
 SOURCE = Path(__file__).resolve().parents[1] / "src"
@@ -300,7 +300,7 @@ def test_what_the_system_refuses_in_mid_command_is_one_sentence_and_what_is_our_
     def denied(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "their/folder")
 
-    monkeypatch.setattr("surefoot.report.write_report", denied)
+    monkeypatch.setattr("surefoot.reporting.write_report", denied)
     assert "Cannot use 'their/folder' (Permission denied): check its permissions" in refused(
         "report", tiny_run
     )
@@ -308,7 +308,7 @@ def test_what_the_system_refuses_in_mid_command_is_one_sentence_and_what_is_our_
     def missing(*_: object) -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "our/own.css")
 
-    monkeypatch.setattr("surefoot.report.write_report", missing)
+    monkeypatch.setattr("surefoot.reporting.write_report", missing)
     with pytest.raises(FileNotFoundError):
         surefoot("report", tiny_run)
 

@@ -15,17 +15,19 @@ import torch
 
 import tiny
 from surefoot.artifacts import load_npz, read_json, read_table
-from surefoot.baselines import BASELINES, OpenLoopTrot, RandomActions, baseline
 from surefoot.contract import Panel, SurefootError, load_panel
-from surefoot.evidence import PanelEvaluator, PanelSummary, RunFolder, label
-from surefoot.evidence.columns import agreement, beats_baselines, column_summary, split_columns
-from surefoot.evidence.keep import choose, severity
-from surefoot.evidence.passes import _baseline, engines_for
-from surefoot.learners import checkpoint
-from surefoot.policy import FixedBatch, PolicyBundle, first_state
-from surefoot.reopening import load_policy
+from surefoot.evaluation import PanelEvaluator, label
+from surefoot.evaluation.kept_traces import choose
+from surefoot.evaluation.passes import _baseline, engines_for
+from surefoot.policy.baselines import BASELINES, OpenLoopTrot, RandomActions, baseline
+from surefoot.policy.bundle import FixedBatch, PolicyBundle, first_state
 from surefoot.robots import robot
+from surefoot.runs import RunFolder, checkpoint
+from surefoot.statistics import PanelSummary
+from surefoot.statistics.columns import agreement, beats_baselines, column_summary, split_columns
+from surefoot.statistics.rows import severity
 from surefoot.tasks import task
+from surefoot.training.restore import load_policy
 from tiny import surefoot
 
 ACTIONS = 12
@@ -136,7 +138,7 @@ def test_shuffled_weights_and_hold_pose_are_both_reported_as_failing(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
-    found = checkpoint.load(run / "checkpoints" / "confirmed.safetensors")
+    found = checkpoint.load_checkpoint(run / "checkpoints" / "confirmed.safetensors")
     generator = torch.Generator().manual_seed(1)
     mixed = {
         k: v.reshape(-1)[torch.randperm(v.numel(), generator=generator)].reshape(v.shape) * 20
@@ -144,7 +146,7 @@ def test_shuffled_weights_and_hold_pose_are_both_reported_as_failing(
         else v
         for k, v in found.tensors.items()
     }
-    checkpoint.save(run / "checkpoints" / "shuffled.safetensors", mixed, found.meta)
+    checkpoint.save_checkpoint(run / "checkpoints" / "shuffled.safetensors", mixed, found.meta)
     for name in (str(run / "checkpoints" / "shuffled.safetensors"), "baseline:hold-pose"):
         capsys.readouterr()
         assert surefoot("evaluate", run, "--checkpoint", name, "--perturb", "none", "--json") == 0
@@ -163,11 +165,11 @@ def test_a_normaliser_that_was_exchanged_is_refused(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
-    found = checkpoint.load(run / "checkpoints" / "best.safetensors")
+    found = checkpoint.load_checkpoint(run / "checkpoints" / "best.safetensors")
     assert found.meta["normaliser_digest"] == load_policy(RunFolder.open(run), "best")[1].normaliser_digest
     for name in ("policy.mean", "policy.std"):
         changed = found.tensors | {name: found.tensors[name] + 0.1}
-        checkpoint.save(run / "checkpoints" / "best.safetensors", changed, found.meta)
+        checkpoint.save_checkpoint(run / "checkpoints" / "best.safetensors", changed, found.meta)
         assert surefoot("evaluate", run, "--checkpoint", "best") == 2
         assert "normaliser in checkpoint 'best'" in " ".join(capsys.readouterr().err.split())
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from surefoot.artifacts import read_table, write_json, write_table
-from surefoot.comparing import forest_bar
+from surefoot.cli.compare_print import forest_bar
 from surefoot.contract import SurefootError, construct_fields, digest
-from surefoot.evidence import PanelSummary, RunFolder
 from surefoot.evidence.compare import Comparison, Refusal, compare, shared_scenarios
-from surefoot.evidence.results import load_result
-from surefoot.evidence.statistics import paired
-from surefoot.evidence.strata import panel_strata
+from surefoot.runs import RunFolder
+from surefoot.runs.results import load_result
+from surefoot.statistics import PanelSummary, paired
+from surefoot.statistics.strata import panel_strata
 from tiny import surefoot
 
 

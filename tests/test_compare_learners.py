@@ -13,11 +13,11 @@ import pytest
 
 from surefoot.artifacts import JsonLines
 from surefoot.contract import SurefootError
-from surefoot.evidence import RunFolder
 from surefoot.evidence.learners import LearnerComparison, compare_learners, rows_of
-from surefoot.evidence.results import load_result
-from surefoot.evidence.statistics import rate
-from surefoot.report.learners import learner_chart, learner_page
+from surefoot.reporting.learners import learner_chart, learner_page
+from surefoot.runs import RunFolder
+from surefoot.runs.results import load_result
+from surefoot.statistics import rate
 from tiny import surefoot
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from surefoot.composition import Composition
 from surefoot.contract import SeedPlan, TaskContract
-from surefoot.keyed import Keyed
+from surefoot.env.episodes import Composition
+from surefoot.keyed.torch import Keyed
 from surefoot.tasks import task
 
 CPU = torch.device("cpu")

@@ -39,14 +39,14 @@ from surefoot.contract import (
     parse_panel,
     training_id,
 )
-from surefoot.contract.panels import MAKERS
-from surefoot.evidence import RunRecord
-from surefoot.plan import check_disjoint, make_plan
+from surefoot.contract.panel_makers import MAKERS
+from surefoot.env.scenarios import TrainSampler
 from surefoot.rollout import RolloutBlock
-from surefoot.scenarios import TrainSampler
+from surefoot.runs import RunRecord
 from surefoot.tasks import task
 from surefoot.tasks.registry import BUILT_IN
 from surefoot.terrain import HELD_OUT, TRAINED
+from surefoot.training.plan import check_disjoint, make_plan
 from tiny import PANEL, surefoot, tiny_panel
 
 WALK = task("walk-flat")
@@ -416,7 +416,7 @@ def test_a_panel_that_shares_draws_with_training_is_refused(monkeypatch: pytest.
     assert check_disjoint(plan.model_copy(update={"root": panel.seeds.root}), panel).disjoint, (
         "the split keeps them apart"
     )
-    monkeypatch.setattr("surefoot.plan.load_panel", lambda name: leaky)
+    monkeypatch.setattr("surefoot.training.plan.load_panel", lambda name: leaky)
     with pytest.raises(SurefootError, match="shares keys with training"):
         make_plan("walk-flat", seed=5)
     make_plan("walk-flat", seed=6)

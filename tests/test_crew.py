@@ -12,8 +12,8 @@ import warp as wp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.crew import Crew, shares
-from surefoot.launch import Launch
+from surefoot.compute.threads import Crew, shares
+from surefoot.compute.warp.launch import Launch
 
 
 @given(st.integers(1, 5000), st.integers(1, 64))

@@ -13,8 +13,8 @@ from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines import Parameters
 from surefoot.engines.conformance import assert_same, begin, mask_of, run, standing
 from surefoot.engines.stride import StrideEngine, engine
-from surefoot.evidence import RunFolder
 from surefoot.robots import robot
+from surefoot.runs import RunFolder
 from surefoot.terrain import Atlas, TileId
 from test_runs import assert_same_run, resume, train
 from tiny import surefoot

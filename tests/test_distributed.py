@@ -16,17 +16,18 @@ import pytest
 import torch
 
 from surefoot.artifacts import read_table
+from surefoot.compute.devices import check_device
+from surefoot.compute.distributed import ALONE, Fellows, Launched, Torchrun, launched, local_device
 from surefoot.contract import Recipe, SeedPlan, SurefootError
 from surefoot.env import VecEnv, join_snapshots, part_of_snapshot
-from surefoot.evidence import RunFolder, without_timing
-from surefoot.fellows import ALONE, Fellows, Launched, Torchrun, launched, local_device
+from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import Ppo
 from surefoot.learners.update import PpoUpdate, room
-from surefoot.plan import check_device, check_share, device_bytes, make_plan
-from surefoot.reopening import plan_of
 from surefoot.rollout import RolloutBlock
-from surefoot.scenarios import TrainSampler
+from surefoot.runs import RunFolder, without_timing
 from surefoot.terrain import Atlas
+from surefoot.training.plan import check_share, device_bytes, make_plan
+from surefoot.training.restore import plan_of
 from test_runs import rows_in, wait_for
 from tiny import surefoot, walk
 

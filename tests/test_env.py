@@ -16,7 +16,7 @@ from torch import Tensor
 
 from surefoot.contract import EVALUATION_PLANT, Panel, Push, Scenario, SeedPlan, SurefootError
 from surefoot.env import OBSERVATION_LIMIT, Step, VecEnv
-from surefoot.scenarios import PanelSampler, Scenarios, TrainSampler
+from surefoot.env.scenarios import PanelSampler, Scenarios, TrainSampler
 from surefoot.tasks import Task, task
 from surefoot.terrain import LEVELS, TRAINED, Atlas, TileId
 

@@ -19,23 +19,17 @@ import tiny
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table
 from surefoot.contract import Panel, SurefootError, load_panel
 from surefoot.env import Harvest
-from surefoot.evidence import (
-    PanelEvaluator,
-    PanelResult,
-    PanelSummary,
-    RunFolder,
-    block_figures,
-    ledger_row,
-    summarise,
-    without_timing,
-)
-from surefoot.evidence.film import Film
-from surefoot.evidence.tally import GRAVITY, tally
+from surefoot.evaluation import PanelEvaluator
+from surefoot.evaluation.metrics import GRAVITY, tally
+from surefoot.evaluation.recorder import Film
 from surefoot.learners import PpoMetrics
-from surefoot.policy import HoldPose, PolicyBundle
-from surefoot.reopening import load_policy, plan_of
+from surefoot.policy.bundle import HoldPose, PolicyBundle
 from surefoot.rollout import RolloutBlock
+from surefoot.runs import RunFolder, without_timing
+from surefoot.statistics import PanelResult, PanelSummary, summarise
 from surefoot.tasks import task
+from surefoot.training import block_figures, ledger_row
+from surefoot.training.restore import load_policy, plan_of
 
 WALK = task("walk-flat")
 ACTIONS = WALK.contract.action.size

@@ -21,17 +21,17 @@ import torch
 import surefoot
 from surefoot.contract import SeedPlan, SurefootError, columns, load_panel
 from surefoot.env import VecEnv
-from surefoot.evidence import RunFolder
+from surefoot.env.scenarios import TrainSampler
+from surefoot.evaluation.perturb import perturb_all
 from surefoot.evidence.compare import Comparison, Refusal, compare
-from surefoot.evidence.perturb import perturb_all
-from surefoot.evidence.results import load_result
-from surefoot.plan import make_plan
 from surefoot.robots import RobotSpec
 from surefoot.robots import robot as find_robot
-from surefoot.scenarios import TrainSampler
+from surefoot.runs import RunFolder
+from surefoot.runs.results import load_result
 from surefoot.tasks import WALK_REWARDS, Task, reweighted, task_names, velocity_task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
+from surefoot.training.plan import make_plan
 from tiny import surefoot as run_cli
 
 ROOT = Path(__file__).parents[1]

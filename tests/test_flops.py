@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import surefoot
+from surefoot.compiler.expressions import exp, lift, sin, sqrt, where
+from surefoot.compiler.program import COUNT, Block, Group, Program, run
 from surefoot.engines.stride import StrideEngine, newton
-from surefoot.engines.stride.algebra import exp, lift, sin, sqrt, where
 from surefoot.engines.stride.numpy_backend import NumpyStep
-from surefoot.engines.stride.program import COUNT, Block, Group, Program, run
 from surefoot.robots import robot
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

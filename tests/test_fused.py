@@ -12,20 +12,21 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from surefoot.compiler import Untraceable
+from surefoot.compiler.expressions import evaluate, lift, symbol
+from surefoot.compiler.tensors import Symbols, number
 from surefoot.contract import SeedPlan, SurefootError
-from surefoot.cycle import Cycle
 from surefoot.engines import Parameters, RobotState
-from surefoot.engines.stride.algebra import evaluate, lift, symbol
 from surefoot.env import VecEnv
-from surefoot.fused import FusedEnv, Untraceable
-from surefoot.fused.symbols import Symbols, number
+from surefoot.env.compiled import FusedEnv
+from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import Ppo, symmetry
-from surefoot.plan import check_memory, device_bytes
 from surefoot.rollout import RolloutBlock
-from surefoot.scenarios import TrainSampler
 from surefoot.tasks import Ground, TaskState, View, task
 from surefoot.tasks.registry import BUILT_IN
 from surefoot.terrain import Atlas
+from surefoot.training.iteration import Cycle
+from surefoot.training.plan import check_memory, device_bytes
 
 STEPS = 40
 

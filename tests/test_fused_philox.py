@@ -11,11 +11,11 @@ import pytest
 import torch
 import warp as wp
 
+from surefoot.compiler.targets import prelude
 from surefoot.contract.seeds import EVERY_EPISODE, Split, uniform, words
 from surefoot.engines.stride.engine import WIDTH
-from surefoot.engines.stride.shapes import prelude
-from surefoot.fused.philox import draws
-from surefoot.keyed import box_muller
+from surefoot.keyed.cpp import draws
+from surefoot.keyed.torch import box_muller
 
 CHANNEL, BLOCKS, NORMALS = 4321, 3, 11
 SHAPES = ("solo", "wide")

@@ -14,21 +14,22 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from surefoot.compiler import Untraceable
 from surefoot.contract import SeedPlan, SurefootError
-from surefoot.cycle import Cycle
 from surefoot.env import VecEnv
-from surefoot.evidence.ledger import _terrain
-from surefoot.fused import FusedEnv, Untraceable
-from surefoot.fused.kernels import generate
-from surefoot.fused.tables import Table
-from surefoot.fused.warp_kernels import make_act, make_observe, make_task
+from surefoot.env.compiled import FusedEnv
+from surefoot.env.compiled.kernels import generate
+from surefoot.env.compiled.tables import Table
+from surefoot.env.compiled.warp_kernels import make_act, make_observe, make_task
+from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import Ppo, symmetry
-from surefoot.plan import make_plan
 from surefoot.rollout import RolloutBlock
-from surefoot.scenarios import TrainSampler
+from surefoot.runs.ledger import _terrain
 from surefoot.tasks import Task, task
 from surefoot.terrain import SIZE_M, Atlas
-from surefoot.train import training_env
+from surefoot.training.iteration import Cycle
+from surefoot.training.plan import make_plan
+from surefoot.training.trainer import training_env
 from test_fused import NoQuestions, block_of
 
 ENVS, FAMILIES = 48, 4
@@ -274,8 +275,8 @@ def test_a_thread_per_environment_does_what_a_register_of_them_does() -> None:
         with ExitStack() as patches:
             if solo:
                 text = lambda env, memory, *_: generate(env, memory, "solo", 1, False)  # noqa: E731
-                patches.enter_context(mock.patch("surefoot.fused.env.generate", text))
-                patches.enter_context(mock.patch("surefoot.fused.env.WIDTH", 1))
+                patches.enter_context(mock.patch("surefoot.env.compiled.env.generate", text))
+                patches.enter_context(mock.patch("surefoot.env.compiled.env.WIDTH", 1))
             env = FusedEnv(make(short(30)))
         blocks.append(block_of(env, 1))
         wild, ended = Stumbling(), []

@@ -14,18 +14,12 @@ from recompute import differences
 from recompute_page import page_differences
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table, table_meta
 from surefoot.contract import SeedPlan, SurefootError
-from surefoot.evidence import PanelSummary, RunFolder, read_ledger
-from surefoot.evidence.run import (
-    EPISODES_VERSION,
-    PANEL_ROWS_VERSION,
-    STATES_VERSION,
-    RunRecord,
-    read_policy,
-)
-from surefoot.learners import checkpoint
-from surefoot.policy import PolicyBundle, PolicyCard
-from surefoot.reopening import load_policy
-from surefoot.report import write_report
+from surefoot.policy.bundle import PolicyBundle, PolicyCard, read_policy
+from surefoot.reporting import write_report
+from surefoot.runs import RunFolder, checkpoint, read_ledger
+from surefoot.runs.folder import EPISODES_VERSION, PANEL_ROWS_VERSION, STATES_VERSION, RunRecord
+from surefoot.statistics import PanelSummary
+from surefoot.training.restore import load_policy
 
 GOLDEN = sorted(p for p in (Path(__file__).parent / "golden").iterdir() if p.is_dir())
 pytestmark = pytest.mark.parametrize("folder", GOLDEN, ids=lambda p: p.name)
@@ -89,7 +83,7 @@ def test_the_checkpoint_is_read_and_its_policy_acts_as_it_did(folder: Path) -> N
     assert {k.split(".")[0] for k in found.tensors} == {"learner", "env", "policy"}
     expected = json.loads((folder / "expected.json").read_text())["actions"]
     assert expected_actions(folder) == pytest.approx(expected, abs=1e-5)
-    exported = checkpoint.load(folder / "policy.safetensors")
+    exported = checkpoint.load_checkpoint(folder / "policy.safetensors")
     again = PolicyBundle(PolicyCard.model_validate(exported.meta["policy"]), exported.tensors)
     assert again.card == bundle.card
     assert all((again.tensors[k] == v).all() for k, v in bundle.tensors.items())

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from surefoot.artifacts import JsonLines
 from surefoot.contract import SeedPlan
-from surefoot.evidence import HONESTY_EVERY, honesty_figures, honesty_row
-from surefoot.evidence.honesty import ages, duplicates, family_worth, sync_index, two_way_coverage
-from surefoot.evidence.statistics import effective_n, icc
-from surefoot.plan import make_plan
+from surefoot.env.scenarios import Scenarios, TrainSampler, content
 from surefoot.rollout import RolloutBlock
-from surefoot.scenarios import Scenarios, TrainSampler, content
+from surefoot.statistics import effective_n, icc
+from surefoot.training import EVERY as HONESTY_EVERY
+from surefoot.training import honesty_figures, honesty_row
+from surefoot.training.honesty import ages, duplicates, family_worth, sync_index, two_way_coverage
+from surefoot.training.plan import make_plan
 from tiny import surefoot
 
 T, N = 24, 512

@@ -12,17 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from surefoot.contract import SurefootError
-from surefoot.evidence.statistics import (
-    clopper_pearson,
-    iqm,
-    iqm_interval,
-    mean_interval,
-    paired,
-    rate,
-    sign_flip,
-)
-from surefoot.evidence.statistics.clusters import split
-from surefoot.evidence.statistics.means import interval_of
+from surefoot.statistics import clopper_pearson, iqm, iqm_interval, mean_interval, paired, rate, sign_flip
+from surefoot.statistics.clusters import split
+from surefoot.statistics.means import interval_of
 
 GRID = np.arange(0.5, 20000) / 20000
 INFINITE = (-math.inf, math.inf)

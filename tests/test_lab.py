@@ -16,20 +16,20 @@ import torch
 from rich.console import Console
 
 from surefoot.artifacts import load_npz
-from surefoot.baselines import BASELINES
-from surefoot.commands import train_planned
 from surefoot.contract import SurefootError, make_panel, parse_panel, prove_disjoint, second_panel
-from surefoot.evidence import RunFolder
-from surefoot.lab import LabRecord, make_lab, open_lab
-from surefoot.lab.cases import find_cases
-from surefoot.lab.design import Job
-from surefoot.lab.gather import co_computed
-from surefoot.lab.judge import read_summary
-from surefoot.lab.progress import Stages
-from surefoot.plan import make_plan
-from surefoot.postmortems import look_back
+from surefoot.evidence.look_back import look_back
+from surefoot.experiments.lab import LabRecord, make_lab, open_lab
+from surefoot.experiments.lab.cases import find_cases
+from surefoot.experiments.lab.design import Job
+from surefoot.experiments.lab.gather import co_computed
+from surefoot.experiments.lab.judge import read_summary
+from surefoot.experiments.lab.progress import Stages
+from surefoot.policy.baselines import BASELINES
+from surefoot.runs import RunFolder
 from surefoot.tasks import task
-from surefoot.train import new_run
+from surefoot.training.plan import make_plan
+from surefoot.training.session import train_planned
+from surefoot.training.trainer import new_run
 from tiny import surefoot
 
 ARGUMENTS = ("lab", "--task", "tiny:trot", "--learners", "ppo", "cleanrl", "--seeds", "1", "--updates", "3")
@@ -265,7 +265,7 @@ def test_a_library_that_breaks_is_named_and_the_rest_of_the_lab_stands(
     shutil.copytree(lab, copy)
     (copy / "panel2.json").unlink()
     shutil.rmtree(copy / "runs" / "cleanrl-seed1")
-    plant = "import sys\nif 'surefoot.worker' in sys.orig_argv:\n"
+    plant = "import sys\nif 'surefoot.training.library_worker' in sys.orig_argv:\n"
     plant += "    import surefoot.learners.libraries.env as env\n    env.LibraryEnv.step = lambda *_: 1 / 0\n"
     (tmp_path / "sitecustomize.py").write_text(plant)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -426,7 +426,7 @@ def test_a_quick_lab_shares_its_budget_and_keeps_what_is_asked_for() -> None:
 
 def test_the_time_left_is_that_of_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0.0, 0.0, 10.0, 10.0, 30.0, 30.0, 31.0, 31.0, 32.0])
-    monkeypatch.setattr("surefoot.lab.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("surefoot.experiments.lab.progress.time.monotonic", lambda: next(now))
     stages = Stages(Console(quiet=True), ["training", "training", "panel", "panel"])
     assert stages.remaining() is None
     with stages.stage("first"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from surefoot.evidence import CAUSES, LABELS, label
-from surefoot.evidence import labels as rules
-from surefoot.evidence.examples import EXAMPLES, HZ, example_trace, falling, walking
-from surefoot.evidence.recovery import recoveries, recovery
+from surefoot.evaluation import CAUSES, LABELS, label
+from surefoot.evaluation import labels as rules
+from surefoot.evaluation.label_examples import EXAMPLES, HZ, example_trace, falling, walking
+from surefoot.evaluation.recovery import recoveries, recovery
 
 
 @pytest.mark.parametrize("name", LABELS)

@@ -14,21 +14,22 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import tiny
+from surefoot.compute.warp.launch import Launch
 from surefoot.contract import Channel, Recipe, SeedPlan, Split
 from surefoot.contract.seeds import words
 from surefoot.env import VecEnv
-from surefoot.launch import Launch
+from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import Normalizer, Ppo, PpoMetrics, Symmetry, gradient, kernels, networks, symmetry
 from surefoot.learners import ppo as ppo_module
 from surefoot.learners import update as update_module
 from surefoot.learners.networks import ActorCritic, init_networks, tf32
 from surefoot.learners.symmetry import Reflection
 from surefoot.learners.update import PpoUpdate
-from surefoot.policy import PolicyBundle, policy_card
-from surefoot.rollout import RolloutBlock, collect
-from surefoot.scenarios import TrainSampler
+from surefoot.policy.bundle import PolicyBundle, policy_card
+from surefoot.rollout import RolloutBlock
 from surefoot.tasks import task
 from surefoot.tasks.registry import BUILT_IN
+from surefoot.training import collect
 
 CPU = torch.device("cpu")
 TASK = tiny.walk()

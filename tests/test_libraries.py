@@ -18,15 +18,15 @@ import pytest
 import torch
 
 from surefoot.artifacts import JsonLines
-from surefoot.evidence import RunFolder
-from surefoot.evidence.run import read_policy
+from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import libraries
 from surefoot.learners.libraries import LIBRARIES, LibraryEnv, Lived
-from surefoot.plan import make_plan, robot_plan
-from surefoot.reopening import load_policy
-from surefoot.scenarios import TrainSampler
-from surefoot.train import training_env
-from surefoot.worker import flatten
+from surefoot.policy.bundle import read_policy
+from surefoot.runs import RunFolder
+from surefoot.training.library_worker import flatten
+from surefoot.training.plan import make_plan, robot_plan
+from surefoot.training.restore import load_policy
+from surefoot.training.trainer import training_env
 from tiny import surefoot
 
 TESTS = Path(__file__).parent
@@ -183,7 +183,7 @@ def test_a_library_that_breaks_leaves_a_failed_run_and_its_log(
     plant: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # In the worker alone: what it imports starts further Pythons, which would plant in turn.
-    worker = "import sys\nif 'surefoot.worker' in sys.orig_argv:\n"
+    worker = "import sys\nif 'surefoot.training.library_worker' in sys.orig_argv:\n"
     (tmp_path / "sitecustomize.py").write_text(worker + textwrap.indent(PLANTS[plant], "    "))
     monkeypatch.syspath_prepend(str(tmp_path))
     folder = tmp_path / "run"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import warp as wp
 
-from surefoot.engines.stride.program import Program
+from surefoot.compiler.program import Program
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 

@@ -13,11 +13,11 @@ pytest.importorskip("mjlab")
 import mjlab.tasks  # noqa: F401  (registers them)
 from mjlab.tasks import registry
 
-from surefoot.cli import main
+from surefoot.cli.main import main
 from surefoot.contract import OutsideContract, SurefootError
 from surefoot.engines import make_engine
-from surefoot.evidence import RunFolder, read_ledger
-from surefoot.outside import outside_task
+from surefoot.env.external import outside_task
+from surefoot.runs import RunFolder, read_ledger
 from surefoot.tasks import task
 
 SHORT = "Surefoot-Test-Cartpole"

@@ -20,7 +20,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from surefoot.artifacts import read_table
-from surefoot.cli import main
+from surefoot.cli.main import main
 from surefoot.contract import (
     OutsideContract,
     SeedPlan,
@@ -29,11 +29,12 @@ from surefoot.contract import (
     prove_seeds_disjoint,
     seed_panel,
 )
-from surefoot.evidence import RunFolder, read_ledger
-from surefoot.outside import OutsideEnv, SeedEvaluator, outside_task
-from surefoot.outside.env import ActionScale
-from surefoot.plan import make_plan, robot_plan
-from surefoot.policy import HoldPose
+from surefoot.env.external import OutsideEnv, outside_task
+from surefoot.env.external.env import ActionScale
+from surefoot.evaluation import SeedEvaluator
+from surefoot.policy.bundle import HoldPose
+from surefoot.runs import RunFolder, read_ledger
+from surefoot.training.plan import make_plan, robot_plan
 from tiny import surefoot
 
 LIMIT = 5
@@ -388,7 +389,7 @@ def test_artifacts_have_the_schema_of_any_run(run: Path) -> None:
 
 
 def test_a_policy_acts_as_its_bundle_says(run: Path) -> None:
-    from surefoot.evidence.run import read_policy
+    from surefoot.policy.bundle import read_policy
 
     bundle = read_policy(run / "policy.safetensors")
     assert bundle.card.box is not None
@@ -494,7 +495,7 @@ def test_a_run_of_other_versions_is_refused(run: Path, tmp_path: Path) -> None:
     record = json.loads((other / "run.json").read_text())
     record["contract"]["versions"]["mujoco"] = "3.0.0"
     (other / "run.json").write_text(json.dumps(record))
-    from surefoot.reopening import plan_of
+    from surefoot.training.restore import plan_of
 
     with pytest.raises(SurefootError, match=r"pip install mujoco==3\.0\.0"):
         plan_of(RunFolder.open(other))
@@ -546,7 +547,7 @@ def test_a_plan_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_interrupted_run_says_how_to_judge_it(run: Path) -> None:
-    from surefoot.hints import resume_hint
+    from surefoot.runs.hints import resume_hint
 
     folder = RunFolder.open(run)
     assert "evaluate" in resume_hint(folder)

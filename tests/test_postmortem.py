@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from surefoot.artifacts import JsonLines, read_json, read_table, write_table
-from surefoot.evidence import RunFolder
 from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
 from surefoot.evidence.representatives import representative_failures
-from surefoot.evidence.results import load_result
+from surefoot.runs import RunFolder
+from surefoot.runs.results import load_result
 from tiny import surefoot
 
 

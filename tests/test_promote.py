@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from surefoot.artifacts import read_table, table_meta, write_table
+from surefoot.cli.promote_print import sentence
 from surefoot.contract import SurefootError
-from surefoot.evidence import RunFolder
 from surefoot.evidence.promote import promote
-from surefoot.evidence.results import Result, load_result
-from surefoot.evidence.run import PANEL_ROWS_VERSION
-from surefoot.promoting import sentence
+from surefoot.runs import RunFolder
+from surefoot.runs.folder import PANEL_ROWS_VERSION
+from surefoot.runs.results import Result, load_result
 from tiny import surefoot
 
 FAMILIES, MEMBERS = 32, 8

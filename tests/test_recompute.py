@@ -14,8 +14,9 @@ import pytest
 from recompute import differences, recompute
 from recompute_page import Figures, page_differences
 from surefoot.contract import TaskContract
-from surefoot.evidence import RunFolder, summarise
-from surefoot.report import write_report
+from surefoot.reporting import write_report
+from surefoot.runs import RunFolder
+from surefoot.statistics import summarise
 from surefoot.tasks import task
 
 

@@ -16,14 +16,14 @@ import pytest
 import tiny
 from surefoot.artifacts import load_npz, read_table, save_npz, table_meta, write_table
 from surefoot.contract import SurefootError
-from surefoot.evidence import RunFolder
-from surefoot.evidence.cases import JITTER, CaseSampler, load_case
-from surefoot.evidence.play import states_digest
-from surefoot.evidence.replay import verify
-from surefoot.evidence.rerun import rerun_case
-from surefoot.evidence.run import PANEL_ROWS_VERSION
-from surefoot.evidence.video import write_video
-from surefoot.reopening import load_policy, plan_of
+from surefoot.evaluation.episodes import states_digest
+from surefoot.replays.cases import JITTER, CaseSampler, load_case
+from surefoot.replays.recorded import verify
+from surefoot.replays.rerun import rerun_case
+from surefoot.replays.video import write_video
+from surefoot.runs import RunFolder
+from surefoot.runs.folder import PANEL_ROWS_VERSION
+from surefoot.training.restore import load_policy, plan_of
 from tiny import surefoot
 
 Said = Callable[..., Any]

@@ -20,25 +20,25 @@ import pytest
 
 from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, table_meta, write_table
 from surefoot.contract import SurefootError, load_panel
-from surefoot.evidence import PanelEvaluator, RunFolder
+from surefoot.evaluation import PanelEvaluator
 from surefoot.evidence.compare import Comparison, compare
-from surefoot.evidence.figures import SPANS
-from surefoot.evidence.results import load_result
-from surefoot.evidence.run import PANEL_ROWS_VERSION
-from surefoot.evidence.statistics import mean_interval, rate
-from surefoot.evidence_tables import verdicts
-from surefoot.learners import checkpoint
-from surefoot.policy import HoldPose
-from surefoot.report import write_report
-from surefoot.report.charts import ticks
-from surefoot.report.compare import paired_difference
-from surefoot.report.figures import read_run
-from surefoot.report.html import Html, duration, el, esc, number, percent, script_json
-from surefoot.report.perturbations import training_range
-from surefoot.report.poses import body_poses, body_velocity, packed, robot_shapes, tilt_of, unpacked
-from surefoot.report.traces import read_replays, tile_origin, unwrapped
-from surefoot.report.verdict import verdict
+from surefoot.policy.bundle import HoldPose
+from surefoot.reporting import write_report
+from surefoot.reporting.compare import paired_difference
+from surefoot.reporting.figures import read_run
+from surefoot.reporting.perturbations import training_range
+from surefoot.reporting.terminal import verdicts
+from surefoot.reporting.traces import read_replays, tile_origin, unwrapped
+from surefoot.reporting.verdict import verdict
+from surefoot.reporting.web.charts import ticks
+from surefoot.reporting.web.html import Html, duration, el, esc, number, percent, script_json
+from surefoot.reporting.web.poses import body_poses, body_velocity, packed, robot_shapes, tilt_of, unpacked
 from surefoot.robots import ROBOTS, robot
+from surefoot.runs import RunFolder, checkpoint
+from surefoot.runs.folder import PANEL_ROWS_VERSION
+from surefoot.runs.results import load_result
+from surefoot.statistics import mean_interval, rate
+from surefoot.statistics.estimate import SPANS
 from surefoot.tasks import task
 from surefoot.terrain import RESOLUTION_M, Atlas, TileId, tile
 from tiny import surefoot
@@ -309,9 +309,9 @@ def test_a_confirmed_checkpoint_that_was_swapped_is_refused(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
-    found = checkpoint.load(run / "checkpoints" / "confirmed.safetensors")
+    found = checkpoint.load_checkpoint(run / "checkpoints" / "confirmed.safetensors")
     meta = found.meta | {"update": 999}
-    checkpoint.save(run / "checkpoints" / "confirmed.safetensors", found.tensors, meta)
+    checkpoint.save_checkpoint(run / "checkpoints" / "confirmed.safetensors", found.tensors, meta)
     assert surefoot("evaluate", run, "--perturb", "none") == 2
     assert "is not the checkpoint that" in capsys.readouterr().err
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from surefoot.report import make_server, write_report
+from surefoot.reporting import make_server, write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 if CHROMIUM is None:

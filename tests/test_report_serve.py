@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from surefoot.contract import SurefootError
-from surefoot.report import make_server
-from surefoot.report.serve import Server
+from surefoot.reporting import make_server
+from surefoot.reporting.serve import Server
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_other_hosts_names_are_refused(server: Server) -> None:
 
 
 def test_listens_on_this_machine_by_default() -> None:
-    from surefoot.cli_read import ServeCommand
+    from surefoot.cli.read import ServeCommand
 
     assert ServeCommand().host == "127.0.0.1"
 

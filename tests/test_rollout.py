@@ -16,8 +16,9 @@ from torch import Tensor
 import tiny
 from surefoot.contract import SeedPlan
 from surefoot.env import Step, VecEnv
-from surefoot.rollout import RolloutBlock, collect, gae
-from surefoot.scenarios import TrainSampler
+from surefoot.env.scenarios import TrainSampler
+from surefoot.rollout import RolloutBlock, gae
+from surefoot.training import collect
 
 
 def reference(reward, value, next_value, terminated, truncated, gamma, lam):  # type: ignore[no-untyped-def]

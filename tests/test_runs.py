@@ -22,13 +22,13 @@ import torch
 
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table
 from surefoot.contract import Channel, SurefootError
-from surefoot.endings import noted
-from surefoot.evidence import PanelSummary, RunFolder, without_timing
-from surefoot.learners import checkpoint
-from surefoot.plan import make_plan
-from surefoot.reopening import load_policy, plan_of
+from surefoot.runs import RunFolder, checkpoint, without_timing
+from surefoot.runs.status import noted
+from surefoot.statistics import PanelSummary
 from surefoot.terrain import HELD_OUT, TRAINED
-from surefoot.train import Trainer, new_run
+from surefoot.training.plan import make_plan
+from surefoot.training.restore import load_policy, plan_of
+from surefoot.training.trainer import Trainer, new_run
 from tiny import RECIPE, surefoot
 
 TESTS = Path(__file__).parent
@@ -93,7 +93,9 @@ def assert_readable(folder: Path) -> None:
         if path.suffix == ".parquet":
             assert read_table(path)
         elif path.suffix == ".safetensors":
-            meta = checkpoint.load(path).meta  # of a checkpoint, or of a policy kept beside its rows
+            meta = checkpoint.load_checkpoint(
+                path
+            ).meta  # of a checkpoint, or of a policy kept beside its rows
             digest = meta.get("contract_digest") or meta["policy"]["contract_digest"]
             assert digest == run.record.contract_digest
         elif path.suffix == ".npz":
@@ -296,7 +298,7 @@ class Killed(BaseException):
 def test_a_kill_between_best_and_latest_leaves_no_other_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = checkpoint.save
+    save = checkpoint.save_checkpoint
 
     def die_after(path: Path, tensors: Any, meta: Any) -> str:
         digest = save(path, tensors, meta)
@@ -305,7 +307,7 @@ def test_a_kill_between_best_and_latest_leaves_no_other_best(
         return digest
 
     folder = tmp_path / "killed"
-    monkeypatch.setattr("surefoot.evidence.run.checkpoint.save", die_after)
+    monkeypatch.setattr("surefoot.runs.folder.checkpoint.save_checkpoint", die_after)
     with pytest.raises(Killed):
         train(folder, "--updates", "6")
     monkeypatch.undo()
@@ -324,7 +326,7 @@ def test_ctrl_c_outside_the_loop_is_no_traceback(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("surefoot.commands.new_run", interrupted)
+    monkeypatch.setattr("surefoot.training.session.new_run", interrupted)
     assert train(tmp_path / "run") == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -351,7 +353,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize("error", TOLD)
-@pytest.mark.parametrize("place", ["surefoot.train.Ppo", "surefoot.train.Cycle.run"])
+@pytest.mark.parametrize("place", ["surefoot.training.trainer.Ppo", "surefoot.training.trainer.Cycle.run"])
 def test_a_run_that_breaks_is_failed_and_says_why(
     place: str,
     error: Exception,
@@ -380,7 +382,7 @@ def test_a_run_that_breaks_is_failed_and_says_why(
         assert (record.status, record.error) == ("finished", None)
 
 
-@pytest.mark.parametrize("place", ["surefoot.train.Ppo", "surefoot.train.Cycle.run"])
+@pytest.mark.parametrize("place", ["surefoot.training.trainer.Ppo", "surefoot.training.trainer.Cycle.run"])
 def test_a_run_aborted_by_ctrl_c_is_interrupted(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,7 +397,7 @@ def test_a_run_that_cannot_be_resumed_stays_as_it_was(
     folder = tmp_path / "run"
     shutil.copytree(tiny_run, folder)
     before = digests(folder)
-    monkeypatch.setattr("surefoot.train.Ppo", planted(MemoryError()))
+    monkeypatch.setattr("surefoot.training.trainer.Ppo", planted(MemoryError()))
     assert resume(folder, "--updates", "9") == 2
     said = " ".join(capsys.readouterr().err.split())
     assert TOO_MUCH in said
@@ -407,7 +409,7 @@ def test_where_the_disk_is_full_the_reason_is_told_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = begun(tmp_path / "run")
-    monkeypatch.setattr("surefoot.evidence.run.write_json", planted(SurefootError("no space left")))
+    monkeypatch.setattr("surefoot.runs.folder.write_json", planted(SurefootError("no space left")))
     with pytest.raises(RuntimeError, match="planted") as raised, noted(run):
         raise RuntimeError("planted")
     assert raised.value.__notes__ == ["no space left"]
@@ -608,7 +610,7 @@ def test_the_saved_policy_is_the_learners_mean_action(tiny_run: Path, tmp_path: 
     action, _ = bundle(obs, torch.zeros(len(obs), 0))
     assert torch.allclose(action, mean, atol=1e-6)
     assert action.abs().max() > 0.01
-    exported = checkpoint.load(run.path / "policy.safetensors")
+    exported = checkpoint.load_checkpoint(run.path / "policy.safetensors")
     confirmed, _ = load_policy(RunFolder.open(tiny_run), "confirmed")
     assert all(
         torch.equal(exported.tensors[k.removeprefix("policy.")], v)

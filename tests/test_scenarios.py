@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from surefoot.composition import PUSH_EVERY_S
 from surefoot.contract import Panel, Push, Scenario, SeedPlan, Terrain
-from surefoot.scenarios import NEVER, PanelSampler, Scenarios, TrainSampler
+from surefoot.env.episodes import PUSH_EVERY_S
+from surefoot.env.scenarios import NEVER, PanelSampler, Scenarios, TrainSampler
 from surefoot.tasks import Task, task
 from surefoot.terrain import TRAINED, Atlas, TileId
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy import stats
 
-from surefoot import keyed
 from surefoot.contract import seeds
 from surefoot.contract.errors import SurefootError
 from surefoot.contract.seeds import EVERY_ENV, EVERY_EPISODE, Channel, SeedPlan, Split, prove_disjoint
-from surefoot.keyed import Keyed
+from surefoot.keyed import torch as keyed
+from surefoot.keyed.torch import Keyed
 
 WORDS = st.integers(0, 2**32 - 1)
 PLAN = SeedPlan(root=7, families=64, envs=512)

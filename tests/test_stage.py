@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from surefoot.baselines import baseline
 from surefoot.contract import Column, columns, load_panel
-from surefoot.evidence import PanelEvaluator
-from surefoot.evidence.play import Played, play
-from surefoot.evidence.stage import Plain, stage_of
-from surefoot.fused import FusedPanel
+from surefoot.env.compiled import FusedPanel
+from surefoot.evaluation import PanelEvaluator
+from surefoot.evaluation.episodes import Played, play
+from surefoot.evaluation.runner import Plain, stage_of
+from surefoot.policy.baselines import baseline
 from surefoot.tasks import task
 
 SCENARIOS = list(range(0, 64, 4))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from surefoot.contract.errors import SurefootError
-from surefoot.evidence.statistics import (
+from surefoot.statistics import (
     clopper_pearson,
     design_effect,
     effective_n,
@@ -21,8 +21,8 @@ from surefoot.evidence.statistics import (
     rate,
     wilson,
 )
-from surefoot.evidence.statistics.clusters import split
-from surefoot.evidence.statistics.means import interval_of
+from surefoot.statistics.clusters import split
+from surefoot.statistics.means import interval_of
 
 EQUAL = np.full(20, 8)
 UNEQUAL = np.array([1, 1, 2, 2, 3, 3, 4, 5, 6, 8, 10, 12, 16, 20])

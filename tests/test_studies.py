@@ -17,16 +17,16 @@ from unittest import mock
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import surefoot.studies.live as live
 from scipy import stats
 
-import surefoot.studies.live as live
 from surefoot.contract import SurefootError
-from surefoot.evidence import without_timing
-from surefoot.studies import make_design, open_study
-from surefoot.studies.figures import step
-from surefoot.studies.progress import StudyProgress
-from surefoot.studies.record import with_results
-from surefoot.studies.verdict import StepVerdict, headline, judge, verdicts
+from surefoot.experiments.studies import make_design, open_study
+from surefoot.experiments.studies.figures import step
+from surefoot.experiments.studies.progress import StudyProgress
+from surefoot.experiments.studies.record import with_results
+from surefoot.experiments.studies.verdict import StepVerdict, headline, judge, verdicts
+from surefoot.runs import without_timing
 from tiny import surefoot
 
 SMALL = ("--envs", "16", "32", "--seeds", "2", "--updates", "10")
@@ -444,7 +444,7 @@ def test_the_eta_counts_runs_of_each_value_by_what_they_took() -> None:
 
     design = make_design("parallelism", "tiny:walk", values=(16, 32), updates=10)
     clock = mock.Mock(return_value=0.0)
-    with mock.patch("surefoot.studies.progress.time.monotonic", clock):
+    with mock.patch("surefoot.experiments.studies.progress.time.monotonic", clock):
         p = StudyProgress(Console(quiet=True), design, [(16, 1), (32, 1), (16, 2), (32, 2)])
         p.begin(0)
         assert p.remaining() is None, "nothing is known yet"

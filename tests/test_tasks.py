@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from surefoot.contract import Prior, RewardTerm, SeedPlan, SurefootError, TaskContract
+from surefoot.contract import Prior, RewardTerm, SeedPlan, SurefootError, TaskContract, source_digest
 from surefoot.engines import Parameters, RobotState
 from surefoot.env import VecEnv
+from surefoot.env.scenarios import Scenarios, TrainSampler
 from surefoot.learners import Symmetry, symmetry
 from surefoot.robots import RobotSpec, robot
-from surefoot.scenarios import Scenarios, TrainSampler
 from surefoot.tasks import (
     TROT,
     TROT_REWARDS,
@@ -32,7 +32,6 @@ from surefoot.tasks import (
     TaskState,
     View,
     reweighted,
-    source_digest,
     task,
     task_names,
     terms,

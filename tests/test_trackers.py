@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.util.tensor_util import make_ndarray
 
 from surefoot.artifacts import JsonLines
-from surefoot.evidence import RunFolder, read_ledger
+from surefoot.runs import RunFolder, read_ledger
 from surefoot.trackers import TRACKERS, Nothing, Spared, make_tracker
 from tiny import surefoot
 
@@ -309,7 +309,7 @@ def test_one_that_breaks_while_the_run_trains_costs_no_run(
         broken()
 
     with monkeypatch.context() as patch:
-        patch.setattr("surefoot.tracking.make_tracker", breaks_once_begun)
+        patch.setattr("surefoot.training.tracking.make_tracker", breaks_once_begun)
         assert surefoot("train", "tiny:walk", "--updates", "3", "--out", folder, *options) == 0
     said = capsys.readouterr().out
     assert said.count(f"The tracker {tracker} failed (ConnectionError: nobody there); the run goes on") == 1

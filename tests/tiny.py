@@ -10,7 +10,7 @@ from unittest import mock
 
 import torch
 
-from surefoot.cli import main
+from surefoot.cli.main import main
 from surefoot.contract import Panel, Recipe, Scenario, SeedPlan, make_panel
 from surefoot.robots import robot
 from surefoot.tasks import TROT, TROT_REWARDS, Task, velocity_task

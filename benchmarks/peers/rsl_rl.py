@@ -25,10 +25,10 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from peers.iterations import seconds_per_iteration
-from surefoot.cores import prepare_torch
-from surefoot.fused import FusedEnv
-from surefoot.plan import make_plan
+from surefoot.compute.cores import prepare_torch
+from surefoot.env.compiled import FusedEnv
 from surefoot.rollout import RolloutBlock
+from surefoot.training.plan import make_plan
 from training_loop import Loop, captured, device_name, seconds, settle
 
 NO_NOISE = -50.0

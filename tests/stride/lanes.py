@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.compute.warp.launch import Launch
 from surefoot.engines import RobotState
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.kernel import control_step_source
-from surefoot.launch import Launch
 
 
 class EmulatedLanes(StrideEngine):

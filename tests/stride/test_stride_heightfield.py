@@ -8,12 +8,12 @@ import torch
 import warp as wp
 from geometry import FIELD, TILES, height_below, reference
 
+from surefoot.compiler.targets import prelude
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines import Parameters
 from surefoot.engines.conformance import begin, standing
 from surefoot.engines.stride import StrideEngine
 from surefoot.engines.stride.heightfield import GROUND
-from surefoot.engines.stride.shapes import prelude
 from surefoot.robots import robot
 from surefoot.terrain import Atlas
 

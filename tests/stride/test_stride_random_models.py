@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from random_models import Shape, lowered, random_robot, random_states, targets_of
 
-from surefoot.engines.stride.algebra import unpack
 from surefoot.engines.stride.description import describe
 from surefoot.engines.stride.layout import Layout, lay_out
 from surefoot.engines.stride.numpy_backend import NumpyStep, inverse_weights
+from surefoot.engines.stride.spatial import unpack
 
 SHAPES, ROBOTS, STATES = 8, 32, 2
 """Of a test of hundreds: robots per shape, states per robot."""

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.engines.stride.algebra import Expr, evaluate, sqrt, symbol, where
-from surefoot.engines.stride.sums import arranged
+from surefoot.compiler.expressions import Expr, evaluate, sqrt, symbol, where
+from surefoot.compiler.sums import arranged
 
 NAMES = "abcdef"
 LEAVES = st.sampled_from([symbol(name) for name in NAMES])

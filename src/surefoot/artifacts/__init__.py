@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from surefoot.artifacts.documents import read_json, write_json
-from surefoot.artifacts.files import atomic_write, check_folder, clean_temporaries, new_folder
+from surefoot.artifacts.documents import check_version, parse, plain, read_json, write_json
+from surefoot.artifacts.files import (
+    atomic_write,
+    cannot_read,
+    cannot_use,
+    check_folder,
+    clean_temporaries,
+    new_folder,
+)
 from surefoot.artifacts.lines import JsonLines
 from surefoot.artifacts.tables import load_npz, read_table, save_npz, table_meta, write_table
 
 __all__ = [
     "JsonLines",
     "atomic_write",
+    "cannot_read",
+    "cannot_use",
     "check_folder",
+    "check_version",
     "clean_temporaries",
     "load_npz",
     "new_folder",
+    "parse",
+    "plain",
     "read_json",
     "read_table",
     "save_npz",

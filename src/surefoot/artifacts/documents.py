@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from surefoot.artifacts.files import atomic_write, cannot_read
-from surefoot.contract.errors import SurefootError
+from surefoot.contract import SurefootError
 
 Model = TypeVar("Model", bound=BaseModel)
 

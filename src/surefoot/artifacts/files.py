@@ -14,7 +14,7 @@ import secrets
 import shutil
 from pathlib import Path
 
-from surefoot.contract.errors import SurefootError
+from surefoot.contract import SurefootError
 
 TEMPORARY_PREFIX = ".tmp-"
 # The full pattern, so that cleaning never touches a user's own file that merely starts the same way.

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from surefoot.artifacts.documents import parse, plain
 from surefoot.artifacts.files import atomic_write, cannot_read, cannot_write, sync_folder, write_all
-from surefoot.contract.errors import SurefootError
+from surefoot.contract import SurefootError
 
 
 class JsonLines:

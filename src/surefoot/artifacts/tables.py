@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from surefoot.artifacts.documents import check_version
 from surefoot.artifacts.files import atomic_write, cannot_read
-from surefoot.contract.errors import SurefootError
+from surefoot.contract import SurefootError
 
 _VERSION_KEY = "surefoot.schema_version"
 _META_PREFIX = "surefoot.meta."

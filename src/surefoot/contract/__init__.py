@@ -1,9 +1,18 @@
 """Pure data, frozen before a run: task contract, recipe and accounting, seed plan, factors and strata,
 panels, digests."""
 
-from surefoot.contract.again import second_panel
 from surefoot.contract.digests import canonical, digest, text_digest
 from surefoot.contract.errors import SurefootError, unknown
+from surefoot.contract.external import (
+    PANEL,
+    PANEL_SEEDS,
+    OutsideContract,
+    ReturnSuccess,
+    SeedPanel,
+    environment_seeds,
+    prove_seeds_disjoint,
+    seed_panel,
+)
 from surefoot.contract.factors import Factor, Strata
 from surefoot.contract.identity import (
     METRICS_VERSION,
@@ -14,14 +23,7 @@ from surefoot.contract.identity import (
     training_id,
 )
 from surefoot.contract.model import Frozen
-from surefoot.contract.outside import (
-    OutsideContract,
-    ReturnSuccess,
-    SeedPanel,
-    environment_seeds,
-    prove_seeds_disjoint,
-    seed_panel,
-)
+from surefoot.contract.names import NOMINAL, REFERENCE, TRAINED
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -34,27 +36,39 @@ from surefoot.contract.panel import (
     panel_names,
     parse_panel,
 )
-from surefoot.contract.panels import MAKERS, make_panel
+from surefoot.contract.panel_makers import MAKERS, make_panel
 from surefoot.contract.perturbation import (
-    NOMINAL,
     PERTURBATIONS,
     Column,
     Perturbation,
+    applies,
     columns,
     find_perturbation,
     trained_range,
 )
 from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, MAX_DELAY_S, TRAINING_PLANT, Plant
 from surefoot.contract.recipe import Accounting, Recipe, account
+from surefoot.contract.second_panel import second_panel
 from surefoot.contract.seeds import (
+    CHANNEL_LIMIT,
+    MULTIPLIERS,
     RNG_VERSION,
+    ROUNDS,
+    WEYL,
+    WORD,
     Channel,
     Disjointness,
     SeedPlan,
     Split,
+    nearest_divisors,
+    pair_words,
+    philox_pairs,
     prove_disjoint,
+    uniform,
     user_channel,
+    words,
 )
+from surefoot.contract.sources import source_digest
 from surefoot.contract.task import (
     ActionBox,
     ActionSpec,
@@ -70,15 +84,24 @@ from surefoot.contract.task import (
 )
 
 __all__ = [
+    "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
     "MAKERS",
     "MAX_DELAY_S",
     "METRICS_VERSION",
+    "MULTIPLIERS",
     "NOMINAL",
+    "PANEL",
+    "PANEL_SEEDS",
     "PERTURBATIONS",
+    "REFERENCE",
     "RNG_VERSION",
+    "ROUNDS",
+    "TRAINED",
     "TRAINING_PLANT",
+    "WEYL",
+    "WORD",
     "Accounting",
     "ActionBox",
     "ActionSpec",
@@ -112,6 +135,7 @@ __all__ = [
     "Termination",
     "Terrain",
     "account",
+    "applies",
     "as_half",
     "canonical",
     "columns",
@@ -125,15 +149,21 @@ __all__ = [
     "find_perturbation",
     "load_panel",
     "make_panel",
+    "nearest_divisors",
+    "pair_words",
     "panel_names",
     "parse_panel",
+    "philox_pairs",
     "prove_disjoint",
     "prove_seeds_disjoint",
     "second_panel",
     "seed_panel",
+    "source_digest",
     "text_digest",
     "trained_range",
     "training_id",
+    "uniform",
     "unknown",
     "user_channel",
+    "words",
 ]

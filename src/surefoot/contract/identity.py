@@ -6,7 +6,7 @@ from typing import Any
 
 from surefoot.contract.digests import digest
 from surefoot.contract.errors import SurefootError
-from surefoot.contract.outside import OutsideContract, SeedPanel
+from surefoot.contract.external import OutsideContract, SeedPanel
 from surefoot.contract.panel import Panel
 from surefoot.contract.perturbation import PERTURBATIONS
 from surefoot.contract.plant import EVALUATION_PLANT, Plant

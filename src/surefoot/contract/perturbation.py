@@ -13,11 +13,11 @@ from pydantic import Field
 
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.model import Frozen
+from surefoot.contract.names import NOMINAL
 from surefoot.contract.panel import Panel, Scenario
 from surefoot.contract.plant import MAX_DELAY_S
 from surefoot.contract.task import TaskContract
 
-NOMINAL = "nominal"
 ENTRY_POINTS = "surefoot.perturbations"
 
 

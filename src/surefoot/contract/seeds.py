@@ -7,7 +7,7 @@ SC 2011). The address of a draw is written into its key and counter, not hashed,
     counter  (block, channel | split << 16, env within the family, episode)    four 32-bit words
 
 Draw `index` of a channel is word index % 4 of block index // 4. Nothing is consumed in order, so adding a
-draw somewhere moves no other draw. `surefoot.keyed` is the torch twin and gives the same bits.
+draw somewhere moves no other draw. `surefoot.keyed.torch` is the torch twin and gives the same bits.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import torch
 
 from surefoot.contract import Plant, SurefootError, unknown
 from surefoot.engines.auto import fastest_engine
-from surefoot.engines.mujoco import MujocoEngine
+from surefoot.engines.mujoco import MujocoEngine, rotation_of
 from surefoot.engines.protocol import Engine, Parameters, RobotState, Rows, Start
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
@@ -30,6 +30,7 @@ __all__ = [
     "check_engine",
     "choose_engine",
     "make_engine",
+    "rotation_of",
 ]
 
 ENGINES = {
@@ -80,7 +81,7 @@ def make_engine(
         return _mujoco_warp()(robot, plant, num_envs, atlas=atlas, device=device, **options)
     if name == "stride":
         # Imported here because Warp takes a second to import, and not every command needs it.
-        from surefoot.engines.stride import StrideEngine
+        from surefoot.engines.stride.engine import StrideEngine
 
         return StrideEngine(robot, plant, num_envs, atlas=atlas, device=device, **options)
     if torch.device(device).type != "cpu":

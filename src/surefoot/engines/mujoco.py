@@ -19,8 +19,8 @@ import torch
 from mujoco import rollout
 from torch import Tensor
 
+from surefoot.compute import cores
 from surefoot.contract import MAX_DELAY_S, Plant
-from surefoot.cores import cores
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
 from surefoot.engines.surface import make_surface

@@ -25,11 +25,11 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from surefoot.compute.warp import start_warp
 from surefoot.contract import MAX_DELAY_S, Plant, SurefootError
 from surefoot.engines.mujoco import MAX_SPEED, MAX_TARGET, rotation_of
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import FLOOR, build_scene
-from surefoot.engines.warp import start_warp
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 

@@ -24,9 +24,9 @@ import mujoco
 import numpy as np
 import warp as wp
 
+from surefoot.compute.warp import start_warp
 from surefoot.contract import SurefootError
 from surefoot.engines.surface_kernel import make_functions
-from surefoot.engines.warp import start_warp
 
 SURFACE_BASE_M = 1.0 + 2.0**-10
 """The base of a heightfield that is a surface. A surface has none, so this number, exact in binary, is the

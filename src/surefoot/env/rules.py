@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from surefoot.engines import Parameters, RobotState
+from surefoot.env.scenarios import Sampler, Script
 from surefoot.env.step import Outcome
-from surefoot.scenarios import Sampler, Script
-from surefoot.tasks import Ground, Task, TaskState, View
-from surefoot.tasks.task import advance
+from surefoot.tasks import Ground, Task, TaskState, View, advance
 from surefoot.terrain import Atlas, HeightField
 
 OBSERVATION_LIMIT = 10.0

@@ -1,42 +1,36 @@
-"""Evidence: the ledger, the run on disk, panel evaluation, statistics."""
+"""Evidence: decisions on files; may two runs be compared, which is better, what went wrong."""
 
-from surefoot.evidence.columns import Agreement, ColumnSummary
-from surefoot.evidence.evaluate import PanelEvaluator, PanelResult
-from surefoot.evidence.figures import Figure, figure, headline, runs_figure
-from surefoot.evidence.honesty import EVERY as HONESTY_EVERY
-from surefoot.evidence.honesty import honesty_figures, honesty_row
-from surefoot.evidence.labels import CAUSES, LABELS, label
-from surefoot.evidence.ledger import block_figures, ledger_row, read_ledger, without_timing
-from surefoot.evidence.passes import evaluate_panel
-from surefoot.evidence.run import LibraryRecord, RunFolder, RunRecord, run_name, timestamp, versions
-from surefoot.evidence.summary import PanelSummary, summarise
+from __future__ import annotations
+
+from surefoot.evidence.compare import Comparison, Field, Refusal, compare, construct_difference, metrics_of
+from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
+from surefoot.evidence.look_back import as_text, look_back, write_postmortem
+from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
+from surefoot.evidence.promote import METRICS, Promotion, Side, promote
+from surefoot.evidence.representatives import Case, representative_failures
 
 __all__ = [
-    "CAUSES",
-    "HONESTY_EVERY",
-    "LABELS",
-    "Agreement",
-    "ColumnSummary",
-    "Figure",
-    "LibraryRecord",
-    "PanelEvaluator",
-    "PanelResult",
-    "PanelSummary",
-    "RunFolder",
-    "RunRecord",
-    "block_figures",
-    "evaluate_panel",
-    "figure",
-    "headline",
-    "honesty_figures",
-    "honesty_row",
-    "label",
-    "ledger_row",
-    "read_ledger",
-    "run_name",
-    "runs_figure",
-    "summarise",
-    "timestamp",
-    "versions",
-    "without_timing",
+    "MEANING",
+    "METRICS",
+    "TARGET",
+    "Case",
+    "Comparison",
+    "Field",
+    "LearnerComparison",
+    "LearnerFigures",
+    "Postmortem",
+    "Promotion",
+    "Refusal",
+    "Sentence",
+    "Side",
+    "as_text",
+    "compare",
+    "compare_learners",
+    "construct_difference",
+    "look_back",
+    "metrics_of",
+    "promote",
+    "representative_failures",
+    "rows_of",
+    "write_postmortem",
 ]

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import Contract, OutsideContract, SurefootError, construct_fields, digest
-from surefoot.evidence.figures import SPANS
-from surefoot.evidence.results import Result
-from surefoot.evidence.statistics import Difference, paired
-from surefoot.evidence.strata import panel_strata
+from surefoot.runs import Result
+from surefoot.statistics import SPANS, Difference, paired, panel_strata
 
 METRICS = {
     "success": "success",

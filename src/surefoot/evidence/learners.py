@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, Recipe, SurefootError
-from surefoot.contract.model import Frozen
-from surefoot.evidence.figures import Figure, figure, runs_figure
-from surefoot.evidence.results import Result, load_result
-from surefoot.evidence.run import RunFolder, versions
+from surefoot.contract import NOMINAL, Frozen, Recipe, SurefootError
+from surefoot.runs import Result, RunFolder, load_result, versions
+from surefoot.statistics import Figure, figure, runs_figure
 
 TARGET = 0.95
 """Held-out success that learners are raced to."""

@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.contract.model import Frozen
+from surefoot.contract import Frozen
 from surefoot.evidence.representatives import Case, representative_failures
-from surefoot.evidence.results import Result, perturbed
-from surefoot.evidence.statistics import rate
-from surefoot.evidence.strata import panel_strata
+from surefoot.runs import Result, perturbed
+from surefoot.statistics import panel_strata, rate
 
 Verdict = Literal["behaviour", "diagnostics", "headline", "nothing"]
 EDGE = 5

@@ -10,13 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, SurefootError
-from surefoot.evidence.columns import HOLDS_AT
+from surefoot.contract import NOMINAL, REFERENCE, SurefootError
 from surefoot.evidence.compare import Field, construct_difference
-from surefoot.evidence.figures import SPANS
-from surefoot.evidence.judgement import judge
-from surefoot.evidence.results import REFERENCE, Result
-from surefoot.evidence.statistics import Difference, Rate, paired, rate
+from surefoot.runs import Result
+from surefoot.statistics import HOLDS_AT, SPANS, Difference, Rate, judge, paired, rate
 
 METRICS = {"success": 1.0, "velocity_error_mps": -1.0}
 """What is compared, and which way is better."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from surefoot.contract.model import Frozen
-from surefoot.evidence.keep import severity
+from surefoot.contract import Frozen
+from surefoot.statistics import severity
 
 NOT_MEASURED = "not measured"
 

@@ -1,8 +1,13 @@
 """Learners: PPO, its networks and normaliser, checkpoints."""
 
-from surefoot.learners.networks import ActorCritic
 from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.ppo import Ppo, PpoMetrics
 from surefoot.learners.symmetry import Symmetry, symmetry
 
-__all__ = ["ActorCritic", "Normalizer", "Ppo", "PpoMetrics", "Symmetry", "symmetry"]
+__all__ = [
+    "Normalizer",
+    "Ppo",
+    "PpoMetrics",
+    "Symmetry",
+    "symmetry",
+]

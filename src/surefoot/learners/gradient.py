@@ -12,7 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from surefoot.launch import Launch
+from surefoot.compute.warp import Launch
 from surefoot.learners import kernels
 from surefoot.learners.networks import Layout, tf32
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import warp as wp
 
-from surefoot.contract import Channel, Split
-from surefoot.contract.seeds import MULTIPLIERS, ROUNDS, WEYL
+from surefoot.contract import MULTIPLIERS, ROUNDS, WEYL, Channel, Split
 from surefoot.learners.networks import LOG_ROOT_2PI
 
 GROUP = 32

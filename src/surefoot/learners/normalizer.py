@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from surefoot.fellows import ALONE, Fellows
-from surefoot.launch import Launch
+from surefoot.compute import ALONE, Fellows
+from surefoot.compute.warp import Launch
 from surefoot.learners import kernels
 from surefoot.learners.symmetry import Reflection
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from surefoot.contract import Channel, Contract, Recipe, SeedPlan, Split
-from surefoot.contract.seeds import words
-from surefoot.fellows import ALONE, Fellows
+from surefoot.compute import ALONE, Fellows
+from surefoot.contract import Channel, Contract, Recipe, SeedPlan, Split, words
 from surefoot.learners import kernels
 from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer

@@ -16,10 +16,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from surefoot.compute import ALONE, Fellows, cores
+from surefoot.compute.warp import Launch
 from surefoot.contract import Recipe
-from surefoot.cores import cores
-from surefoot.fellows import ALONE, Fellows
-from surefoot.launch import Launch
 from surefoot.learners import kernels
 from surefoot.learners.gradient import Tape, Weights
 from surefoot.learners.networks import ActorCritic, Layout, tf32

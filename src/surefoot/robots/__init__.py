@@ -9,4 +9,12 @@ from surefoot.robots.hexapod import hexapod
 from surefoot.robots.registry import ROBOTS, robot
 from surefoot.robots.spec import RobotSpec
 
-__all__ = ["ROBOTS", "RobotSpec", "anymal", "biped", "go1", "hexapod", "robot"]
+__all__ = [
+    "ROBOTS",
+    "RobotSpec",
+    "anymal",
+    "biped",
+    "go1",
+    "hexapod",
+    "robot",
+]

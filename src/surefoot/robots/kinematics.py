@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.contract.errors import SurefootError
+from surefoot.contract import SurefootError
 
 Array = NDArray[np.float64]
 

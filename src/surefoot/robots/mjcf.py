@@ -17,7 +17,7 @@ from typing import Any
 
 import mujoco
 
-from surefoot.contract.errors import SurefootError
+from surefoot.contract import SurefootError
 from surefoot.robots import kinematics
 from surefoot.robots.spec import PerJoint, RobotSpec, one_line
 

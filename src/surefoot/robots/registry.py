@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from surefoot.contract.errors import SurefootError, unknown
+from surefoot.contract import SurefootError, unknown
 from surefoot.robots.anymal import anymal
 from surefoot.robots.biped import biped
 from surefoot.robots.go1 import go1

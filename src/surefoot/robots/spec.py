@@ -11,8 +11,7 @@ from typing import Self
 import mujoco
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from surefoot.contract import digests
-from surefoot.contract.errors import SurefootError
+from surefoot.contract import SurefootError, digests
 from surefoot.robots import kinematics
 from surefoot.robots.mirror import infer_mirror
 

@@ -6,7 +6,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from surefoot.launch import Launch
+from surefoot.compute.warp import Launch
 from surefoot.rollout import kernels
 
 

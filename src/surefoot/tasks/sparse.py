@@ -11,8 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from surefoot.contract import RewardTerm
-from surefoot.tasks.task import Task, View, source_digest
+from surefoot.contract import RewardTerm, source_digest
+from surefoot.tasks.task import Task, View
 
 SPARSE = "+sparse"
 

@@ -29,10 +29,11 @@ from surefoot.contract import (
     SurefootError,
     TaskContract,
     Termination,
+    source_digest,
 )
 from surefoot.robots import RobotSpec, robot
 from surefoot.tasks import terms as T
-from surefoot.tasks.task import CUDA_RECIPE, Task, Term, source_digest
+from surefoot.tasks.task import CUDA_RECIPE, Task, Term
 from surefoot.terrain import HELD_OUT, TRAINED, TileId
 
 LEVELS = 10

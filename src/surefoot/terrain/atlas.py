@@ -19,8 +19,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.contract.digests import digest
-from surefoot.contract.errors import SurefootError
+from surefoot.contract import SurefootError, digest
 from surefoot.terrain.tiles import RESOLUTION_M, SAMPLES, SIZE_M, TerrainClass, TileId, tile
 
 MARGIN_M = 1.0

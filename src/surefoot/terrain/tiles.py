@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.contract.errors import SurefootError, unknown
+from surefoot.contract import SurefootError, unknown
 
 SIZE_M = 8.0
 RESOLUTION_M = 0.1

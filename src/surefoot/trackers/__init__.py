@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 from surefoot.contract import SurefootError, unknown
 
+__all__ = ["TRACKERS", "Nothing", "Spared", "Tracker", "check_tracker", "make_tracker"]
+
+
 TRACKERS = ("tensorboard", "wandb", "mlflow", "none")
 PACKAGES = {
     "tensorboard": ("tensorboard", "tensorboard"),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from surefoot.contract.digests import digest
+from surefoot.contract import digest
 from surefoot.trackers import numbers, words
 
 EXPERIMENT = "surefoot"

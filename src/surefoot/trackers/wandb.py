@@ -10,7 +10,7 @@ from typing import Any
 
 import wandb
 
-from surefoot.contract.digests import digest
+from surefoot.contract import digest
 from surefoot.trackers import numbers, words
 
 

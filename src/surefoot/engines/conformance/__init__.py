@@ -25,14 +25,6 @@ from surefoot.engines.conformance.scaffold import (
     standing,
 )
 
-CHECKS: tuple[Check, ...] = (
-    *state.CHECKS,
-    *stance.CHECKS,
-    *sameness.CHECKS,
-    *parameters.CHECKS,
-    *events.CHECKS,
-)
-
 __all__ = [
     "ALOFT_M",
     "CHECKS",
@@ -45,3 +37,12 @@ __all__ = [
     "run",
     "standing",
 ]
+
+
+CHECKS: tuple[Check, ...] = (
+    *state.CHECKS,
+    *stance.CHECKS,
+    *sameness.CHECKS,
+    *parameters.CHECKS,
+    *events.CHECKS,
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from surefoot.engines.stride.engine import StrideEngine
+from surefoot.engines.stride.engine import WIDTH, StrideEngine
+from surefoot.engines.stride.kernel import FAILED, TRUNK_CONTACT
 from surefoot.engines.stride.refusals import CAPABILITIES
 
-__all__ = ["CAPABILITIES", "StrideEngine"]
+__all__ = ["CAPABILITIES", "FAILED", "TRUNK_CONTACT", "WIDTH", "StrideEngine"]

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.engines.stride.algebra import Expr, Mat3, Spatial, Vec3, lift, spatial, total, unpack
+from surefoot.compiler import Expr, lift, total
+from surefoot.engines.stride.spatial import Mat3, Spatial, Vec3, spatial, unpack
 
 Rows = list[list[Expr]]
 """Lower triangle: row i has i + 1 entries."""

@@ -5,31 +5,11 @@ Columns are environments, so that neighbours in memory are neighbours in a SIMD 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from surefoot.compiler import Rows
 from surefoot.engines.stride.layout import Layout
 from surefoot.engines.stride.step import CHAIN_STATE, PARAMETERS, STATE
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Names of consecutive rows: first row and count of each."""
-
-    at: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    def add(self, name: str, count: int) -> None:
-        self.at[name] = (self.count, count)
-
-    @property
-    def count(self) -> int:
-        return sum(n for _, n in self.at.values())
-
-    def __getitem__(self, name: str) -> slice:
-        first, count = self.at[name]
-        return slice(first, first + count)
-
-    def first(self, name: str) -> int:
-        return self.at[name][0]
 
 
 @dataclass(frozen=True)

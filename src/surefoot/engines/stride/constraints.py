@@ -15,23 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.engines.stride.algebra import (
-    SYMMETRIC,
-    Expr,
-    Mat3,
-    Spatial,
-    Vec3,
-    absolute,
-    clamp,
-    lift,
-    maximum,
-    minimum,
-    skew,
-    sqrt,
-    unpack,
-    where,
-)
+from surefoot.compiler import Expr, absolute, clamp, lift, maximum, minimum, sqrt, where
 from surefoot.engines.stride.arrow import pairs
+from surefoot.engines.stride.spatial import SYMMETRIC, Mat3, Spatial, Vec3, skew, unpack
 
 TINY = 1e-12
 """Below any tangential acceleration that matters; keeps divisions finite where their result is not used."""

@@ -16,21 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.engines.stride.algebra import (
-    SYMMETRIC,
-    ZERO3,
-    Expr,
-    Mat3,
-    Spatial,
-    Vec3,
-    cos,
-    lift,
-    outer,
-    sin,
-    sqrt,
-    total,
-    unpack,
-)
+from surefoot.compiler import Expr, cos, lift, sin, sqrt, total
+from surefoot.engines.stride.spatial import SYMMETRIC, ZERO3, Mat3, Spatial, Vec3, outer, unpack
 
 
 @dataclass(frozen=True)

@@ -18,28 +18,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.compiler import BLOCK, SHAPES
+from surefoot.compute import Crew, cores, shares
+from surefoot.compute.warp import Launch, start_warp
 from surefoot.contract import MAX_DELAY_S, Plant, SurefootError
-from surefoot.cores import cores
-from surefoot.crew import Crew, shares
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
 from surefoot.engines.stride.buffers import Buffers, arrange
 from surefoot.engines.stride.description import describe
 from surefoot.engines.stride.heightfield import tile_heights
-from surefoot.engines.stride.kernel import (
-    DELAY,
-    FAILED,
-    HEAD,
-    TILE,
-    TRUNK_CONTACT,
-    control_step_source,
-)
+from surefoot.engines.stride.kernel import DELAY, FAILED, HEAD, TILE, TRUNK_CONTACT, control_step_source
 from surefoot.engines.stride.layout import Layout, lay_out
 from surefoot.engines.stride.reset import reset_source
-from surefoot.engines.stride.shapes import BLOCK, SHAPES
 from surefoot.engines.stride.warp_kernels import make_control_step, make_reset
-from surefoot.engines.warp import start_warp
-from surefoot.launch import Launch
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.engines.stride.algebra import Vec3
+from surefoot.compiler import declarations, literal, prelude, statements, vectors
 from surefoot.engines.stride.buffers import Buffers
 from surefoot.engines.stride.dynamics import rotation_of
-from surefoot.engines.stride.emit import declarations, number, statements
 from surefoot.engines.stride.heightfield import GROUND
 from surefoot.engines.stride.layout import Layout
-from surefoot.engines.stride.program import vectors
-from surefoot.engines.stride.shapes import prelude
+from surefoot.engines.stride.spatial import Vec3
 from surefoot.engines.stride.step import CHAIN_STATE, PARAMETERS, STATE, build_integration, build_step
 from surefoot.terrain import RESOLUTION_M
 
@@ -155,7 +153,7 @@ def _targets() -> list[str]:
         "const int j = POLICY[i][C];",
         "float now = 0.0f;",
         "if (j >= 0 && !look) now = targets.data[(long long)e * JOINTS + j];",
-        f"if (!(now < {number(MAX_TARGET)} && now > -{number(MAX_TARGET)}))"
+        f"if (!(now < {literal(MAX_TARGET)} && now > -{literal(MAX_TARGET)}))"
         " { AT(wrong[c], l) = 1.0f; now = 0.0f; }",
         "AT(issued[c][i], l) = now;",
         "const float a = h[((long long)(row0 * DEPTH + i) * NK + C) * npad + e];",
@@ -168,7 +166,7 @@ def _targets() -> list[str]:
 
 def _store(layout: Layout, buffers: Buffers, D: int) -> list[str]:
     st, out = buffers.state, buffers.outputs
-    speed, far, fast = number(MAX_SPEED), number(MAX_POSITION), number(MAX_ACCELERATION)
+    speed, far, fast = literal(MAX_SPEED), literal(MAX_POSITION), literal(MAX_ACCELERATION)
     bounds = {
         "pos": far,
         "quat": "2.0f",

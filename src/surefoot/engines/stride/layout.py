@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.engines.stride.algebra import Expr, Mat3, Vec3, unpack
+from surefoot.compiler import Expr, Group, Program
 from surefoot.engines.stride.constraints import SpringFigures
 from surefoot.engines.stride.description import UNLIMITED, Description, Link, Point, Spring
 from surefoot.engines.stride.dynamics import LinkFigures
 from surefoot.engines.stride.heightfield import MAX_RADIUS_M
-from surefoot.engines.stride.program import Group, Program
 from surefoot.engines.stride.refusals import cannot
+from surefoot.engines.stride.spatial import Mat3, Vec3, unpack
 
 NO_SPRING = Spring(1.0, 1.0, 0.9, 0.95, 0.001, 0.5, 2)
 PADDING = Link(

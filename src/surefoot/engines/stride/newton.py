@@ -15,20 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from surefoot.engines.stride.algebra import (
-    Expr,
-    Spatial,
-    Vec3,
-    absolute,
-    lift,
-    maximum,
-    spatial,
-    total,
-    where,
-)
+from surefoot.compiler import COUNT, Expr, absolute, lift, maximum, total, vectors, where
 from surefoot.engines.stride.arrow import eliminate, pairs, solve, triangle
 from surefoot.engines.stride.constraints import Contact, DryFriction, Limit, Touch
-from surefoot.engines.stride.program import COUNT, vectors
+from surefoot.engines.stride.spatial import Spatial, Vec3, spatial
 
 if TYPE_CHECKING:
     from surefoot.engines.stride.step import StepProgram

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.compiler import Function, Watch, nobody, run
 from surefoot.engines.stride.description import Description, spatial_inertia
 from surefoot.engines.stride.layout import Layout, stack
-from surefoot.engines.stride.program import Function, Watch, nobody, run
 from surefoot.engines.stride.step import StepProgram, build_integration, build_step
 
 

@@ -15,19 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from surefoot.compiler import COUNT, Call, Domain, Expr, Program, clamp, lift, vectors, where
 from surefoot.engines.stride import newton
-from surefoot.engines.stride.algebra import (
-    Expr,
-    Mat3,
-    Spatial,
-    Vec3,
-    clamp,
-    lift,
-    pack,
-    spatial,
-    unpack,
-    where,
-)
 from surefoot.engines.stride.arrow import Eliminated, base_matrix, eliminate, pairs, solve, triangle
 from surefoot.engines.stride.constraints import (
     Contact,
@@ -54,7 +43,7 @@ from surefoot.engines.stride.dynamics import (
     rotation_of,
 )
 from surefoot.engines.stride.layout import Layout, Spot, link_figures, spring_figures
-from surefoot.engines.stride.program import COUNT, Call, Domain, Program, vectors
+from surefoot.engines.stride.spatial import Mat3, Spatial, Vec3, pack, spatial, unpack
 
 STATE = {"pos": 3, "quat": 4, "vel": 3, "ang": 3, "acc": 6}
 """Environment variables that go from step to step, with their sizes; `acc` is the solver's warm start."""

@@ -5,20 +5,7 @@ and others take hold of signals, so a process that has imported one is its own.
 """
 
 from surefoot.learners.libraries.env import LibraryEnv, Lived
-from surefoot.learners.libraries.names import LEARNERS, LIBRARIES, Library, Timeouts, find_learner
-from surefoot.learners.libraries.session import About, Export, Finished, Session, Trained
+from surefoot.learners.libraries.names import LIBRARIES, Timeouts, find_learner
+from surefoot.learners.libraries.session import About, Finished, Trained
 
-__all__ = [
-    "LEARNERS",
-    "LIBRARIES",
-    "About",
-    "Export",
-    "Finished",
-    "Library",
-    "LibraryEnv",
-    "Lived",
-    "Session",
-    "Timeouts",
-    "Trained",
-    "find_learner",
-]
+__all__ = ["LIBRARIES", "About", "Finished", "LibraryEnv", "Lived", "Timeouts", "Trained", "find_learner"]

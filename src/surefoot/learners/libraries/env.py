@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from torch import Tensor
 
 from surefoot.env import OBSERVATION_LIMIT, VecEnv
-from surefoot.fused import FusedEnv
+from surefoot.env.compiled import FusedEnv
 from surefoot.rollout import RolloutBlock
 
 NO_NOISE = -50.0

@@ -1,0 +1,172 @@
+"""What `surefoot compare` prints: differences with intervals, a forest by stratum, or why not."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from surefoot.artifacts import plain
+from surefoot.contract import SurefootError, as_half
+from surefoot.evidence import Comparison, Field, Refusal, compare
+from surefoot.runs import RunFolder, load_result
+from surefoot.statistics import Difference
+
+REFUSED = 3
+WIDTH = 21
+"""Characters of a forest bar, odd so that zero has a middle."""
+
+
+def compare_runs(
+    console: Console, folders: tuple[str, ...], half: str, column: str, shared_panel: bool, as_json: bool
+) -> int:
+    """Every run after the first against the first. Exit code 3 when one of them may not be compared."""
+    if len(folders) < 2:
+        raise SurefootError("Comparing takes two runs or more: surefoot compare RUN_A RUN_B.")
+    chosen = as_half(half)
+    results = [load_result(RunFolder.open(f), chosen, column) for f in folders]
+    found = [compare(results[0], r, half, column, shared_panel) for r in results[1:]]
+    refused = any(isinstance(f, Refusal) for f in found)
+    if as_json:
+        print(
+            json.dumps(plain([_json(f, r.run.id) for f, r in zip(found, results[1:], strict=True)]), indent=2)
+        )
+        return REFUSED if refused else 0
+    for f, result in zip(found, results[1:], strict=True):
+        if isinstance(f, Refusal):
+            print_refusal(console, results[0].run.id, result.run.id, f)
+        else:
+            print_comparison(console, f)
+    return REFUSED if refused else 0
+
+
+def _json(found: Comparison | Refusal, b: str) -> dict[str, Any]:
+    if isinstance(found, Refusal):
+        return {"b": b, "comparable": False, **asdict(found)}
+    return {"comparable": True, **found.as_json()}
+
+
+def print_refusal(console: Console, a: str, b: str, refusal: Refusal) -> None:
+    console.print(
+        f"{escape(a)} and {escape(b)} were not measured alike: their construct ids differ.", highlight=False
+    )
+    print_fields(console, "What differs", refusal.differs)
+    if refusal.offered:
+        offer = f"They share {refusal.shared} scenarios; compare on those with --shared-panel."
+    elif refusal.shared:
+        offer = (
+            f"They share {refusal.shared} scenarios, but not what is measured on them; "
+            "evaluate both under one contract."
+        )
+    else:
+        offer = "They share no scenario; evaluate both on one panel."
+    console.print(offer, highlight=False)
+
+
+def print_comparison(console: Console, c: Comparison) -> None:
+    on = f"{c.n} scenarios that both have" if c.shared_panel else f"{c.n} scenarios"
+    console.print(
+        f"\n[bold]{escape(c.b)}[/bold] against [bold]{escape(c.a)}[/bold]: {on}, {c.half} half, "
+        f"{escape(c.column)}, {c.engine}",
+        highlight=False,
+    )
+    rows = _table("Differences", "metric", "A", "B", "B - A [95% interval]", "p", "detects", "n/n_eff")
+    for name, d in c.metrics.items():
+        rows.add_row(name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", detects(d), _worth(d))
+    console.print(rows, highlight=False)
+    print_forest(console, c)
+    if c.training:
+        print_fields(console, "Trained differently (shown, no reason to refuse)", c.training)
+    drawn = sorted({f.name.split(".")[2] for f in c.training if f.name.startswith("contract.factors.")})
+    if drawn:
+        console.print(
+            f"[yellow]They were trained on different distributions of {', '.join(drawn)}.", highlight=False
+        )
+    if any(d.few and math.isfinite(d.low) for d in c.metrics.values()):
+        console.print(
+            "[yellow]Few families: the intervals of errors and energy also allow for differences that whole "
+            "families may now and then have and none of these showed.",
+            highlight=False,
+        )
+    if any(d.few and not math.isfinite(d.low) for d in c.metrics.values()):
+        console.print(
+            "[yellow]Unbounded: fewer than 28 families, or families that do not differ at all, bound no mean "
+            "of values whose range is not known.",
+            highlight=False,
+        )
+    families = next(iter(c.metrics.values())).families
+    console.print(
+        f"[dim]{families} families. p: their signs flipped. detects: the smallest true difference that would "
+        "be found with 80% power.",
+        highlight=False,
+    )
+
+
+def print_forest(console: Console, c: Comparison) -> None:
+    reach = max((abs(x) for d in c.strata.values() for x in (d.low, d.high)), default=1.0)
+    title = f"Success by stratum, worst first (bars from {-reach:+.2f} to {reach:+.2f})"
+    forest = _table(title, "stratum", "worse | better", "B - A [95% interval]", "n/n_eff")
+    for label, d in sorted(c.strata.items(), key=lambda item: item[1].value):
+        forest.add_row(label, forest_bar(d, reach), interval(d), _worth(d))
+    console.print(forest, highlight=False)
+
+
+def interval(d: Difference) -> str:
+    ends = f"{d.low:+.3f}, {d.high:+.3f}" if math.isfinite(d.low) else "unbounded"
+    return escape(f"{d.value:+.3f} [{ends}]")
+
+
+def detects(d: Difference) -> str:
+    return f"{d.detectable:.3f}" if math.isfinite(d.detectable) else "-"
+
+
+def _worth(d: Difference) -> str:
+    return f"{d.n}/{d.n_eff:.0f}"
+
+
+def forest_bar(d: Difference, reach: float, width: int = WIDTH) -> str:
+    """An interval as text: -- from low to high, o at the value, | at zero."""
+
+    def at(x: float) -> int:
+        return round((min(max(x / reach, -1), 1) + 1) / 2 * (width - 1))
+
+    cells = [" "] * width
+    for k in range(at(d.low), at(d.high) + 1):
+        cells[k] = "-"
+    cells[width // 2] = "|"
+    cells[at(d.value)] = "o"
+    return "".join(cells)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 1, 0, 0),
+        header_style="dim",
+    )
+    for c in columns:
+        table.add_column(escape(c), no_wrap=c not in ("A", "B"))
+    return table
+
+
+def print_fields(console: Console, title: str, fields: tuple[Field, ...]) -> None:
+    console.print(
+        f"\n[bold]{title}", highlight=False
+    )  # a table's own title wraps to the width of its columns
+    rows = _table("", "field", "A", "B")
+    for f in fields:
+        rows.add_row(escape(f.name), escape(_short(f.a)), escape(_short(f.b)))
+    console.print(rows, highlight=False)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,29 @@
+"""Which devices there are."""
+
+from __future__ import annotations
+
+from surefoot.compute.distributed import launched
+from surefoot.contract import SurefootError
+
+
+def check_device(device: str) -> None:
+    import torch
+
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        raise SurefootError(f"There is no device '{device}'; use --device cpu or --device cuda.") from error
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise SurefootError(
+            "--device cuda needs a CUDA GPU and a CUDA build of torch, and there is none here; "
+            "use --device cpu."
+        )
+    here = launched()
+    if kind == "cuda" and here.world > 1 and torch.cuda.device_count() < here.local_world:
+        found = torch.cuda.device_count()
+        raise SurefootError(
+            f"--device cuda takes a GPU for each process, and this machine has {found} for "
+            f"{here.local_world}; use --nproc-per-node {found}."
+        )
+    if kind not in ("cpu", "cuda"):
+        raise SurefootError(f"Device '{device}' is not supported; use --device cpu or --device cuda.")

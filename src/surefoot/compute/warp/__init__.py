@@ -1,0 +1,12 @@
+"""Warp kernels on torch tensors."""
+
+from __future__ import annotations
+
+from surefoot.compute.warp.launch import Launch
+from surefoot.compute.warp.start import compiled, start_warp
+
+__all__ = [
+    "Launch",
+    "compiled",
+    "start_warp",
+]

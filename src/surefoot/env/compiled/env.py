@@ -1,0 +1,279 @@
+"""Environments whose rollouts never leave the device: `VecEnv` compiled around the stride engine.
+
+A control step is the policy's matrix products and six kernels (act, physics, task, reset, look, observe). On
+CUDA the T steps of a rollout are one graph and nothing in it waits for the host; on the CPU threads take one
+share of the environments after the other through all six, and meet once per step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+import warp as wp
+from torch import Tensor
+
+from surefoot.compute.warp import Launch
+from surefoot.engines import Parameters
+from surefoot.engines.stride import WIDTH, StrideEngine
+from surefoot.env.compiled.kernels import RECORD, Sources, generate
+from surefoot.env.compiled.memory import Memory
+from surefoot.env.compiled.warp_kernels import make_act, make_observe, make_task
+from surefoot.env.scenarios import Script
+from surefoot.env.step import Harvest
+from surefoot.env.vec_env import VecEnv
+from surefoot.tasks import TaskState
+
+if TYPE_CHECKING:
+    from surefoot.rollout import RolloutBlock
+
+KEPT_FAILURES = 256
+"""States that engines failed from are kept for replay, at most this many per rollout; all are counted."""
+BLOCK = 64
+
+
+class Actor(Protocol):
+    """What a rollout needs of a learner."""
+
+    @property
+    def log_std(self) -> Tensor:
+        """[A], always the same memory."""
+
+    def mean(self, obs: Tensor) -> Tensor:
+        """[N, A] the policy's mean actions for observations [N, O]."""
+
+
+@lru_cache(maxsize=32)
+def _kernels(sources: Sources) -> tuple[Any, Any, Any]:
+    return make_act(sources.act), make_task(sources.task), make_observe(sources.observe)
+
+
+class Compiled:
+    """The kernels of `plain`, whose engine and memory they take over."""
+
+    def __init__(self, plain: VecEnv) -> None:
+        assert isinstance(plain.engine, StrideEngine)
+        self.plain, self.engine = plain, plain.engine
+        self.num_envs, self.device = plain.num_envs, plain.device
+        cuda = self.device.type == "cuda"
+        self.memory = Memory(plain, self.engine.padded)
+        self._width = 1 if cuda else WIDTH
+        shape = "solo" if cuda else "wide"
+        self._made = _kernels(generate(plain, self.memory, shape, self._width, cuda))
+        self.obs, self.critic = plain.obs.clone(), plain.critic.clone()
+
+    def _launch(self, kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Launch:
+        """A kernel on a share of the environments."""
+        first, last = share[0] // self._width, share[1] // self._width
+        root = wp.uint32(self.plain.sampler.seeds.root)
+        plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+        return Launch(kernel, last - first, [first, self.num_envs, root, *plain], self.device, BLOCK)
+
+    def _run(self, chains: list[list[Launch]]) -> None:
+        """One list of launches per share."""
+        self.engine.crew([partial(_in_turn, chain) for chain in chains])
+
+
+class FusedEnv(Compiled):
+    """Looks like `plain` to a trainer."""
+
+    def __init__(self, plain: VecEnv) -> None:
+        super().__init__(plain)
+        self.sampler, self.contract = plain.sampler, plain.contract
+        self.reward_names, self.reasons = plain.reward_names, plain.reasons
+        self.seconds = 0.0
+        self._rough = plain._field is not None
+        self._counts = torch.zeros(2, dtype=torch.int32, device=self.device)
+        width = 3 + self.engine.buffers.state.count + self.engine.buffers.joints
+        self._failed = torch.zeros(KEPT_FAILURES, width, device=self.device)
+        self._final_critic = torch.zeros_like(self.critic)
+        self._final_step = torch.full((self.num_envs,), -1, dtype=torch.int32, device=self.device)
+        self._everyone = torch.arange(self.num_envs, device=self.device)
+        self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
+        self._chains: list[list[list[Launch]]] = []
+        self._bound: tuple[Any, ...] = ()
+        body = plain.parameters
+        self._bodies = {k: getattr(body, k).cpu().numpy() for k in ("friction", "payload_kg")}  # for life
+
+    # ---- rollout
+
+    def rollout(self, actor: Actor, block: RolloutBlock) -> float:
+        """Fills what a block has of experience; returns the seconds spent in inference. On CUDA all of it is
+        only put in the queue."""
+        inference = 0.0
+        self.begin(actor, block)
+        for t in range(len(block.reward)):
+            started = time.perf_counter()
+            block.mean[t] = actor.mean(block.obs[t])
+            inference += time.perf_counter() - started
+            self.advance(t)
+        return inference
+
+    def begin(self, actor: Actor, block: RolloutBlock) -> None:
+        """A rollout into `block`, of which `advance` takes one step after the other."""
+        begun = time.perf_counter()
+        self._bind(actor, block)
+        self._counts.zero_()
+        self._final_step.fill_(-1)
+        block.obs[0], block.critic[0] = self.obs, self.critic
+        self.seconds += time.perf_counter() - begun
+
+    def advance(self, t: int) -> None:
+        """Step `t` of the rollout that was begun, with the mean actions that its block holds."""
+        begun = time.perf_counter()
+        self._run(self._chains[t])
+        self.seconds += time.perf_counter() - begun
+
+    @property
+    def finals(self) -> tuple[Tensor, Tensor, Tensor]:
+        """[N] the step of the rollout at which an episode ran out of time, or -1; [N] whose; [N, C] what the
+        critic saw then."""
+        return self._final_step.long(), self._everyone, self._final_critic
+
+    def _bind(self, actor: Actor, block: RolloutBlock) -> None:
+        """Records every launch of a rollout into this block; repeating them costs a few microseconds."""
+        tensors = (block.obs, block.mean, actor.log_std)
+        if self._bound and all(a is b for a, b in zip(self._bound, tensors, strict=True)):
+            return
+        self._bound = tensors
+        horizon, n, e = len(block.reward), self.num_envs, self.engine
+        if horizon >= self.sampler.episode_steps:
+            raise ValueError("a rollout must be shorter than an episode")
+        self._records = torch.zeros(horizon * n, self._records.shape[1], device=self.device)
+        act, task, observe = self._made
+        record, m = self._launch, self.memory
+        finals = [self._final_critic, self._final_step, self._counts, self._records, self._failed]
+        rewards = ("reward", "terms", "terminated", "truncated", "reason", "stratum")
+        self._chains = []
+        for t in range(horizon):
+            last = t == horizon - 1
+            obs, critic = (self.obs, self.critic) if last else (block.obs[t + 1], block.critic[t + 1])
+            policy = [block.mean[t], actor.log_std, block.action[t], block.log_prob[t]]
+            outcome = [_bytes(getattr(block, k)[t]) for k in rewards]
+            acting = [m.real, m.whole, e._x, e._targets, *policy]
+            judging = [t, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging]
+            judging += [m.ground, e._mask, *outcome, *finals]
+            seeing = [m.real, m.whole, e._x, e._y, e._flags, m.ground, obs, critic]
+            self._chains.append(
+                [
+                    [
+                        record(act, share, acting),
+                        e.step_launches[0][k],
+                        record(task, share, judging),
+                        e.reset_launches[k],
+                        e.step_launches[1][k],
+                        record(observe, share, seeing),
+                    ]
+                    for k, share in enumerate(e.shares)
+                ]
+            )
+
+    # ---- what a trainer asks for
+
+    @property
+    def script(self) -> Script:
+        self.memory.give(self.plain)
+        return self.plain.script
+
+    @property
+    def state(self) -> TaskState:
+        self.memory.give(self.plain)
+        return self.plain.state
+
+    @property
+    def parameters(self) -> Parameters:
+        self.memory.give(self.plain)
+        return self.plain.parameters
+
+    def age(self) -> Tensor:
+        """[N] control steps that each episode has lived."""
+        return self.memory.integers("age").long()
+
+    def content(self) -> Tensor:
+        """[N, K] what was drawn for the episodes that run now."""
+        self.memory.give(self.plain)
+        return self.plain.content()
+
+    def news(self) -> dict[str, Tensor]:
+        """Tensors that `harvest` needs, as they stand after a rollout and until the next."""
+        out = {"counts": self._counts, "records": self._records, "failed": self._failed}
+        if self._rough:
+            out["standing"] = self.plain.standing(self.memory.read("script.tile"))
+        return out
+
+    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+        """Of a rollout, from `news` on the host: episodes in the order of steps and environments."""
+        count, failed = news["counts"].tolist()
+        rows = news["records"][:count].numpy()
+        rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+        named = {name: rows[:, k] for k, name in enumerate(RECORD)}
+        began = np.bincount(named["next_stratum"].astype(np.int64), minlength=self.sampler.strata)
+        kept = news["failed"][: min(failed, KEPT_FAILURES)].numpy()
+        return Harvest(
+            [self._ended(named, rows[:, len(RECORD) :])] if count else [],
+            [self._failures(kept)] if failed else [],
+            began + self.plain.take_reset_counts(),
+            self.plain.by_class(news["standing"]) if self._rough else {},
+        )
+
+    def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
+        env, seeds, first = named["env"].astype(np.int64), self.sampler.seeds, self.sampler.first
+        out = {
+            "family": seeds.family_of(first + env),
+            "member": seeds.member_of(first + env),
+            "episode": named["episode"].astype(np.int64),
+            "stratum": named["stratum"].astype(np.int64),
+            "level": named["level"].astype(np.int64),
+            "steps": named["steps"].astype(np.int64),
+            "reason": named["reason"].astype(np.uint8),
+            **{k: v[env] for k, v in self._bodies.items()},
+            "delay_s": named["delay_s"].copy(),
+            "return": returns.sum(1),
+        }
+        out |= {f"return.{n}": returns[:, i].copy() for i, n in enumerate(self.reward_names)}
+        if self._rough:
+            progress = np.stack([named["walked_m"], named["commanded_m"]], 1)
+            out |= self.plain.crossed(named["tile"].astype(np.int64), progress)
+        return out
+
+    def _failures(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
+        seeds, state = self.sampler.seeds, self.engine.buffers.state.count
+        env = self.sampler.first + rows[:, 0].astype(np.int64)
+        return {
+            "state": rows[:, 3 : 3 + state],
+            "control": rows[:, 3 + state :],
+            "family": seeds.family_of(env),
+            "member": seeds.member_of(env),
+            "episode": rows[:, 1].astype(np.int64),
+            "age": rows[:, 2].astype(np.int64),
+        }
+
+    # ---- exact resume
+
+    def snapshot(self) -> dict[str, Tensor]:
+        self.memory.give(self.plain)
+        self.plain.obs, self.plain.critic = self.obs, self.critic
+        return self.plain.snapshot()
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        self.plain.restore(snapshot)
+        self.memory.take(self.plain)
+        self.obs.copy_(self.plain.obs)
+        self.critic.copy_(self.plain.critic)
+
+    def close(self) -> None:
+        self.plain.close()
+
+
+def _in_turn(launches: list[Launch]) -> None:
+    for launch in launches:
+        launch()
+
+
+def _bytes(x: Tensor) -> Tensor:
+    return x.view(torch.uint8) if x.dtype == torch.bool else x

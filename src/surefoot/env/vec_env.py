@@ -1,0 +1,441 @@
+"""VecEnv: engine + task + scenarios. Same-step auto-reset, true final observations, reasons, strata and
+families."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
+from surefoot.engines import Engine, Parameters, RobotState, make_engine
+from surefoot.env.rules import Rules, resting
+from surefoot.env.scenarios import Sampler, Scenarios, Script, content
+from surefoot.env.step import Harvest, Step
+from surefoot.keyed import Keyed, box_muller
+from surefoot.tasks import Task, TaskState, View
+from surefoot.terrain import Atlas
+
+OWN = ("episode", "born", "level", "progress", "returns", "obs", "critic", "exploration")
+"""Tensors of an environment's own that its future depends on."""
+
+
+class VecEnv(Rules):
+    """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying
+    so."""
+
+    def __init__(
+        self,
+        task: Task,
+        sampler: Sampler,
+        plant: Plant,
+        *,
+        engine: str = "mujoco",
+        atlas: Atlas | None = None,
+        device: str = "cpu",
+        auto_reset: bool = True,
+        stagger: bool = True,
+        free: bool | None = None,
+    ) -> None:
+        """`free`: steps never ask the device what happened there; by default without auto-reset on CUDA."""
+        self.num_envs = n = sampler.count
+        self._longest_delay_s = max(MAX_DELAY_S, sampler.longest_delay_s)
+        # Said only where it matters: engines of other packages need not know of delays.
+        remembers = {} if self._longest_delay_s == MAX_DELAY_S else {"max_delay_s": self._longest_delay_s}
+        self.engine: Engine = make_engine(
+            engine, task.robot, plant, n, atlas=atlas, device=device, **remembers
+        )
+        super().__init__(task, sampler, atlas, self.engine.device, 1.0 / plant.control_hz)
+        self.auto_reset = auto_reset
+        self._free = self.device.type == "cuda" and not auto_reset if free is None else free
+        if self._free and auto_reset:
+            raise ValueError("environments that reset themselves have to ask which of them are done")
+        self.seconds = 0.0
+        """Wall-clock in this class, physics left out."""
+        self._keyed = Keyed(sampler.seeds, self.device)
+        self._tiles = atlas.tiles if atlas else ()
+        # Terms with noise are sensors; commands, actions and the clock never leave the controller.
+        terms = task.contract.observation
+        sensor = [k if t.noise > 0 else len(terms) for k, t in enumerate(terms)]
+        self._sensor = torch.tensor(sensor).repeat_interleave(torch.tensor([t.size for t in terms]))
+        self._sensor = self._sensor.to(self.device)
+        self.episode = torch.zeros(n, dtype=torch.int64, device=self.device)
+        self.born = torch.zeros(
+            n, dtype=torch.int64, device=self.device
+        )  # age at which the episode began: staggered ones
+        self.level = torch.zeros(n, dtype=torch.int64, device=self.device)
+        self.progress = torch.zeros(
+            n, 2, device=self.device
+        )  # metres walked along the command, metres commanded
+        self.returns = torch.zeros(n, len(self.reward_names), device=self.device)
+        self.reset_counts = np.zeros(sampler.strata, np.int64)  # since last asked for
+        self.ended: list[dict[str, np.ndarray]] = []
+        """Finished episodes since last taken, one dict of columns per step that had any."""
+        self.failures: list[dict[str, np.ndarray]] = []
+        """States that engines failed from, for replay."""
+        self._begin(stagger)
+
+    def _begin(self, stagger: bool) -> None:
+        n, feet, act = self.num_envs, len(self.task.robot.feet), self.contract.action.size
+        everyone = torch.arange(n, device=self.device)
+        if self.contract.terrain_levels > 1:  # spread the first episodes over the lower half of the levels
+            self.level = (everyone + self.sampler.first) % max(1, self.contract.terrain_levels // 2)
+        s = self.sampler.draw(everyone, self.episode, self.level)
+        self.script: Script = s.script.clone()
+        self.parameters: Parameters = s.parameters.clone()
+        zeros = torch.zeros(n, feet, device=self.device)
+        action = torch.zeros(n, act, device=self.device)
+        self.state = TaskState(
+            self.episode.clone(),
+            self.script.commands[:, 0].clone(),
+            action,
+            action.clone(),
+            self.script.phase.clone(),
+            torch.ones(n, feet, dtype=torch.bool, device=self.device),
+            zeros,
+            zeros.clone(),
+        )
+        self._count(s)
+        self.engine.reset(torch.ones(n, dtype=torch.bool, device=self.device), s.start, s.parameters)
+        if stagger:
+            # Environments that start together would end together and reset together for a long time.
+            env = self.sampler.first + np.arange(n)
+            u = torch.from_numpy(self.sampler.seeds.env_uniforms(env, Channel.AGE, 1)[:, 0])
+            self.state.age = (u.to(self.device) * self.sampler.episode_steps).long()
+            self.born = self.state.age.clone()
+            self.state.command = self._command()
+        self._robot = robot = self.engine.state()
+        view = View(robot, self.state, self.parameters, self._ground(robot), self.const)
+        self.obs, self.critic, self.exploration = self._observe(view, self.script)
+
+    @torch.inference_mode()
+    def restart(self, sampler: Sampler | None = None, *, stagger: bool = True) -> None:
+        """All environments begin episode 0 again, of `sampler` if one is given (for the same task and
+        count)."""
+        self.sampler = sampler or self.sampler
+        assert self.sampler.count == self.num_envs
+        longest = self.sampler.longest_delay_s
+        if longest > self._longest_delay_s:
+            raise SurefootError(
+                f"These environments remember actions for {self._longest_delay_s:g} s and the new scenarios "
+                f"delay them by up to {longest:g} s; make new environments for them."
+            )
+        self._keyed = Keyed(self.sampler.seeds, self.device)
+        for since_start in (self.episode, self.born, self.level, self.progress, self.returns):
+            since_start.zero_()
+        self.reset_counts[:] = 0
+        self.ended, self.failures = [], []
+        self._begin(stagger)
+
+    @torch.inference_mode()
+    def reset_rows(self, mask: Tensor) -> None:
+        """Environments in `mask` [N] bool leave their episode, wherever it stands, and begin their next one.
+
+        The episode they leave is not recorded in `ended`.
+        """
+        for name in ("obs", "critic", "exploration"):  # the last Step shares them
+            setattr(self, name, getattr(self, name).clone())
+        self._reset(mask)
+
+    def age(self) -> Tensor:
+        """[N] control steps that each episode has lived; a copy."""
+        return self.state.age.clone()
+
+    def content(self) -> Tensor:
+        """[N, K] what was drawn for the episodes that run now."""
+        return content(self.script, self.parameters)
+
+    # ---- stepping
+
+    @torch.inference_mode()
+    def step(self, action: Tensor) -> Step:
+        """Applies `action` [N, A] (clipped to the contract's range) for one control step."""
+        begun, physics = time.perf_counter(), self.engine.seconds
+        c, script = self.contract, self.script
+        action = action.clamp(-c.action.clip, c.action.clip)
+        stratum = self.stratum
+        self._push()
+        robot = self.engine.step(self._targets(action))
+        failed = robot.failed.clone()
+        if self._free or bool(failed.any()):
+            if not self._free:
+                self._keep_failures(failed, failed & ~self._robot.failed)
+            # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
+            rest = resting(1, len(self.task.robot.feet), self.const.default_pose)
+            robot.blend(failed, rest)
+            action = torch.where(failed[:, None], 0.0, action)  # it may be what made them fail
+        found = self._judge(robot, action)
+        view, terms, reward = found.view, found.terms, found.reward
+        terminated, truncated, reason = found.terminated, found.truncated, found.reason
+        self.state, self._robot = view.task, robot
+        self.returns += terms
+        if self.contract.terrain_levels > 1:
+            self.progress += self._walked(view)
+        # The command seen next is that of the next step's segment; the reward above used the one that was
+        # followed.
+        self.state = dataclasses.replace(self.state, command=self._command())
+        ahead = dataclasses.replace(view, task=self.state)
+        obs, critic, exploration = self._observe(ahead, script)
+        if self.sampler.dropout is not None:
+            obs = self._drop(obs, script, self.sampler.dropout)
+        self.obs, self.critic, self.exploration = obs, critic, exploration
+        done = terminated | truncated
+        if self.auto_reset and bool(done.any()):
+            self._record(done, reason, view)
+            self.obs, self.critic, self.exploration = obs.clone(), critic.clone(), exploration.clone()
+            self._reset(done)
+        if self._field is not None:
+            self._wrap()
+        self.seconds += time.perf_counter() - begun - (self.engine.seconds - physics)
+        return Step(
+            self.obs,
+            self.critic,
+            reward,
+            terms,
+            terminated,
+            truncated,
+            reason,
+            obs,
+            critic,
+            stratum,
+            self.exploration,
+            view,
+        )
+
+    def _push(self) -> None:
+        due = self._due()
+        mask = due.any(1)
+        if self._free or bool(mask.any()):
+            self.engine.push(mask, self._kick(due))
+
+    def _observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
+        """Noisy observation, clean critic observation, exploration normals for the coming step."""
+        clean, extra = self._sense(view)
+        size, act = clean.shape[1], self.contract.action.size
+        age = view.task.age
+        wide, deep = -(-size // 4) * 4, -(-act // 4) * 4
+        noise, u = self._keyed.uniforms_many(
+            script.family,
+            script.member,
+            script.episode,
+            [(Channel.OBSERVATION_NOISE, size, age * wide), (Channel.ACTION_NOISE, deep, age * deep)],
+        )
+        obs, critic = self._blur(clean, noise, script.noise_scale), self._clean(clean, extra)
+        return obs, critic, box_muller(u)[:, :act]
+
+    def _drop(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
+        """Readings that are lost are those seen last: each sensor (a term with noise) fails on its own."""
+        sensors = len(self.contract.observation)
+        wide = -(-sensors // 4) * 4
+        u = self._keyed.uniforms(
+            script.family, script.member, script.episode, Channel.DROPOUT, wide, self.state.age * wide
+        )
+        lost = u[:, :sensors] < chance[:, None]
+        lost = torch.cat([lost, torch.zeros_like(lost[:, :1])], 1)
+        return torch.where(lost[:, self._sensor], self.obs, obs)
+
+    def carried(self) -> list[Tensor]:
+        """Tensors that a step replaces by new ones, and that the next step reads."""
+        return [
+            *self.state.tensors().values(),
+            *self._robot.tensors().values(),
+            self.obs,
+            self.critic,
+            self.exploration,
+        ]
+
+    def carry(self, tensors: Sequence[Tensor]) -> None:
+        """Continues with `tensors`, in the order of `carried`."""
+        at = iter(tensors)
+        self.state = TaskState(**{k: next(at) for k in self.state.tensors()})
+        self._robot = RobotState(**{k: next(at) for k in self._robot.tensors()})
+        self.obs, self.critic, self.exploration = at
+
+    # ---- resets
+
+    def _reset(self, mask: Tensor) -> None:
+        rows = mask.nonzero()[:, 0]
+        # The last Step's view shares these and must go on showing what was before the reset.
+        self._robot, self.state, self.parameters = (
+            self._robot.clone(),
+            self.state.clone(),
+            self.parameters.clone(),
+        )
+        self._curriculum(rows)
+        self.episode[rows] += 1
+        s = self.sampler.draw(rows, self.episode[rows], self.level[rows])
+        self.script.put(rows, s.script)
+        self.parameters.put(rows, s.parameters)
+        task = self.state.take(rows)
+        self.state.put(
+            rows,
+            TaskState(
+                torch.zeros_like(task.age),
+                s.script.commands[:, 0],
+                torch.zeros_like(task.action),
+                torch.zeros_like(task.action),
+                s.script.phase,
+                torch.ones_like(task.contact),
+                torch.zeros_like(task.air_time),
+                torch.zeros_like(task.landed),
+            ),
+        )
+        self.born[rows] = 0
+        self.returns[rows] = 0
+        self.progress[rows] = 0
+        full = _scatter(s, rows, self.num_envs)
+        self.engine.reset(mask, full.start, full.parameters)
+        self._count(s)
+        # Only the rows that were reset are observed again.
+        robot = self.engine.state(rows)
+        self._robot.put(rows, robot)
+        view = View(robot, self.state.take(rows), s.parameters, self._ground(robot), self.const)
+        obs, critic, exploration = self._observe(view, s.script)
+        self.obs[rows], self.critic[rows], self.exploration[rows] = obs, critic, exploration
+
+    def _curriculum(self, rows: Tensor) -> None:
+        if self.contract.terrain_levels == 1:
+            return
+        script = self.script
+        u = self._keyed.uniforms(
+            script.family[rows], script.member[rows], self.episode[rows], Channel.TERRAIN, 1
+        )
+        self.level[rows] = self._next_level(self.level[rows], self.progress[rows], u[:, 0])
+
+    def _wrap(self) -> None:
+        """Terrain is periodic: a robot that leaves its tile continues on the other side of it."""
+        out, offset = self._astray(self._robot.position[:, :2], self.script.tile)
+        if self._free or bool(out.any()):
+            self.engine.translate(out, offset)
+            self._robot = self.engine.state()
+
+    # ---- bookkeeping
+
+    def _count(self, s: Scenarios) -> None:
+        self.reset_counts += np.bincount(s.script.stratum[:, 0].cpu().numpy(), minlength=self.sampler.strata)
+
+    def _record(self, done: Tensor, reason: Tensor, view: View) -> None:
+        rows = done.nonzero()[:, 0]
+        script = self.script.take(rows)
+        columns = {
+            "family": script.family,
+            "member": script.member,
+            "episode": script.episode,
+            "stratum": script.stratum[:, 0],
+            "level": script.level,
+            "steps": view.task.age[rows] - self.born[rows],
+            "reason": reason[rows],
+            "friction": self.parameters.friction[rows],
+            "payload_kg": self.parameters.payload_kg[rows],
+            "delay_s": self.parameters.delay_s[rows],
+            "return": self.returns[rows].sum(1),
+        }
+        columns |= {f"return.{n}": self.returns[rows, i] for i, n in enumerate(self.reward_names)}
+        out = {k: v.cpu().numpy() for k, v in columns.items()}
+        if self._field is not None:
+            tile, progress = script.tile.cpu().numpy(), self.progress[rows].cpu().numpy()
+            out |= self.crossed(tile, progress)
+        self.ended.append(out)
+
+    def crossed(self, tile: np.ndarray, progress: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns of episodes that ended on terrain: where, and how far of what was commanded."""
+        return {
+            "terrain": np.array([self._tiles[k].cls for k in tile]),
+            "tile": tile,
+            "walked_m": progress[:, 0],
+            "commanded_m": progress[:, 1],
+        }
+
+    def standing(self, tile: Tensor) -> Tensor:
+        """[tiles] how many environments are on each, for environments on `tile` [N]."""
+        return (tile[:, None] == torch.arange(len(self._tiles), device=self.device)).sum(0)
+
+    def by_class(self, standing: Tensor) -> dict[str, np.ndarray]:
+        """`standing` by terrain class, [levels] each."""
+        out: dict[str, np.ndarray] = {}
+        for t, count in zip(self._tiles, standing.tolist(), strict=True):
+            out.setdefault(t.cls, np.zeros(self.contract.terrain_levels, np.int64))[t.level] += count
+        return out
+
+    def _keep_failures(self, failed: Tensor, new: Tensor) -> None:
+        """Keeps what the newly failed environments failed from; without auto-reset a failed one fails on."""
+        script, fresh = self.script.take(new), new[failed].cpu().numpy()
+        if not fresh.any():
+            return
+        rows = {k: v.cpu().numpy()[fresh] for k, v in self.engine.failures().items()}
+        rows |= {k: getattr(script, k).cpu().numpy() for k in ("family", "member", "episode")}
+        rows["age"] = self.state.age[new].cpu().numpy()
+        self.failures.append(rows)
+
+    def origins(self) -> np.ndarray:
+        """[N, 2] world xy of the middle of each environment's tile; zeros on a plane."""
+        if self._field is None:
+            return np.zeros((self.num_envs, 2), np.float32)
+        return self._field.origins[self.script.tile].cpu().numpy()
+
+    def take_ended(self) -> list[dict[str, np.ndarray]]:
+        ended, self.ended = self.ended, []
+        return ended
+
+    def take_reset_counts(self) -> np.ndarray:
+        counts = self.reset_counts.copy()
+        self.reset_counts[:] = 0
+        return counts
+
+    def news(self) -> dict[str, Tensor]:
+        """Tensors that `harvest` needs on the host; most of it is there already."""
+        return {"standing": self.standing(self.script.tile)} if self._tiles else {}
+
+    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+        failures, self.failures = self.failures, []
+        standing = self.by_class(news["standing"]) if self._tiles else {}
+        return Harvest(self.take_ended(), failures, self.take_reset_counts(), standing)
+
+    # ---- exact resume
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Everything that the future of these environments depends on."""
+        out = {f"engine.{k}": v for k, v in self.engine.snapshot().items()}
+        for name, rows in (("script", self.script), ("task", self.state), ("parameters", self.parameters)):
+            out |= {f"{name}.{k}": v.clone() for k, v in rows.tensors().items()}
+        own = {k: getattr(self, k) for k in OWN}
+        out |= {k: v.clone() for k, v in own.items()}
+        return out | {"reset_counts": torch.from_numpy(self.reset_counts.copy())}
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        def under(prefix: str) -> dict[str, Tensor]:
+            # Copies: rows are written in place, and a snapshot may be restored again.
+            return {
+                k.removeprefix(prefix): v.to(self.device, copy=True)
+                for k, v in snapshot.items()
+                if k.startswith(prefix)
+            }
+
+        self.engine.restore(under("engine."))
+        self.script, self.state = Script(**under("script.")), TaskState(**under("task."))
+        self.parameters = Parameters(**under("parameters."))
+        for k in OWN:
+            setattr(self, k, snapshot[k].to(self.device, copy=True))
+        self.reset_counts = snapshot["reset_counts"].cpu().numpy().copy()
+        self._robot = self.engine.state()
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+def _scatter(s: Scenarios, rows: Tensor, n: int) -> Scenarios:
+    """Scenarios of `rows` laid out over all `n` environments; the other rows are never read."""
+
+    def spread(record: dict[str, Tensor]) -> dict[str, Tensor]:
+        out = {k: v.new_zeros((n, *v.shape[1:])) for k, v in record.items()}
+        for k, v in record.items():
+            out[k][rows] = v
+        return out
+
+    return Scenarios(
+        s.script, type(s.start)(**spread(s.start.tensors())), Parameters(**spread(s.parameters.tensors()))
+    )

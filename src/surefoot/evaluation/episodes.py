@@ -1,0 +1,206 @@
+"""One pass: every environment lives its episode to its end under one policy, and leaves a row and a trace."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.engines import rotation_of
+from surefoot.env import NEVER, VecEnv
+from surefoot.evaluation.labels import label
+from surefoot.evaluation.metrics import tally
+from surefoot.evaluation.recorder import TRACED, Film
+from surefoot.evaluation.recovery import recoveries, recovery
+from surefoot.evaluation.runner import Stage, stage_of
+from surefoot.policy import FixedBatch, Policy, first_state
+
+STATES = ("position", "quaternion", "joint_position")
+"""What an episode's digest is taken of, every step it lived."""
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A pass that is over: metrics of every episode. What else there is to say of them is still to be said,
+    by anyone at any time, on the host alone."""
+
+    rows: dict[str, np.ndarray]
+    frames: dict[str, np.ndarray]  # [T, N, ...]
+    fixed: list[dict[str, np.ndarray]]
+    dt: float
+    seconds: float
+
+    def judged(self) -> Played:
+        begun = time.perf_counter()
+        played = Played(dict(self.rows), self.frames, self.fixed, 0.0)
+        played.rows.update(_recoveries(played, self.dt))
+        played.rows.update(_labels(played))
+        digests = [states_digest(played.trace(i)) for i in range(len(self.fixed))]
+        played.rows["states_digest"] = np.array(digests)
+        return replace(played, seconds=self.seconds + time.perf_counter() - begun)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a pass left: one row per episode, and everything that was seen of all of them."""
+
+    rows: dict[str, np.ndarray]
+    frames: dict[str, np.ndarray]  # [T, N, ...]
+    fixed: list[dict[str, np.ndarray]]
+    """Per episode: what does not change within it, for its trace."""
+    seconds: float
+
+    def trace(self, i: int) -> dict[str, np.ndarray]:
+        """Episode `i` up to its end, self-contained."""
+        steps = int(self.rows["steps"][i])
+        lived = {k: v[:steps, i] for k, v in self.frames.items()}
+        end = {k: np.asarray(str(self.rows[k][i])) for k in ("reason", "label", "cause") if k in self.rows}
+        return lived | self.fixed[i] | end
+
+
+@torch.inference_mode()
+def play(
+    env: VecEnv,
+    policy: Policy,
+    terrain: Mapping[str, np.ndarray],
+    rows: Tensor | None = None,
+    stage: Stage | None = None,
+) -> Lived:
+    """Plays the episodes that `env` stands at the beginning of, whatever comes after their ends.
+
+    `rows` are the places of these environments in the batch that inference is padded to (default: their
+    own numbers); `terrain` names their ground, one entry per environment under class, level and key; `stage`
+    is one made for `env` before.
+    """
+    begun = time.perf_counter()
+    n, steps = env.num_envs, env.sampler.episode_steps
+    place = torch.arange(n, device=env.device) if rows is None else rows
+    act = FixedBatch(policy, place)
+    state = first_state(policy, env.script.family, env.script.member)
+    fixed = _fixed(env, terrain)
+    film, stage = Film(steps, env.device), stage or stage_of(env)
+    stage.begin()
+
+    def live() -> Tensor:
+        nonlocal state
+        action, state = act(stage.obs, state)
+        frame = stage.step(action)
+        film.add(frame)
+        return frame["reason"] > 0
+
+    if env.device.type == "cuda":
+
+        def carried() -> list[Tensor]:
+            return [*stage.carried(), state]
+
+        def carry(tensors: list[Tensor]) -> None:
+            nonlocal state
+            stage.carry(tensors[:-1])
+            state = tensors[-1]
+
+        _repeat(live, carried, carry, steps)
+    else:
+        alive = torch.ones(n, dtype=torch.bool)
+        for _ in range(steps):
+            alive &= ~live()
+            if not bool(alive.any()):
+                break
+    frames = stage.develop(film.frames())
+    found = tally(frames, env)
+    seen = {k: frames[k].cpu().numpy() for k in TRACED}
+    return Lived(found, seen, fixed, env.dt, time.perf_counter() - begun)
+
+
+def _repeat(
+    live: Callable[[], Any],
+    carried: Callable[[], list[Tensor]],
+    carry: Callable[[list[Tensor]], None],
+    times: int,
+) -> None:
+    """`live`, `times` times: the first as it is, the others as one CUDA graph that writes what a step hands
+    to the next where it found what it was handed."""
+    live()
+    kept = [x.clone() for x in carried()]
+    carry(kept)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        live()
+        for mine, new in zip(kept, carried(), strict=True):
+            mine.copy_(new)
+        carry(kept)
+    for _ in range(times - 1):
+        graph.replay()
+
+
+def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
+    """Start, pushes, parameters and limits of every episode, by the names of the trace layout."""
+    c, n = env.contract, env.num_envs
+    robot, script = env.engine.state(), env.script
+    limit = env.const.torque_limit * env.parameters.strength[:, None]
+    per = {
+        "start_position": robot.position,
+        "start_quaternion": robot.quaternion,
+        "start_linear_velocity": (rotation_of(robot.quaternion) @ robot.linear_velocity[..., None])[..., 0],
+        "start_angular_velocity": robot.angular_velocity,
+        "start_joint_position": robot.joint_position,
+        "torque_limit": limit,
+        "noise_scale": script.noise_scale,
+        "phase": script.phase,
+        "family": script.family,
+        "member": script.member,
+        "episode": script.episode,
+        **env.parameters.tensors(),
+    }
+    drop = env.sampler.dropout
+    per["dropout"] = torch.zeros(n, device=env.device) if drop is None else drop
+    columns = {k: v.cpu().numpy().copy() for k, v in per.items()} | {
+        f"terrain_{k}": np.asarray(terrain[k]) for k in ("class", "level", "key")
+    }
+    common = {
+        "control_hz": 1.0 / env.dt,
+        "settle_s": c.success.settle_s,
+        "velocity_limit": c.success.velocity_error_mps,
+        "yaw_limit": c.success.yaw_error_radps,
+        "episode_steps": env.sampler.episode_steps,
+    }
+    origin = env.origins()
+    when, kick = script.push_step.cpu().numpy(), script.push_velocity.cpu().numpy()
+    out = []
+    for i in range(n):
+        due = when[i] < NEVER
+        mine = {k: v[i] for k, v in columns.items()} | {k: np.asarray(v) for k, v in common.items()}
+        mine |= {"push_step": when[i][due], "push_velocity": kick[i][due], "tile_origin": origin[i]}
+        out.append(mine)
+    return out
+
+
+def _recoveries(played: Played, dt: float) -> dict[str, np.ndarray]:
+    """`recovery_s` of the slowest push, whether it (and so every one) was recovered from, and each push's own
+    in `recoveries_s`: seconds as text, in their order, nan for never."""
+    each = [recoveries(played.trace(i), dt) for i in range(len(played.fixed))]
+    slowest = [recovery(x) for x in each]
+    return {
+        "recovery_s": np.array([s for s, _ in slowest]),
+        "recovered": np.array([ok for _, ok in slowest]),
+        "recoveries_s": np.array([" ".join(f"{s:.3g}" for s in x) for x in each]),
+    }
+
+
+def _labels(played: Played) -> dict[str, np.ndarray]:
+    failed = ~played.rows["success"]
+    found = [label(played.trace(i)) if failed[i] else ("", "") for i in range(len(failed))]
+    return {"label": np.array([a for a, _ in found]), "cause": np.array([b for _, b in found])}
+
+
+def states_digest(trace: Mapping[str, np.ndarray]) -> str:
+    """16 hex digits of the SHA-256 of every state of an episode: equal only if they agree to the bit."""
+    sha = hashlib.sha256()
+    for k in STATES:
+        sha.update(np.ascontiguousarray(trace[k], "<f4").tobytes())
+    return sha.hexdigest()[:16]

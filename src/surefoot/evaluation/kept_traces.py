@@ -1,0 +1,29 @@
+"""Which episodes of a column keep their trace: of every label the worst, the median and any one, and some
+successes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from surefoot.contract import text_digest
+from surefoot.statistics import severity
+
+SUCCESSES = 2
+
+
+def choose(rows: Mapping[str, np.ndarray], salt: str) -> list[int]:
+    """Rows to keep, in their order. The random ones are drawn by a digest: the same every time."""
+    bad, label = severity(rows), np.asarray(rows["label"])
+    kept: set[int] = set()
+    for name in np.unique(label):
+        mine = np.flatnonzero(label == name)
+        mine = mine[np.argsort(bad[mine], kind="stable")]
+        if not name:
+            kept |= {int(mine[k]) for k in np.linspace(0, len(mine) - 1, SUCCESSES).astype(int)}
+            continue
+        key = f"{salt} {rows['column'][0]} {rows['engine'][0]} {name}"
+        any_one = int(text_digest(key)[:12], 16) % len(mine)
+        kept |= {int(mine[k]) for k in (-1, (len(mine) - 1) // 2, any_one)}
+    return sorted(kept)

@@ -1,0 +1,82 @@
+"""Everything that is asked of a policy on a panel, pass by pass: the nominal column on the reference, then
+the columns and the baselines on a fast engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from surefoot.contract import TRAINED, Column, Half, Panel, SurefootError, evaluation_plant
+from surefoot.engines import check_engine, choose_engine
+from surefoot.evaluation.evaluator import PanelEvaluator
+from surefoot.policy import BASELINES, Policy, baseline
+from surefoot.statistics import PanelResult
+from surefoot.tasks import Task
+
+AUTO = "auto"
+
+
+def engines_for(engine: str, task: Task, panel: Panel, control_hz: float) -> tuple[str, str]:
+    """(engine of the nominal column, engine of the others).
+
+    `auto` is native MuJoCo, and the fastest that can take the robot; any other name is meant for both.
+    """
+    if engine != AUTO:
+        check_engine(engine)
+        return engine, engine
+    plant = evaluation_plant(control_hz, task.on_heightfield(panel))
+    return "mujoco", choose_engine(AUTO, task.robot, plant, "cpu")[0]
+
+
+def evaluate_panel(
+    task: Task,
+    panel: Panel,
+    half: Half,
+    control_hz: float,
+    policy: Policy,
+    *,
+    engine: str = AUTO,
+    columns: Sequence[Column] = (),
+    baselines: Sequence[str] = BASELINES,
+    name: str = TRAINED,
+) -> tuple[PanelResult, list[PanelResult]]:
+    """The whole table as one result, and the passes it is made of; the first is the headline.
+
+    The nominal column is also measured on the reference when another engine is asked for, and on the engine
+    of the columns, so that engines can be compared scenario by scenario and columns with their own nominal.
+    """
+    first, fast = engines_for(engine, task, panel, control_hz)
+    nominal = dict.fromkeys([first, *([fast] if columns or baselines else []), "mujoco"])
+    found: list[PanelResult] = []
+    for e in nominal:
+        evaluator = PanelEvaluator(task, panel, half, control_hz, engine=e)
+        try:
+            found.append(evaluator.run(policy, name=name))
+            if e != fast:
+                continue
+            found += [evaluator.run(policy, c, name=name) for c in columns]
+            for b in baselines:
+                other = _baseline(b, task, control_hz, panel)
+                if other is not None and b != name:
+                    found.append(evaluator.run(other, name=b))
+        finally:
+            evaluator.close()
+    return joined(found), found
+
+
+def _baseline(name: str, task: Task, control_hz: float, panel: Panel) -> Policy | None:
+    """None where the robot or the task has no use for it: a trot needs legs that can step."""
+    try:
+        return baseline(name, task.contract, task.robot, control_hz, panel.seeds)
+    except SurefootError:
+        if name in BASELINES:
+            return None
+        raise
+
+
+def joined(results: Sequence[PanelResult]) -> PanelResult:
+    """Several passes as one table."""
+    rows = {k: np.concatenate([r.rows[k] for r in results]) for k in results[0].rows}
+    traces = {stem: t for r in results for stem, t in r.traces.items()}
+    return PanelResult(rows, traces, sum(r.seconds for r in results), sum(r.steps for r in results))

@@ -1,0 +1,56 @@
+"""The postmortem of a run folder: postmortem.md and postmortem.json."""
+
+from __future__ import annotations
+
+from surefoot.artifacts import atomic_write, write_json
+from surefoot.contract import SurefootError
+from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
+from surefoot.runs import RunFolder, load_result, read_ledger
+
+
+def write_postmortem(run: RunFolder) -> Postmortem:
+    """Looks back on a finished run and writes both files into its folder."""
+    found = look_back(run)
+    write_json(run.path / "postmortem.json", found)
+    atomic_write(run.path / "postmortem.md", as_text(found).encode())
+    return found
+
+
+def look_back(run: RunFolder) -> Postmortem:
+    """The postmortem of a finished run, from its artifacts."""
+    if run.record.status != "finished" or run.record.confirmation is None:
+        raise SurefootError(
+            f"{run.path} is not finished, so there is nothing to look back on; "
+            f"let it finish with `surefoot train --resume {run.path}`."
+        )
+    result = load_result(run)
+    where = result.folder.relative_to(run.path).as_posix()
+    return postmortem(result, read_ledger(run.ledger.path)[0], where)
+
+
+def as_text(p: Postmortem) -> str:
+    """Markdown: the sentences, each followed by where its numbers stand, then the cases."""
+    lines = [f"# Postmortem of {p.run}", ""]
+    for k, s in enumerate(p.sentences, 1):
+        lines += [f"{k}. {s.text}", *(f"   - {_source(e)}" for e in s.evidence)]
+    lines += ["", "## Failures to look at first"]
+    for c in p.cases:
+        trace = f"traces/{c.trace}.npz" if c.trace else "no trace kept"
+        lines.append(
+            f"- family {c.family}, member {c.member} (`{c.file}`, row {c.row}, {c.column}): label {c.label}, "
+            f"cause {c.cause}, ended by {c.reason} after {c.lived_s:.2f} s, {trace}; {c.why}"
+        )
+    if p.cases_note:
+        lines.append(p.cases_note)
+    return "\n".join(lines) + "\n"
+
+
+def _source(e: Evidence) -> str:
+    value = (
+        "not measured"
+        if e.value is None
+        else f"{e.value:.6g}"
+        if isinstance(e.value, float)
+        else str(e.value)
+    )
+    return f"{value}: `{e.file}`, {e.field}"

@@ -1,0 +1,66 @@
+"""Every policy of a lab on its panels: baselines and learners alike, a column a pass, nothing done twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from surefoot.artifacts import read_json
+from surefoot.contract import TRAINED, Column, SurefootError
+from surefoot.policy import BASELINES, PREFIX, baseline
+from surefoot.runs import RunFolder
+from surefoot.statistics import PanelSummary
+from surefoot.training import RobotPlan, evaluate_policy, policy_named
+
+LEARNED = "confirmation"
+"""Where a run keeps its own pass over the half that results are stated on."""
+
+
+def usable_baselines(plan: RobotPlan) -> tuple[str, ...]:
+    """Those that the robot can do: a trot needs legs of hip, thigh and calf."""
+    found = []
+    for name in BASELINES:
+        try:
+            baseline(name, plan.task.contract, plan.task.robot, plan.recipe.control_hz, plan.panel.seeds)
+        except SurefootError:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
+def place(run: RunFolder, plan: RobotPlan, policy: str) -> Path:
+    """Where the pass of a policy over the plan's panel stands: `policy` is a baseline, or `trained`."""
+    where = LEARNED if policy == TRAINED else f"baseline-{policy}"
+    return run.path / "panels" / plan.panel.name / where
+
+
+def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, ...]) -> None:
+    """The nominal column on native MuJoCo, then it and `columns` on the fast engine; into the run's folder.
+    What is there already is checked and left as it is."""
+    folder = place(run, plan, policy)
+    if (folder / "summary.json").is_file():
+        read_summary(folder, plan)
+        return
+    name = "confirmed" if policy == TRAINED else f"{PREFIX}{policy}"
+    bundle, digest, called = policy_named(plan, run, name)
+    evaluate_policy(
+        plan,
+        run,
+        bundle,
+        digest,
+        where=folder.name,
+        half="confirmation",
+        columns=columns,
+        baselines=False,
+        name=called,
+    )
+
+
+def read_summary(folder: Path, plan: RobotPlan) -> PanelSummary:
+    """The summary of a pass; refused where it was not measured as the plan says."""
+    found = read_json(folder / "summary.json", PanelSummary)
+    if (found.construct_id, found.panel_digest) != (plan.construct_id, plan.panel.digest):
+        raise SurefootError(
+            f"{folder} was measured on another panel or construct ({found.construct_id[:12]}, the lab's is "
+            f"{plan.construct_id[:12]}), and is not set beside the others; choose another --out."
+        )
+    return found

@@ -1,0 +1,281 @@
+"""What a study will do, fixed and checked before anything is trained: one quantity varied, two budgets, the
+seeds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from surefoot.contract import Column, Frozen, SurefootError, applies, columns, find_perturbation
+from surefoot.engines import choose_engine
+from surefoot.tasks import task as find_task
+from surefoot.training import RobotPlan, robot_plan
+
+Kind = Literal["parallelism", "horizon", "epochs"]
+Budget = Literal["samples", "seconds"]
+Keep = Literal["minibatches", "minibatch-size"]
+BUDGETS: tuple[Budget, ...] = ("samples", "seconds")
+BUDGET_UPDATES = 300
+"""Updates of the task's own recipe whose samples are the sample budget, unless told otherwise."""
+DISTURBANCES = ("delay_40ms", "friction_0.3", "push_0.5", "push_1.0", "push_1.5", "push_2.0")
+"""Columns beside the nominal one, unless told otherwise: a curve over pushes. Those that a panel has no use
+for are left out."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """The quantity that a kind of study varies."""
+
+    field: str
+    """Of the recipe."""
+    option: str
+    unit: str
+    more: str
+    """What a larger value is called at the start of a sentence."""
+    factor: int
+    """Default values are the task's own, and it divided and multiplied by this."""
+
+
+KNOBS: dict[Kind, Knob] = {
+    "parallelism": Knob("envs", "--envs", "environments", "More environments", 4),
+    "horizon": Knob("horizon", "--horizons", "control steps", "A longer horizon", 2),
+    "epochs": Knob("epochs", "--epochs", "epochs", "More epochs", 2),
+}
+
+
+class Setting(Frozen):
+    """One value of the varied quantity, with everything that follows from it."""
+
+    value: int
+    envs: int
+    horizon: int
+    epochs: int
+    minibatches: int
+    minibatch_size: int
+    gradient_steps: int
+    families: int
+    envs_per_family: int
+    samples_per_update: int
+    updates: int
+    """That the sample budget is."""
+
+
+class Design(Frozen):
+    """Frozen when a study begins; a resumed study goes on with it."""
+
+    kind: Kind
+    task: str
+    values: tuple[int, ...]
+    seeds: tuple[int, ...]
+    samples: int
+    """Of every run under the sample budget, exactly."""
+    seconds: float | None
+    """Of training under the time budget; None: what the first run takes for the samples."""
+    device: str
+    engine: str
+    """That trains."""
+    scored_on: str
+    """That the panel is run on."""
+    columns: tuple[Column, ...]
+    """Beside the nominal one."""
+    margin: float
+    """Of success: a smaller gain counts as none."""
+    keep: Keep
+    overrides: dict[str, Any]
+    """Of the recipe, the same for all runs."""
+    settings: tuple[Setting, ...]
+
+    @property
+    def knob(self) -> Knob:
+        return KNOBS[self.kind]
+
+    def setting(self, value: int) -> Setting:
+        return next(s for s in self.settings if s.value == value)
+
+    def plan(self, value: int, seed: int) -> RobotPlan:
+        s = self.setting(value)
+        varied = {self.knob.field: value, "minibatches": s.minibatches}
+        return robot_plan(
+            self.task, overrides=self.overrides | varied, seed=seed, engine=self.engine, device=self.device
+        )
+
+    def scaled(self) -> list[str]:
+        """What else changes with the varied quantity, and what stays, in sentences."""
+        first, last = self.settings[0], self.settings[-1]
+
+        def spans(name: str) -> str:
+            return " / ".join(f"{getattr(s, name):,}" for s in self.settings)
+
+        out = [f"Varied: {self.knob.field} {spans('value')}; seeds {self.seeds[0]} to {self.seeds[-1]}."]
+        if first.samples_per_update == last.samples_per_update:
+            out.append(
+                f"Samples per update ({first.samples_per_update:,}), minibatches ({first.minibatches}) and "
+                f"their size ({first.minibatch_size:,}) are the same; gradient steps per update: "
+                f"{spans('gradient_steps')}."
+            )
+        elif self.keep == "minibatches":
+            out.append(
+                f"The number of minibatches stays {first.minibatches}, so their size grows: "
+                f"{spans('minibatch_size')} samples; {first.gradient_steps} gradient steps per update at all "
+                "values."
+            )
+        else:
+            out.append(
+                f"The size of a minibatch stays {first.minibatch_size:,}, so their number grows: "
+                f"{spans('minibatches')}; gradient steps per update: {spans('gradient_steps')}."
+            )
+        grows = first.envs != last.envs
+        out.append(
+            f"Seed families stay {first.families}"
+            + (f", so environments per family grow: {spans('envs_per_family')}." if grows else ".")
+        )
+        out.append(
+            f"Samples per update: {spans('samples_per_update')}; the sample budget of {self.samples:,} is "
+            f"{spans('updates')} updates."
+        )
+        out.append("Learning rate, networks and everything else are the task's own, the same for all.")
+        return out
+
+
+def make_design(
+    kind: Kind,
+    task: str,
+    *,
+    values: tuple[int, ...] = (),
+    seeds: int = 5,
+    seed: int = 1,
+    overrides: dict[str, Any] | None = None,
+    samples: int | None = None,
+    updates: int | None = None,
+    seconds: float | None = None,
+    device: str = "cpu",
+    scored_on: str = "auto",
+    perturb: tuple[str, ...] | None = None,
+    sweep: bool = False,
+    margin: float = 0.03,
+    keep: Keep = "minibatches",
+) -> Design:
+    """Every contradiction is found here, before anything is written."""
+    knob, overrides = KNOBS[kind], dict(overrides or {})
+    base = robot_plan(task, overrides=overrides, seed=seed, device=device)
+    values = _values(knob, values, getattr(base.recipe, knob.field))
+    _check(seeds, samples, updates, seconds, margin)
+    size = {v: _samples_per_update(base, knob, v) for v in values}
+    counts = {v: _minibatches(base, size[v], size[values[0]], keep, v) for v in values}
+    asked = samples or (updates * max(size.values()) if updates else 0)
+    own = find_task(task).recipe_on(device).samples_per_update
+    budget = _whole(asked or BUDGET_UPDATES * own, size)
+    settings = []
+    for v in values:
+        plan = robot_plan(
+            task,
+            overrides=overrides | {knob.field: v, "minibatches": counts[v]},
+            seed=seed,
+            device=device,
+        )
+        r, a = plan.recipe, plan.accounting
+        settings.append(
+            Setting(
+                value=v,
+                envs=r.envs,
+                horizon=r.horizon,
+                epochs=r.epochs,
+                minibatches=r.minibatches,
+                minibatch_size=a.minibatch_size,
+                gradient_steps=a.gradient_steps,
+                families=r.families,
+                envs_per_family=a.envs_per_seed_family,
+                samples_per_update=a.samples_per_update,
+                updates=budget // a.samples_per_update,
+            )
+        )
+    on = choose_engine(scored_on, base.task.robot, base.evaluation, device)[0]
+    return Design(
+        kind=kind,
+        task=task,
+        values=values,
+        seeds=tuple(range(seed, seed + seeds)),
+        samples=budget,
+        seconds=seconds,
+        device=device,
+        engine=base.engine,
+        scored_on=on,
+        columns=_columns(base, perturb, sweep),
+        margin=margin,
+        keep=keep,
+        overrides=overrides,
+        settings=tuple(settings),
+    )
+
+
+def _values(knob: Knob, asked: tuple[int, ...], own: int) -> tuple[int, ...]:
+    values = tuple(sorted(asked or {max(1, own // knob.factor), own, own * knob.factor}))
+    example = " ".join(str(own * knob.factor**k) for k in range(2))
+    if len(values) < 2:
+        raise SurefootError(
+            f"A study compares two values or more and {knob.option} has {len(values)}; "
+            f"use e.g. {knob.option} {example}."
+        )
+    if len(set(values)) < len(values):
+        raise SurefootError(f"{knob.option} names a value twice; give each once, e.g. {example}.")
+    if values[0] < 1:
+        raise SurefootError(f"{knob.option} has {values[0]}; use values of 1 or more.")
+    return values
+
+
+def _check(
+    seeds: int, samples: int | None, updates: int | None, seconds: float | None, margin: float
+) -> None:
+    if seeds < 2:
+        raise SurefootError(f"--seeds is {seeds}; intervals over training seeds need 2 or more, better 5.")
+    if samples is not None and updates is not None:
+        raise SurefootError("--samples and --updates both set the sample budget; give one of them.")
+    for name, value in (("samples", samples), ("updates", updates)):
+        if value is not None and value < 1:
+            raise SurefootError(f"--{name} is {value}; use 1 or more.")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise SurefootError(f"--seconds is {seconds:g}; use a positive number.")
+    if not 0 < margin < 1:
+        raise SurefootError(f"--margin is {margin:g}; use a share between 0 and 1, e.g. 0.03.")
+
+
+def _samples_per_update(base: RobotPlan, knob: Knob, value: int) -> int:
+    return base.recipe.model_copy(update={knob.field: value}).samples_per_update
+
+
+def _minibatches(base: RobotPlan, size: int, first: int, keep: Keep, value: int) -> int:
+    count = base.recipe.minibatches
+    if keep == "minibatches":
+        return count
+    if (count * size) % first:
+        raise SurefootError(
+            f"Minibatches of {first // count:,} samples do not fill the {size:,} of value {value}; "
+            "use values that are multiples of the smallest, or --keep minibatches."
+        )
+    return count * size // first
+
+
+def _whole(samples: int, size: dict[int, int]) -> int:
+    """The largest budget up to `samples` that is a whole number of updates at every value."""
+    unit = math.lcm(*size.values())
+    if samples < unit:
+        raise SurefootError(
+            f"{samples:,} samples are not a whole number of updates at every value, and the smallest budget "
+            f"that is has {unit:,}; use --samples {unit} or more."
+        )
+    return samples // unit * unit
+
+
+def _columns(plan: RobotPlan, perturb: tuple[str, ...] | None, sweep: bool) -> tuple[Column, ...]:
+    if perturb is not None:
+        return columns(plan.panel, perturb, sweep)
+    if sweep:
+        return columns(plan.panel, ("all",), sweep=True)
+    fit = [n for n in DISTURBANCES if applies(find_perturbation(n.split("_")[0]), plan.panel)]
+    return columns(plan.panel, tuple(fit))
+
+
+def near(design: Design) -> str:
+    """Where a panel is run: where the policy was trained, if its engine can live there."""
+    return design.device if design.scored_on in ("stride", "mujoco-warp") else "cpu"

@@ -1,0 +1,104 @@
+"""A study on disk: study.json, study.csv and study.html beside the run folders that they speak of."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Literal
+
+from surefoot.artifacts import atomic_write, read_json, write_json
+from surefoot.contract import Frozen, SurefootError
+from surefoot.experiments.studies.design import BUDGETS, Design
+from surefoot.experiments.studies.figures import Group, Point, Step, group, read_points, steps
+from surefoot.experiments.studies.verdict import RULE, Verdict, verdicts
+
+
+class StudyRecord(Frozen):
+    """study.json."""
+
+    schema_version: int = 1
+    id: str
+    created: str
+    status: Literal["running", "finished"]
+    design: Design
+    scaled: tuple[str, ...]
+    """What changes with the varied quantity, in sentences."""
+    seconds: float | None
+    """The time budget; None until the first run has set it."""
+    seconds_from: str
+    construct_id: str
+    contract_digest: str
+    panel: str
+    panel_digest: str
+    half: str = "confirmation"
+    versions: dict[str, str]
+    rule: str = RULE
+    points: tuple[Point, ...] = ()
+    groups: tuple[Group, ...] = ()
+    steps: tuple[Step, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+
+    def groups_of(self, budget: str) -> list[Group]:
+        return [g for g in self.groups if g.budget == budget]
+
+    def verdict_of(self, budget: str) -> Verdict | None:
+        return next((v for v in self.verdicts if v.budget == budget), None)
+
+
+def open_study(path: str | Path) -> StudyRecord:
+    folder = Path(path)
+    if not (folder / "study.json").is_file():
+        raise SurefootError(
+            f"{folder} is not a study: it has no study.json; give the folder that `surefoot study` printed."
+        )
+    return read_json(folder / "study.json", StudyRecord)
+
+
+def write_record(folder: Path, record: StudyRecord) -> StudyRecord:
+    write_json(folder / "study.json", record)
+    return record
+
+
+def with_results(folder: Path, record: StudyRecord) -> StudyRecord:
+    """The record with everything that the runs' artifacts say so far."""
+    design = record.design
+    points = read_points(design, folder)
+    groups = [group(points, value, budget) for budget in BUDGETS for value in design.values]
+    found = steps(points, design.values)
+    return record.model_copy(
+        update={
+            "points": tuple(points),
+            "groups": tuple(g for g in groups if g is not None),
+            "steps": tuple(found),
+            "verdicts": tuple(verdicts(found, design, record.seconds)),
+        }
+    )
+
+
+def write_csv(path: Path, record: StudyRecord) -> None:
+    """A row per policy: its figures, success and falls by column, failures by label."""
+    plain = [n for n in Point.model_fields if n not in ("columns", "labels", "disturbed_labels")]
+    columns = list(dict.fromkeys(c.column for p in record.points for c in p.columns))
+    labels = sorted({x for p in record.points for x in (*p.labels, *p.disturbed_labels)})
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(
+        [
+            *plain,
+            *(f"{kind}.{c}" for c in columns for kind in ("success", "fall")),
+            *(f"label.{x}" for x in labels),
+            *(f"disturbed_label.{x}" for x in labels),
+        ]
+    )
+    for p in record.points:
+        by = {c.column: c for c in p.columns}
+        out.writerow(
+            [
+                *(getattr(p, n) for n in plain),
+                *(getattr(by[c], kind) if c in by else "" for c in columns for kind in ("success", "fall")),
+                *(p.labels.get(x, 0) for x in labels),
+                *(p.disturbed_labels.get(x, 0) for x in labels),
+            ]
+        )
+    atomic_write(path, text.getvalue().encode())

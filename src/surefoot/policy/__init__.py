@@ -1,0 +1,32 @@
+"""Policies: bundles that a panel can run, and baselines that nobody trained."""
+
+from __future__ import annotations
+
+from surefoot.policy.baselines import BASELINES, PREFIX, RandomActions, baseline
+from surefoot.policy.bundle import (
+    FixedBatch,
+    HoldPose,
+    Policy,
+    PolicyBundle,
+    PolicyCard,
+    first_state,
+    outside_card,
+    policy_card,
+    read_policy,
+)
+
+__all__ = [
+    "BASELINES",
+    "PREFIX",
+    "FixedBatch",
+    "HoldPose",
+    "Policy",
+    "PolicyBundle",
+    "PolicyCard",
+    "RandomActions",
+    "baseline",
+    "first_state",
+    "outside_card",
+    "policy_card",
+    "read_policy",
+]

@@ -1,0 +1,129 @@
+"""Whether the batch was as large as it looked, and how old the policy was that collected it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surefoot.reporting.figures import RunFigures
+from surefoot.reporting.ledger import thin
+from surefoot.reporting.web.charts import sparkline
+from surefoot.reporting.web.html import Html, el, known, number, percent
+from surefoot.reporting.web.words import WORDS, word
+
+HONESTY = (
+    ("honesty.reset_sync_index", "reset synchrony", number),
+    ("honesty.reset_fano", "reset clumping", number),
+    ("honesty.duplicate_scenarios", "duplicate scenarios", number),
+    ("honesty.coverage_two_way", "pairs covered", percent),
+    ("honesty.icc_return", "alike within families", number),
+)
+
+
+def honesty(run: RunFigures) -> Html:
+    items = [_gauge(run, key, name, text) for key, name, text in HONESTY]
+    n = run.ledger.last("honesty.n")
+    for key, name in (
+        ("honesty.n_eff_return", "samples worth, by return"),
+        ("honesty.n_eff_advantage", "by advantage"),
+    ):
+        value = run.ledger.last(key)
+        text = f"{number(value)} of {number(n)}" if known(value) and known(n) else number(value)
+        items.append(_item(key, name, value, text, run.ledger.values(key)))
+    return el(
+        "section",
+        el("h2", word("batch honesty", "Batch honesty")),
+        el(
+            "p",
+            "Are the environments as many as they look? Last measured value, and its course.",
+            class_="lead",
+        ),
+        el("div", *items, class_="strip"),
+        _strata(run),
+        class_="card",
+    )
+
+
+def _strata(run: RunFigures) -> Html | None:
+    """Mean return of the training samples of every stratum when it was last measured, lowest first."""
+    found = [(run.ledger.last(f"stratum_return.{k}"), label) for k, label in enumerate(run.record.strata)]
+    values = sorted((value, label) for value, label in found if value is not None)
+    if not values:
+        return None
+    rows = [
+        el(
+            "tr",
+            el("td", label.replace(" | ", " · ").replace("-", "−")),
+            el("td", number(value), class_="num", data_figure=f"stratum_return.{label}", data_value=value),
+        )
+        for value, label in values
+    ]
+    head = el("thead", el("tr", el("th", "stratum"), el("th", "mean return", class_="num")))
+    return el(
+        "details",
+        el("summary", f"Return by training stratum, lowest of {len(values)} first"),
+        el("div", el("table", head, el("tbody", *rows)), class_="scroll"),
+    )
+
+
+def freshness(run: RunFigures) -> Html:
+    ledger = run.ledger
+    items = [
+        _gauge(run, "freshness.horizon_steps", "oldest sample, control steps", number),
+        _gauge(run, "freshness.mean_age_steps", "mean age, control steps", number),
+        _gauge(run, "freshness.epochs", "passes over each sample", number),
+        _gauge(run, "freshness.gradient_steps", "gradient steps per update", number),
+        _item(
+            "kl",
+            word("KL", "policy change (KL)"),
+            ledger.last("kl"),
+            number(ledger.last("kl")),
+            ledger.values("kl"),
+        ),
+        _item(
+            "clip_fraction",
+            word("clip share"),
+            ledger.last("clip_fraction"),
+            percent(ledger.last("clip_fraction")),
+            ledger.values("clip_fraction"),
+        ),
+        _largest(run),
+    ]
+    return el(
+        "section",
+        el("h2", word("freshness", "Freshness")),
+        el(
+            "p",
+            "How old the policy was that collected what the learner used, at the last update.",
+            class_="lead",
+        ),
+        el("div", *items, class_="strip"),
+        class_="card",
+    )
+
+
+def _largest(run: RunFigures) -> Html:
+    values = run.ledger.values("first_ratio_error")
+    worst = float(values.max()) if len(values) else None
+    return _item(
+        "first_ratio_error", word("first ratio", "first ratio − 1, largest"), worst, number(worst), values
+    )
+
+
+def _gauge(run: RunFigures, key: str, name: str, text: object) -> Html:
+    value = run.ledger.last(key)
+    title = word(name) if name in WORDS else name
+    assert callable(text)
+    return _item(key, title, value, text(value), run.ledger.values(key))
+
+
+def _item(key: str, title: object, value: float | None, text: str, values: np.ndarray) -> Html:
+    line = Html("")
+    if len(values) > 1 and float(values.max()) > float(values.min()):
+        line = sparkline(thin(np.arange(len(values)), values)[1])
+    return el(
+        "div",
+        el("h3", title),
+        el("p", text, class_="value" if known(value) else "absent", data_figure=key, data_value=value),
+        line,
+        class_="gauge",
+    )

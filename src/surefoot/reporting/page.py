@@ -1,0 +1,126 @@
+"""The page: sections in their order, with style and scripts inside, so that it opens from disk without a
+network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+import surefoot
+from surefoot.contract import Contract, TaskContract
+from surefoot.reporting import (
+    compare,
+    failures,
+    held_out,
+    honesty,
+    overview,
+    perturbations,
+    provenance,
+    training,
+)
+from surefoot.reporting.figures import RunFigures
+from surefoot.reporting.traces import MOST, read_replays
+from surefoot.reporting.web.html import Html, el, join
+
+SCHEMA_VERSION = 1
+"""Of the page's figures: the names in its data-figure attributes."""
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""The browser itself refuses anything that would come over a network."""
+
+
+def report_page(runs: Sequence[RunFigures], dollars_per_hour: float | None = None, back: str = "") -> str:
+    """The report of one run, or of several side by side. `back` is a link to an index."""
+    names = ", ".join(r.record.id for r in runs)
+    single = len(runs) == 1
+    most = MOST if single else max(4, MOST // len(runs))
+    body = [
+        _header(runs, back),
+        compare.comparison(runs, dollars_per_hour) if not single else None,
+        *[_run(r, k, dollars_per_hour, most, single) for k, r in enumerate(runs)],
+    ]
+    return document(f"{names} · Surefoot", el("main", *body), "page.js", "replay.js")
+
+
+def document(title: str, body: Html, *scripts: str, policy: str = POLICY) -> str:
+    page = el(
+        "html",
+        el(
+            "head",
+            el("meta", charset="utf-8"),
+            el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            el("meta", name="color-scheme", content="light dark"),
+            el("meta", http_equiv="Content-Security-Policy", content=policy),
+            el("meta", name="surefoot.schema_version", content=SCHEMA_VERSION),
+            el("title", title),
+            el("style", Html(asset("style.css"))),
+        ),
+        el(
+            "body",
+            body,
+            el("div", id="tip", role="tooltip"),
+            *[el("script", Html(asset(s))) for s in scripts],
+        ),
+        lang="en",
+    )
+    return f"<!doctype html>\n{page}\n"
+
+
+def asset(name: str) -> str:
+    return files("surefoot.reporting.web").joinpath(name).read_text("utf-8")
+
+
+def _who(c: Contract) -> str:
+    return c.robot if isinstance(c, TaskContract) else "from outside"
+
+
+def _header(runs: Sequence[RunFigures], back: str) -> Html:
+    first = runs[0].record
+    one = len(runs) == 1
+    title = first.id if one else f"{len(runs)} runs"
+    about = (
+        f"{first.task} · {_who(first.contract)} · seed {first.seeds.root} · "
+        f"{first.created.replace('T', ' ')[:16]} UTC"
+        if one
+        else ", ".join(r.record.id for r in runs)
+    )
+    return el(
+        "header",
+        el("p", el("b", "Surefoot"), f" {surefoot.__version__} report", class_="brand"),
+        el("h1", title),
+        el("p", about, class_="about"),
+        el("a", "← all runs", href=back, class_="back") if back else None,
+        class_="top",
+    )
+
+
+def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int, single: bool) -> Html:
+    replays = read_replays(run, most)
+    inner = join(
+        overview.verdict_block(run),
+        overview.tiles(run, dollars_per_hour),
+        _torn(run),
+        training.learning(run),
+        held_out.strata(run),
+        perturbations.perturbations(run),
+        held_out.commands(run),
+        failures.failures(run, replays, index),
+        honesty.honesty(run),
+        honesty.freshness(run),
+        training.contract(run),
+        provenance.provenance(run),
+    )
+    if single:
+        return el("article", inner)
+    summary = el("summary", el("b", run.record.id), " ", run.record.task)
+    return el("details", summary, el("article", inner), class_="run", open=index == 0)
+
+
+def _torn(run: RunFigures) -> Html | None:
+    if not run.ledger.torn:
+        return None
+    return el(
+        "p", "The ledger's last line was cut off when the run was killed; it is left out.", class_="note bad"
+    )

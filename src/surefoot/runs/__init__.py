@@ -1,0 +1,42 @@
+"""A run on disk: its folder, ledger, results, checkpoints and status."""
+
+from __future__ import annotations
+
+from surefoot.runs.checkpoint import load_checkpoint, save_checkpoint
+from surefoot.runs.folder import (
+    STATES_VERSION,
+    LibraryRecord,
+    RunFolder,
+    RunRecord,
+    read_rows,
+    run_name,
+    timestamp,
+    versions,
+)
+from surefoot.runs.hints import resumable, resume_hint, surefoot_command
+from surefoot.runs.ledger import LEDGER_VERSION, read_ledger, without_timing
+from surefoot.runs.results import Result, load_result, perturbed
+from surefoot.runs.status import noted
+
+__all__ = [
+    "LEDGER_VERSION",
+    "STATES_VERSION",
+    "LibraryRecord",
+    "Result",
+    "RunFolder",
+    "RunRecord",
+    "load_checkpoint",
+    "load_result",
+    "noted",
+    "perturbed",
+    "read_ledger",
+    "read_rows",
+    "resumable",
+    "resume_hint",
+    "run_name",
+    "save_checkpoint",
+    "surefoot_command",
+    "timestamp",
+    "versions",
+    "without_timing",
+]

@@ -1,0 +1,307 @@
+"""A run on disk: run.json, ledger.jsonl, episodes/, checkpoints/, panels/. Readable after a crash at any
+moment."""
+
+from __future__ import annotations
+
+import datetime
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from pydantic import ValidationError
+from torch import Tensor
+
+import surefoot
+from surefoot.artifacts import (
+    JsonLines,
+    atomic_write,
+    check_folder,
+    clean_temporaries,
+    new_folder,
+    read_json,
+    read_table,
+    save_npz,
+    table_meta,
+    write_json,
+    write_table,
+)
+from surefoot.compute import cores
+from surefoot.contract import (
+    Accounting,
+    Disjointness,
+    Frozen,
+    OutsideContract,
+    Plant,
+    Recipe,
+    SeedPlan,
+    SurefootError,
+    TaskContract,
+)
+from surefoot.runs import checkpoint
+from surefoot.statistics import PanelResult, PanelSummary
+
+EPISODES_VERSION = 1
+PANEL_ROWS_VERSION = 2
+CHECKPOINTS = ("confirmed", "best", "latest")
+"""Of a run, by name."""
+STATES_VERSION = 2
+"""Of traces and of the states that failures are replayed from."""
+
+
+class LibraryRecord(Frozen):
+    """Of a run that another learner than Surefoot's own trained."""
+
+    name: str
+    version: str | None
+    timeouts: Literal["stock", "corrected"]
+    """How episodes that run out of time were treated: as the library does, or put right by the adapter."""
+    stock_timeouts: str
+    settings: dict[str, Any] = {}
+    """What the library was told, by its own names."""
+    differences: tuple[str, ...] = ()
+    """What it did otherwise than the recipe says."""
+
+
+class RunRecord(Frozen):
+    """run.json: what was frozen before the run, and what came out of it."""
+
+    schema_version: int = 2
+    id: str
+    created: str
+    status: Literal["running", "interrupted", "finished", "failed"]
+    task: str
+    contract: TaskContract | OutsideContract
+    contract_digest: str
+    recipe: Recipe
+    accounting: Accounting
+    seeds: SeedPlan
+    seed_set: dict[str, str]
+    """Family -> 64-bit key of its first environment's first episode; with `seeds` it names every draw of the
+    run. Outside: the seed that the family's environment was given."""
+    panel: str
+    panel_digest: str
+    panel_seeds: SeedPlan
+    disjointness: Disjointness
+    strata: tuple[str, ...]
+    training_plant: Plant | None
+    """None: physics is an outside simulator's."""
+    evaluation_plant: Plant | None
+    construct_id: str
+    training_id: str
+    engine: str
+    learner: str
+    device: str
+    versions: dict[str, str]
+    figures: dict[str, float | int | None] = {}
+    confirmation: PanelSummary | None = None
+    library: LibraryRecord | None = None
+    """None where the learner is Surefoot's own."""
+    error: str | None = None
+    """Why a failed run failed."""
+    tracker_error: str | None = None
+    """Why a tracker shows only part of the run: it failed, and the run went on. The ledger has it all."""
+
+
+def versions() -> dict[str, str]:
+    """Of everything that a figure may depend on."""
+    names = ("torch", "mujoco", "numpy", "gymnasium", "pydantic")
+    own = {"surefoot": surefoot.__version__} | {n: version(n) for n in names}
+    # The learner adds up shards, one per core: runs repeat to the bit on as many cores.
+    own |= {"cores": str(cores())}
+    return own | {"python": platform.python_version(), "platform": platform.platform()}
+
+
+class Saveable(Protocol):
+    """What can be kept as a file beside the rows that it made: a policy bundle."""
+
+    def save(self, path: Path) -> None: ...
+
+
+class RunFolder:
+    """The files of one run. Opening repairs what a killed process left half-written."""
+
+    def __init__(self, path: str | Path, record: RunRecord) -> None:
+        self.path, self.record = Path(path), record
+        self.ledger = JsonLines(self.path / "ledger.jsonl", sync_every=25)
+        self._columns: list[Mapping[str, np.ndarray]] = []
+
+    # ---- opening
+
+    @classmethod
+    def create(cls, path: str | Path, record: RunRecord, need_bytes: int) -> RunFolder:
+        folder = Path(path)
+        if folder.exists():
+            resume = f", or continue it with --resume {folder}" if (folder / "run.json").is_file() else ""
+            raise SurefootError(f"{folder} already exists; choose another --out{resume}.")
+        check_folder(folder.parent, need_bytes)
+        new_folder(folder)
+        for sub in ("checkpoints", "episodes", "panels"):
+            (folder / sub).mkdir()
+        run = cls(folder, record)
+        run.write_record()
+        return run
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        folder = Path(path)
+        if not folder.is_dir():
+            raise SurefootError(
+                f"There is no run folder {folder}; give the path that `surefoot train` printed."
+            )
+        if not (folder / "run.json").is_file():
+            raise SurefootError(
+                f"{folder} is not a run folder: it has no run.json; "
+                "give the path that `surefoot train` printed."
+            )
+        return cls(folder, read_json(folder / "run.json", RunRecord))
+
+    def rewind(self, update: int) -> None:
+        """Drops what was recorded after `update`: the resumed run records it again, the same."""
+        clean_temporaries(self.path)
+        for sub in ("checkpoints", "episodes"):
+            clean_temporaries(self.path / sub)
+        self.ledger.keep(lambda row: int(row["update"]) <= update)
+        self.checkpoint_path("confirmed").unlink(missing_ok=True)
+        for part in sorted((self.path / "episodes").glob("*.parquet")):
+            if int(part.stem) > update:
+                part.unlink()
+
+    # ---- writing
+
+    def write_record(self, **changes: Any) -> None:
+        try:
+            changes |= {"schema_version": RunRecord.model_fields["schema_version"].default}
+            self.record = RunRecord.model_validate(self.record.model_copy(update=changes).model_dump())
+        except ValidationError as error:
+            raise AssertionError(error) from error
+        write_json(self.path / "run.json", self.record)
+
+    def add_episodes(self, ended: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
+        self._columns += [{**e, "update": np.full(len(e["steps"]), update)} for e in ended]
+
+    def flush_episodes(self, update: int) -> None:
+        """Writes the episodes since the last flush as one part of the episode table."""
+        if not self._columns:
+            return
+        columns = {k: np.concatenate([c[k] for c in self._columns]) for k in self._columns[0]}
+        write_table(
+            self.path / "episodes" / f"{update:08d}.parquet",
+            columns,
+            EPISODES_VERSION,
+            {"run": self.record.id},
+        )
+        self._columns = []
+
+    def save_checkpoint(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], *, best: bool) -> None:
+        update = int(meta["update"])
+        self.flush_episodes(update)
+        self.ledger.sync()
+        # best before latest: a kill in between leaves a latest from which the same best is made again.
+        for name in ("best", "latest") if best else ("latest",):
+            checkpoint.save_checkpoint(self.checkpoint_path(name), tensors, meta)
+
+    def confirm(self, name: str) -> None:
+        """Keeps checkpoint `name` as the one that the run's result is stated on."""
+        atomic_write(self.checkpoint_path("confirmed"), self.checkpoint_path(name).read_bytes())
+
+    def save_failures(self, failures: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
+        for k, rows in enumerate(failures):
+            (self.path / "failures").mkdir(exist_ok=True)
+            save_npz(self.path / "failures" / f"{update:08d}-{k}.npz", schema_version=STATES_VERSION, **rows)
+
+    def save_panel(
+        self, where: str, summary: PanelSummary, result: PanelResult, policy: Saveable | None = None
+    ) -> Path:
+        """`policy` is kept beside the rows (some 100 kB) where no checkpoint of the run will hold it: its
+        episodes can then be replayed as well."""
+        folder = self.path / "panels" / summary.panel / where
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "traces").mkdir(exist_ok=True)
+        for old in (folder / "traces").glob("*.npz"):
+            if old.stem not in result.traces:
+                old.unlink()
+        for stem, frames in result.traces.items():
+            save_npz(folder / "traces" / f"{stem}.npz", schema_version=STATES_VERSION, **frames)
+        write_table(
+            folder / "episodes.parquet",
+            result.rows,
+            PANEL_ROWS_VERSION,
+            {"construct_id": summary.construct_id, "checkpoint": summary.checkpoint},
+        )
+        if policy is not None:
+            policy.save(folder / "policy.safetensors")
+        write_json(folder / "summary.json", summary)
+        return folder
+
+    # ---- reading
+
+    def checkpoint_path(self, name: str) -> Path:
+        return self.path / "checkpoints" / f"{name}.safetensors"
+
+    def load_checkpoint(self, name: str) -> checkpoint.Checkpoint:
+        """A checkpoint of this run ('confirmed', 'best', 'latest') or a file; refused when it belongs to
+        another contract."""
+        path = self.checkpoint_path(name) if name in CHECKPOINTS else Path(name)
+        if not path.exists():
+            raise self._missing(name, path)
+        found = checkpoint.load_checkpoint(path)
+        theirs = found.meta.get("contract_digest")
+        if theirs != self.record.contract_digest:
+            raise SurefootError(
+                f"{path} was trained under another contract ({str(theirs)[:12]}, this run's is "
+                f"{self.record.contract_digest[:12]}); use a checkpoint of {self.path}."
+            )
+        stated = self.record.confirmation.checkpoint if self.record.confirmation else found.digest
+        if name == "confirmed" and found.digest != stated:
+            raise SurefootError(
+                f"{path} is not the checkpoint that {self.path} states its result on "
+                f"({found.digest[:12]}, not {stated[:12]}); put that one back, or use --checkpoint best."
+            )
+        return found
+
+    def _missing(self, name: str, path: Path) -> SurefootError:
+        there = [n for n in CHECKPOINTS if self.checkpoint_path(n).exists()]
+        if name not in CHECKPOINTS:
+            return SurefootError(
+                f"Checkpoint '{name}' does not exist; use confirmed, best, latest, a checkpoint file of "
+                f"{self.path}, or a baseline such as baseline:random."
+            )
+        if not there:
+            return SurefootError(
+                f"'{path}' does not exist: {self.path} has no checkpoint, because it broke off before its "
+                "first one; train anew with another --out."
+            )
+        if name == "confirmed":
+            return SurefootError(
+                f"{self.path} has no confirmed checkpoint because it did not run to its end; "
+                f"use --checkpoint best or latest, or let it finish with --resume {self.path}."
+            )
+        return SurefootError(
+            f"'{path}' does not exist; restore it, or evaluate with --checkpoint {' or '.join(there)}."
+        )
+
+
+def read_rows(folder: Path, construct_id: str, checkpoint_digest: str) -> dict[str, np.ndarray]:
+    """The rows of a panel folder, refused where they say that they are of another pass than its summary."""
+    path = folder / "episodes.parquet"
+    rows, meta = read_table(path, newest=PANEL_ROWS_VERSION), table_meta(path)
+    of = {"construct_id": construct_id, "checkpoint": checkpoint_digest}
+    if any(meta.get(k, v) != v for k, v in of.items()):
+        raise SurefootError(
+            f"'{path}' and the summary beside it are of different evaluations; make them again with "
+            "`surefoot evaluate`."
+        )
+    return rows
+
+
+def run_name(task: str, training_id: str, seed: int) -> str:
+    """<task>-<date>-<time>-<short id>; a task given as module:name keeps its last part."""
+    now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    return f"{task.split(':')[-1].split('.')[-1].replace('/', '-')}-{now}-{training_id[:6]}s{seed}"
+
+
+def timestamp() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,61 @@
+"""A run that does not come to its end says so: run.json must not say `running` of what has broken off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from surefoot.compute import Lost
+from surefoot.contract import SurefootError
+from surefoot.runs.folder import RunFolder
+
+Figures = dict[str, float | int | None]
+
+
+@contextmanager
+def noted(run: RunFolder, writes: bool = True, figures: Callable[[], Figures] = dict) -> Iterator[None]:
+    """Fellows that are lost and Ctrl-C leave a run interrupted; whatever else goes wrong leaves it failed,
+    with why. Who `writes` puts that down, with `figures`; the reason travels on from everybody."""
+    try:
+        yield
+    except (Lost, KeyboardInterrupt) as error:
+        if writes:
+            _note(error, run, status="interrupted", figures=figures())
+        raise
+    except (Exception, SystemExit) as error:  # SystemExit: what is refused to a fellow
+        marked = writes and _note(error, run, status="failed", error=_why(error), figures=figures())
+        told = error if isinstance(error, SurefootError) else _memory(error)
+        if told is None:
+            raise
+        raise SurefootError(f"{told} {run.path} is marked failed." if marked else str(told)) from error
+
+
+def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:
+    """Whether it is in run.json now."""
+    try:
+        run.write_record(**changes)
+    except SurefootError as unwritten:  # of a full disk, say: the reason for it all is worth more
+        reason.add_note(str(unwritten))
+        return False
+    reason.add_note(f"{run.path} is marked {run.record.status}.")
+    return True
+
+
+def _memory(error: BaseException) -> SurefootError | None:
+    """The sentence for memory that was refused; torch has no type for that on the CPU."""
+    refused = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    if not refused and "can't allocate memory" not in str(error):
+        return None
+    return SurefootError(
+        "There is not enough memory for this run; free some, or train with fewer --envs, a shorter --horizon "
+        "or narrower --hidden."
+    )
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return "Another process of this run was refused."
+    return str(error) if isinstance(error, SurefootError) else f"{type(error).__name__}: {error}"

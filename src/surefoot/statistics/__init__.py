@@ -1,0 +1,56 @@
+"""Intervals for rates and means over episodes that come in families, and are therefore not independent.
+
+Episodes of a family share draws, so n episodes are worth fewer than n independent ones. Two rules hold
+throughout: an estimate is the plain mean over episodes (each episode weighs the same, no averages of
+averages), and its interval treats families, not episodes, as the independent draws.
+"""
+
+from surefoot.statistics.clusters import design_effect, effective_n, icc
+from surefoot.statistics.columns import HOLDS_AT, Agreement, ColumnSummary, column_summary, split_columns
+from surefoot.statistics.estimate import SPANS, Figure, figure, headline, runs_figure
+from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval, runs_interval
+from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
+from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
+from surefoot.statistics.rows import PanelResult, severity
+from surefoot.statistics.strata import panel_strata, stratum_names
+from surefoot.statistics.summary import PanelSummary, summarise
+from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
+
+__all__ = [
+    "HOLDS_AT",
+    "RULE",
+    "SPANS",
+    "WORDS",
+    "Agreement",
+    "ColumnSummary",
+    "Difference",
+    "Figure",
+    "Grade",
+    "Mean",
+    "PanelResult",
+    "PanelSummary",
+    "Rate",
+    "clopper_pearson",
+    "column_summary",
+    "design_effect",
+    "effective_n",
+    "figure",
+    "headline",
+    "icc",
+    "iqm",
+    "iqm_interval",
+    "judge",
+    "mean_interval",
+    "paired",
+    "paired_runs",
+    "panel_strata",
+    "rate",
+    "runs_figure",
+    "runs_interval",
+    "severity",
+    "sign_flip",
+    "split_columns",
+    "stratum_names",
+    "summarise",
+    "wilson",
+]

@@ -1,0 +1,162 @@
+"""Columns of a panel side by side: what each shows, which ones a policy is shown to hold on, whether engines
+agree, and whether anything was learned that a baseline does not do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from surefoot.contract import (
+    NOMINAL,
+    REFERENCE,
+    Contract,
+    Frozen,
+    TaskContract,
+    find_perturbation,
+    source_digest,
+    trained_range,
+)
+from surefoot.statistics.estimate import Figure, figure
+from surefoot.statistics.rates import rate
+
+HOLDS_AT = 0.8
+"""A policy is shown to hold on a column when the lower end of its success interval reaches this."""
+Rows = Mapping[str, np.ndarray]
+
+
+class ColumnSummary(Frozen):
+    """One column of a panel, on one engine, under one policy."""
+
+    column: str
+    perturbation: str
+    strength: float
+    unit: str = ""
+    trained: tuple[float, float] | None = None
+    """What training saw of the perturbed quantity; None: nothing."""
+    source: str = ""
+    """Digest of the function behind another package's perturbation; empty for the built-in ones, which are
+    part of the construct id."""
+    engine: str
+    policy: str
+    episodes: int
+    effective_episodes: float
+    success: float
+    success_low: float
+    success_high: float
+    fall_rate: float
+    fall_low: float
+    fall_high: float
+    velocity_error_mps: float | None
+    velocity_error_low: float | None
+    velocity_error_high: float | None
+    yaw_error_radps: float | None
+    cost_of_transport: float | None
+    recovered: float | None
+    """Share of the pushed episodes that came back within the limits."""
+    recovery_s: float | None
+    """Mean over those."""
+    holds: bool
+    labels: dict[str, int]
+
+
+class Agreement(Frozen):
+    """The nominal column on another engine against the reference, scenario by scenario. Sim-to-sim: it says
+    nothing about a real robot."""
+
+    kind: str = "sim-to-sim"
+    engine: str
+    reference: str = REFERENCE
+    success_agreement: float
+    """Share of scenarios on which both say the same."""
+    rank_correlation: float | None
+    """Spearman's, of the velocity errors that both engines measured."""
+    n: int
+
+
+def split_columns(rows: Rows) -> Iterator[tuple[str, str, dict[str, np.ndarray]]]:
+    """(column, engine, its rows), in the order of the table."""
+    names = [f"{c}\0{e}" for c, e in zip(rows["column"].tolist(), rows["engine"].tolist(), strict=True)]
+    for name in dict.fromkeys(names):
+        mine = np.array(names) == name
+        column, engine = name.split("\0")
+        yield column, engine, {k: v[mine] for k, v in rows.items()}
+
+
+def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
+    family = rows["family"]
+    success, fall = rate(rows["success"], family), rate(rows["fall"], family)
+    kind = str(rows["perturbation"][0])
+    known = find_perturbation(kind) if kind else None
+
+    def mean(name: str) -> float | None:
+        at = np.isfinite(np.asarray(rows[name], np.float64))
+        return float(rows[name][at].mean()) if at.any() else None
+
+    velocity = figure(rows, "velocity_error_mps", "mean")
+    pushed = np.isfinite(rows["recovery_s"]) | ~np.asarray(rows["recovered"], bool)
+    return ColumnSummary(
+        column=str(rows["column"][0]),
+        perturbation=kind,
+        strength=float(rows["strength"][0]),
+        unit=known.unit if known else "",
+        trained=trained_range(known, contract) if known and isinstance(contract, TaskContract) else None,
+        source=source_digest({kind: known.change}) if known and known.change else "",
+        engine=str(rows["engine"][0]),
+        policy=str(rows["policy"][0]),
+        episodes=len(family),
+        effective_episodes=round(success.n_eff, 2),
+        success=success.value,
+        success_low=success.low,
+        success_high=success.high,
+        fall_rate=fall.value,
+        fall_low=fall.low,
+        fall_high=fall.high,
+        velocity_error_mps=velocity.value if velocity else None,
+        velocity_error_low=velocity.low if velocity else None,
+        velocity_error_high=velocity.high if velocity else None,
+        yaw_error_radps=mean("yaw_error_radps"),
+        cost_of_transport=mean("cost_of_transport"),
+        recovered=float(np.asarray(rows["recovered"], bool)[pushed].mean()) if pushed.any() else None,
+        recovery_s=mean("recovery_s"),
+        holds=success.low >= HOLDS_AT,
+        labels=dict(sorted(Counter(x for x in rows["label"].tolist() if x).items())),
+    )
+
+
+def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Figure]) -> tuple[str, ...]:
+    """Columns and terrain classes on which the trained policy is shown to hold."""
+    held = [c.column for c in columns if c.holds and c.policy == "trained" and c.perturbation]
+    held += [f"terrain:{cls}" for cls, f in terrain.items() if f.low is not None and f.low >= HOLDS_AT]
+    return tuple(dict.fromkeys(held))
+
+
+def agreement(reference: Rows, other: Rows) -> Agreement:
+    """Both tables hold the same scenarios in the same order."""
+    assert (np.asarray(reference["key"]) == np.asarray(other["key"])).all()
+    a, b = (np.asarray(r["velocity_error_mps"], np.float64) for r in (reference, other))
+    both = np.isfinite(a) & np.isfinite(b)
+    varied = both.sum() > 2 and np.ptp(a[both]) > 0 and np.ptp(b[both]) > 0
+    from scipy.stats import spearmanr  # a second of import time, for one figure
+
+    rank = float(spearmanr(a[both], b[both]).statistic) if varied else None
+    return Agreement(
+        engine=str(other["engine"][0]),
+        reference=str(reference["engine"][0]),
+        success_agreement=float((reference["success"] == other["success"]).mean()),
+        rank_correlation=rank,
+        n=len(a),
+    )
+
+
+def beats_baselines(columns: list[ColumnSummary]) -> bool | None:
+    """Whether the trained policy's success interval lies above that of every baseline, on the same engine.
+
+    None where no baseline was evaluated.
+    """
+    mine = {c.engine: c for c in columns if c.policy == "trained" and c.column == NOMINAL}
+    against = [c for c in columns if c.policy != "trained" and not c.perturbation]
+    if not mine or not against:
+        return None
+    return all(mine.get(b.engine, next(iter(mine.values()))).success_low > b.success_high for b in against)

@@ -1,0 +1,165 @@
+"""Headline figures of a panel pass, each with its interval and its effective number of episodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from surefoot.contract import NOMINAL, REFERENCE, Contract, Frozen, TaskContract
+from surefoot.statistics.columns import (
+    Agreement,
+    ColumnSummary,
+    agreement,
+    beats_baselines,
+    column_summary,
+    split_columns,
+    transfer,
+)
+from surefoot.statistics.estimate import Figure, figure, headline
+from surefoot.statistics.rates import rate
+
+
+class PanelSummary(Frozen):
+    """What a panel pass says. Errors are means over episodes of time-means over the steps lived after
+    settling."""
+
+    schema_version: int = 2
+    panel: str
+    panel_digest: str
+    half: str
+    construct_id: str
+    training_id: str
+    checkpoint: str
+    """Digest of the evaluated checkpoint."""
+    engine: str
+    episodes: int
+    effective_episodes: float
+    """The independent episodes that the interval of `success` is worth."""
+    families: int
+    success: float
+    success_low: float
+    success_high: float
+    fall_rate: float
+    fall_low: float
+    fall_high: float
+    velocity_error_mps: float | None
+    yaw_error_radps: float | None
+    cost_of_transport: float | None
+    torque_saturation: float | None
+    safety_held: bool | None
+    """None: an outside simulator does not tell torques, and its contract has no safety constraint."""
+    end_reasons: dict[str, int]
+    success_by_terrain: dict[str, float]
+    terrain: dict[str, Figure] = {}
+    """Success by terrain class of the nominal column, with intervals."""
+    seconds: float
+    steps_per_second: float
+    figures: dict[str, Figure] = {}
+    """Every headline figure with its interval, n and effective n."""
+    normaliser: str = ""
+    """Digest of the policy's normaliser; empty for baselines and in tables of before version 2."""
+    labels: dict[str, int] = {}
+    causes: dict[str, int] = {}
+    columns: tuple[ColumnSummary, ...] = ()
+    transfer: tuple[str, ...] = ()
+    """Columns and terrain classes on which the policy is shown to hold: success interval from 80% up. The
+    intervals stand in `columns` and in `terrain`."""
+    agreement: tuple[Agreement, ...] = ()
+    beats_baselines: bool | None = None
+    total_seconds: float | None = None
+    """Wall-clock of all columns."""
+    total_steps_per_second: float | None = None
+
+
+def summarise(
+    rows: dict[str, np.ndarray],
+    contract: Contract,
+    *,
+    panel: str,
+    panel_digest: str,
+    half: str,
+    construct_id: str,
+    training_id: str,
+    checkpoint: str,
+    engine: str,
+    seconds: float,
+    simulated_steps: int,
+    normaliser: str = "",
+    total_seconds: float | None = None,
+    total_steps: int = 0,
+) -> PanelSummary:
+    """The summary of per-episode rows; everything in it but the clock can be recomputed from them.
+
+    The headline is the nominal column on `engine`; the others stand in `columns`.
+    """
+    parts = list(split_columns(rows)) if "column" in rows else []
+    nominal = {e: r for c, e, r in parts if r["policy"][0] == "trained" and c == NOMINAL}
+    rows = nominal.get(engine, rows)
+    if parts and engine not in nominal:  # a baseline evaluated as if it were a policy
+        rows = parts[0][2]
+    reference = nominal.get(REFERENCE)
+    others = [r for e, r in nominal.items() if e != REFERENCE]
+    columns = [column_summary(r, contract) for _, _, r in parts]
+    family = rows["family"]
+    success, fall = rate(rows["success"], family), rate(rows["fall"], family)
+
+    def mean(name: str) -> float | None:
+        known = np.isfinite(rows[name])
+        return float(rows[name][known].mean()) if known.any() else None
+
+    def share(name: str) -> float | None:
+        """Of the steps lived."""
+        known = np.isfinite(rows[name])
+        return float(np.average(rows[name][known], weights=rows["steps"][known])) if known.any() else None
+
+    safety = contract.safety if isinstance(contract, TaskContract) else None
+    unsafe = share(safety.name) if safety else None
+    terrain: dict[str, Figure] = {}
+    for c in np.unique(rows["terrain"][rows["terrain"] != ""]):
+        at = rows["terrain"] == c
+        found = figure({k: rows[k][at] for k in ("success", "family")}, "success", "rate")
+        assert found is not None
+        terrain[str(c)] = found
+    return PanelSummary(
+        panel=panel,
+        panel_digest=panel_digest,
+        half=half,
+        construct_id=construct_id,
+        training_id=training_id,
+        checkpoint=checkpoint,
+        engine=engine,
+        episodes=len(family),
+        effective_episodes=round(success.n_eff, 2),
+        families=len(np.unique(family)),
+        success=success.value,
+        success_low=success.low,
+        success_high=success.high,
+        fall_rate=fall.value,
+        fall_low=fall.low,
+        fall_high=fall.high,
+        velocity_error_mps=mean("velocity_error_mps"),
+        yaw_error_radps=mean("yaw_error_radps"),
+        cost_of_transport=mean("cost_of_transport"),
+        torque_saturation=share("torque_saturation"),
+        safety_held=unsafe <= safety.limit if safety and unsafe is not None else None,
+        end_reasons=dict(sorted(Counter(rows["reason"].tolist()).items())),
+        success_by_terrain={c: f.value for c, f in terrain.items()},
+        terrain=terrain,
+        seconds=seconds,
+        steps_per_second=simulated_steps / seconds,
+        figures=headline(rows),
+        normaliser=normaliser,
+        labels=_counts(rows, "label"),
+        causes=_counts(rows, "cause"),
+        columns=tuple(columns),
+        transfer=transfer(columns, terrain) if columns else (),
+        agreement=tuple(agreement(reference, r) for r in others) if reference else (),
+        beats_baselines=beats_baselines(columns),
+        total_seconds=total_seconds,
+        total_steps_per_second=total_steps / total_seconds if total_seconds else None,
+    )
+
+
+def _counts(rows: dict[str, np.ndarray], name: str) -> dict[str, int]:
+    return dict(sorted(Counter(x for x in rows.get(name, np.zeros(0)).tolist() if x).items()))

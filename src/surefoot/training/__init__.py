@@ -1,0 +1,42 @@
+"""Training: from a plan to a run that has been confirmed."""
+
+from __future__ import annotations
+
+from surefoot.training.batch import block_figures, ledger_row
+from surefoot.training.collection import collect
+from surefoot.training.evaluate import evaluate_policy, evaluate_run
+from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
+from surefoot.training.plan import OutsidePlan, Plan, RobotPlan, make_plan, on_panel, robot_plan
+from surefoot.training.restore import load_policy, policy_named, robot_plan_of
+from surefoot.training.selection import Limits, Progress
+from surefoot.training.session import resume_run, start_run, train_planned
+from surefoot.training.tracking import track_run
+from surefoot.training.trainer import Trainer, new_run
+
+__all__ = [
+    "EVERY",
+    "Limits",
+    "OutsidePlan",
+    "Plan",
+    "Progress",
+    "RobotPlan",
+    "Trainer",
+    "block_figures",
+    "collect",
+    "evaluate_policy",
+    "evaluate_run",
+    "honesty_figures",
+    "honesty_row",
+    "ledger_row",
+    "load_policy",
+    "make_plan",
+    "new_run",
+    "on_panel",
+    "policy_named",
+    "resume_run",
+    "robot_plan",
+    "robot_plan_of",
+    "start_run",
+    "track_run",
+    "train_planned",
+]

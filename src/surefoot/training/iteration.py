@@ -1,0 +1,158 @@
+"""One update after the other: collect, learn, and the figures of both on their way to the ledger.
+
+On the CPU a turn is done when `run` returns. On CUDA it has only been put in the queue: the rollout with its
+values and advantages is one graph, the update another, and the figures are copied behind them into pinned
+memory, of which there are two sets. So the host can write down one update while the device works on the next.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from surefoot.compute import ALONE, Fellows
+from surefoot.contract import Recipe
+from surefoot.env import Harvest, VecEnv
+from surefoot.env.compiled import FusedEnv
+from surefoot.env.external import OutsideEnv
+from surefoot.learners import Ppo, PpoMetrics
+from surefoot.rollout import RolloutBlock
+from surefoot.training.batch import block_figures
+from surefoot.training.collection import collect
+from surefoot.training.honesty import honesty_figures
+
+
+@dataclass
+class Turn:
+    """What one update left behind."""
+
+    number: int
+    host: dict[str, Tensor]
+    """Copies of figures; complete once `wait` has returned."""
+    seconds: dict[str, float | None] = field(default_factory=dict)
+    events: tuple[torch.cuda.Event, ...] = ()
+
+    def wait(self) -> None:
+        if self.events:
+            self.events[-1].synchronize()
+            start, rolled, learned, _ = self.events
+            self.seconds = {
+                "environment": start.elapsed_time(rolled) / 1e3,
+                "inference": None,  # part of the rollout's graph, not measured apart
+                "learning": rolled.elapsed_time(learned) / 1e3,
+            }
+            self.events = ()
+
+
+class Cycle:
+    """The loop's body, for one environment, learner and block."""
+
+    def __init__(
+        self,
+        env: VecEnv | FusedEnv | OutsideEnv,
+        learner: Ppo,
+        block: RolloutBlock,
+        recipe: Recipe,
+        *,
+        strata: tuple[int, ...],
+        action_clip: float,
+        fellows: Fellows = ALONE,
+    ) -> None:
+        self.env, self.learner, self.block, self.recipe = env, learner, block, recipe
+        self._strata, self._clip, self._fellows = strata, action_clip, fellows
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._figures = torch.zeros(0)
+        self._pinned: list[dict[str, Tensor]] = [{}, {}]
+        self.overlaps = env.device.type == "cuda" and isinstance(env, FusedEnv)
+        """Whether `run` returns before the work is done."""
+
+    def prepare(self) -> None:
+        """Captures the graphs; what has to run once for that is undone."""
+        if not self.overlaps or self._graph is not None:
+            return
+        before = self.env.snapshot()
+        self._roll()
+        self.env.restore(before)
+        torch.cuda.synchronize(self.env.device)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode=self._fellows.capture_mode):
+            self._roll()
+        self._graph = graph
+        self.learner.bind(self.block).prepare()
+
+    def run(self, number: int, honest: bool = False) -> Turn:
+        """One update; with `honest` also the figures of batch honesty."""
+        start_age = self.env.age() if honest else None
+        if self.overlaps:
+            return self._enqueue(number, start_age)
+        begun, environment = time.perf_counter(), self.env.seconds + self.env.engine.seconds
+        inference = self._roll()
+        rolled = time.perf_counter()
+        self.learner.update(self.block)
+        ended = time.perf_counter()
+        spent = self.env.seconds + self.env.engine.seconds - environment
+        seconds: dict[str, float | None] = {
+            "environment": spent,
+            "inference": max(rolled - begun - spent, inference),
+            "learning": ended - rolled,
+        }
+        return Turn(number, self._found(start_age), seconds)
+
+    def _roll(self) -> float:
+        """Returns the seconds of inference."""
+        inference = collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
+        self._figures = block_figures(
+            self.block, len(self.env.reasons), math.prod(self._strata), self._clip, self._fellows
+        )
+        return inference
+
+    def _enqueue(self, number: int, start_age: Tensor | None) -> Turn:
+        self.prepare()
+        assert self._graph is not None
+        events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(4))  # type: ignore[no-untyped-call]
+        events[0].record()
+        self._graph.replay()
+        events[1].record()
+        self.learner.update(self.block)
+        events[2].record()
+        pinned = self._pinned[number % 2]
+        for name, tensor in self._found(start_age).items():
+            if name not in pinned:
+                pinned[name] = torch.empty_like(tensor, device="cpu", pin_memory=True)
+            pinned[name].copy_(tensor, non_blocking=True)
+        events[3].record()
+        host = {k: v for k, v in pinned.items() if k != "honesty" or start_age is not None}
+        return Turn(number, host, events=events)
+
+    def _found(self, start_age: Tensor | None) -> dict[str, Tensor]:
+        out = {"figures": self._figures, "record": self.learner.state.record, **self.env.news()}
+        if start_age is not None:
+            block, age, content = self._everyones(start_age)
+            out["honesty"] = honesty_figures(
+                block, age, content, families=self.recipe.families, strata=self._strata
+            )
+        return out
+
+    def _everyones(self, start_age: Tensor) -> tuple[RolloutBlock, Tensor, Tensor]:
+        """What batch honesty looks at, of all processes' environments."""
+        gather = self._fellows.gather
+        looked_at = ("terminated", "truncated", "stratum", "returns", "advantage")
+        block = replace(self.block, **{k: gather(getattr(self.block, k), 1) for k in looked_at})
+        return block, gather(start_age), gather(self.env.content())
+
+    def close(self) -> None:
+        """Frees the graphs: NCCL does not end while one of them has calls of its."""
+        self._graph = None
+        self.learner.unbind()
+
+    # ---- of a turn that has been waited for
+
+    def metrics(self, turn: Turn) -> PpoMetrics:
+        return self.learner.metrics(turn.host["record"])
+
+    def harvest(self, turn: Turn) -> Harvest:
+        return self.env.harvest(turn.host)

@@ -1,0 +1,88 @@
+"""A run folder read back: the plan that it was started with, and its policies."""
+
+from __future__ import annotations
+
+import torch
+
+from surefoot.compute import ALONE, Fellows, local_device
+from surefoot.contract import TRAINED, OutsideContract, SurefootError, text_digest
+from surefoot.env.external import OutsideTask
+from surefoot.evaluation import outside_baseline
+from surefoot.policy import PREFIX, Policy, PolicyBundle, PolicyCard, baseline
+from surefoot.runs import RunFolder, checkpoint
+from surefoot.training.plan import OutsidePlan, Plan, RobotPlan, make_plan
+
+
+def plan_of(run: RunFolder, fellows: Fellows = ALONE) -> Plan:
+    """The plan that a run folder was started with; refused when the task has changed since."""
+    r = run.record
+    plan = make_plan(
+        r.task,
+        overrides=r.recipe.model_dump(),
+        seed=r.seeds.root,
+        engine=r.engine,
+        device=local_device(r.device),
+        processes=fellows.world,
+        learner=r.learner,
+        timeouts=r.library.timeouts if r.library else "stock",
+        trained_with=r.library.version if r.library else None,
+        success_return=r.contract.success.return_at_least
+        if isinstance(r.contract, OutsideContract)
+        else None,
+    )
+    if isinstance(r.contract, OutsideContract) and isinstance(plan.task, OutsideTask):
+        then, now = r.contract.versions, plan.task.contract.versions
+        if then != now:
+            want = " ".join(f"{k}=={v}" for k, v in then.items() if now.get(k) != v)
+            raise SurefootError(
+                f"{run.path} was trained on other versions of its simulator; pip install {want}."
+            )
+    if plan.task.contract.digest != r.contract_digest:
+        raise SurefootError(
+            f"The contract of {r.task} has changed since {run.path} was trained "
+            f"({r.contract_digest[:12]}, now "
+            f"{plan.task.contract.digest[:12]}); use the Surefoot version in its run.json, or train anew."
+        )
+    return plan
+
+
+def robot_plan_of(run: RunFolder) -> RobotPlan:
+    """The plan of a run whose robot is known; others are refused."""
+    plan = plan_of(run)
+    if not isinstance(plan, RobotPlan):
+        raise SurefootError(
+            f"{run.path} was trained on {plan.task_name}, which comes from outside: there is no robot to "
+            "replay; judge its episodes with `surefoot evaluate` and `surefoot report`."
+        )
+    return plan
+
+
+def load_policy(run: RunFolder, name: str) -> tuple[checkpoint.Checkpoint, PolicyBundle]:
+    """The policy of a checkpoint. The file's digest is verified as it is read, and the normaliser against the
+    digest noted when it was saved and against the one that the learner went on with."""
+    found = run.load_checkpoint(name)
+    tensors = {k.removeprefix("policy."): v for k, v in found.tensors.items() if k.startswith("policy.")}
+    bundle = PolicyBundle(PolicyCard.model_validate(found.meta["policy"]), tensors)
+    noted = found.meta.get("normaliser_digest", bundle.normaliser_digest)  # absent before it was noted
+    mean = found.tensors.get("learner.obs_normalizer.mean")
+    same = mean is None or not bundle.card.normalised or torch.equal(mean, bundle.tensors["mean"])
+    if noted != bundle.normaliser_digest or not same:
+        raise SurefootError(
+            f"The normaliser in checkpoint '{name}' of {run.path} is not the one that it was saved with; "
+            "use another checkpoint of the run."
+        )
+    return found, bundle
+
+
+def policy_named(plan: Plan, run: RunFolder, name: str) -> tuple[Policy, str, str]:
+    """(policy, its digest, what rows call it): a checkpoint, or a baseline as `baseline:hold-pose`."""
+    if not name.startswith(PREFIX):
+        found, bundle = load_policy(run, name)
+        return bundle, found.digest, TRAINED
+    if isinstance(plan, OutsidePlan):
+        made = outside_baseline(name.removeprefix(PREFIX), plan.task, plan.panel)
+    else:
+        assert isinstance(plan, RobotPlan)
+        task = plan.task
+        made = baseline(name, task.contract, task.robot, plan.recipe.control_hz, plan.panel.seeds)
+    return made, text_digest(name), name.removeprefix(PREFIX)
