@@ -60,7 +60,7 @@ $(MJLAB)/.ready: pyproject.toml constraints-mjlab.txt
 
 test-mjlab: mjlab  ## train one of mjlab's tasks for real, and walk-flat beside it
 	@$(MJLAB)/bin/python -m pip --disable-pip-version-check check
-	@$(MJLAB)/bin/python -m pytest tests/test_mjlab.py
+	@$(MJLAB)/bin/python -m pytest tests/env/test_mjlab.py
 
 bench: dev  ## measure CPU throughput and write benchmarks/cpu_throughput.json
 	@$(BIN)/python benchmarks/cpu_throughput.py

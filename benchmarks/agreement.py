@@ -37,9 +37,9 @@ from surefoot.evidence.compare import METRICS
 from surefoot.runs import RunFolder
 from surefoot.statistics import paired
 from surefoot.statistics.columns import Rows, agreement, column_summary
-from surefoot.statistics.estimate import SPANS
+from surefoot.statistics.estimates import SPANS
 from surefoot.training.plan import make_plan
-from surefoot.training.restore import load_policy, plan_of
+from surefoot.training.restore import load_policy, restore_plan
 
 ENGINES = ("mujoco", "stride")
 FLAT_TASK = "walk-flat"
@@ -89,7 +89,7 @@ ROUGH = Trained("walk-rough", "stride", ("--minutes", "8"))
 def on_both(trained: Trained, runs: Path) -> tuple[dict[str, Any], dict[str, Rows]]:
     """Scores on both engines and what differs between them; the episodes by engine."""
     run = trained.run(runs)
-    plan, (_, policy) = plan_of(run), load_policy(run, "confirmed")
+    plan, (_, policy) = restore_plan(run), load_policy(run, "confirmed")
     _, passes = evaluate_panel(
         plan.task, plan.panel, "confirmation", plan.recipe.control_hz, policy, engine="stride", baselines=()
     )
@@ -128,7 +128,7 @@ def prisms_for_legs_and_trunk() -> Iterator[None]:
 def other_contacts(trained: Trained, runs: Path, surface_rows: Rows) -> dict[str, Any]:
     """The rough policy on native MuJoCo with other ways to touch a heightfield."""
     run = trained.run(runs)
-    plan, (_, policy) = plan_of(run), load_policy(run, "confirmed")
+    plan, (_, policy) = restore_plan(run), load_policy(run, "confirmed")
     hz = plan.recipe.control_hz
     plant = evaluation_plant(hz, heightfield=True)
 
@@ -157,7 +157,7 @@ def other_contacts(trained: Trained, runs: Path, surface_rows: Rows) -> dict[str
 def on_level_ground(trained: Trained, runs: Path, every: int = 4) -> dict[str, dict[str, Any]]:
     """Success and falls on some scenarios of walk-flat-v1, by ground and engine."""
     run = trained.run(runs)
-    plan, (_, policy) = plan_of(run), load_policy(run, "confirmed")
+    plan, (_, policy) = restore_plan(run), load_policy(run, "confirmed")
     flat = make_plan(FLAT_TASK, overrides={}, seed=plan.seeds.root, engine="stride", device="cpu")
     found = {}
     hz, grounds = (

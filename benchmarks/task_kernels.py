@@ -25,7 +25,7 @@ from torch import Tensor
 
 from machines import about, keep
 from surefoot.compute.cores import prepare_torch
-from surefoot.env.compiled import FusedEnv
+from surefoot.env.compiled import CompiledEnv
 from surefoot.env.scenarios import TrainSampler
 from surefoot.rollout import RolloutBlock
 from surefoot.training.plan import Plan, make_plan
@@ -45,7 +45,7 @@ class Still:
         return obs[:, : len(self.log_std)]
 
 
-def plain_step(env: FusedEnv) -> Callable[[], tuple[Tensor, ...]]:
+def plain_step(env: CompiledEnv) -> Callable[[], tuple[Tensor, ...]]:
     """VecEnv's own methods on a state that stays; nothing of it is written for this benchmark."""
     vec, script = env.plain, env.script
     robot = vec.engine.state()
@@ -60,14 +60,14 @@ def plain_step(env: FusedEnv) -> Callable[[], tuple[Tensor, ...]]:
     return step
 
 
-def without_draws(env: FusedEnv) -> Callable[[], tuple[Tensor, ...]]:
+def without_draws(env: CompiledEnv) -> Callable[[], tuple[Tensor, ...]]:
     """Keyed draws are 64-bit integers, which not every backend of torch.compile can take."""
     keyed = env.plain._keyed
     keyed.uniforms_many = torch.compiler.disable(keyed.uniforms_many)  # type: ignore[method-assign]
     return plain_step(env)
 
 
-def generated_step(env: FusedEnv, plan: Plan) -> Callable[[], None]:
+def generated_step(env: CompiledEnv, plan: Plan) -> Callable[[], None]:
     c, device = plan.task.contract, env.device
     widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
     block = RolloutBlock.empty(2, env.num_envs, *widths, device)
@@ -121,7 +121,7 @@ def main() -> None:
         c, task = plan.task.contract, plan.task
         sampler = TrainSampler(c, task.robot, plan.seeds, plan.recipe.control_hz, None, device)
         env = training_env(plan, sampler, None)
-        assert isinstance(env, FusedEnv)
+        assert isinstance(env, CompiledEnv)
         ways: dict[str, Callable[[], Callable[[], Any]]] = {
             "torch": lambda env=env: plain_step(env),  # type: ignore[misc]
             "torch.compile": lambda env=env: torch.compile(plain_step(env)),  # type: ignore[misc]

@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from surefoot.env.compiled import FusedEnv
+from surefoot.env.compiled import CompiledEnv
 from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import Ppo, symmetry
 from surefoot.policy.bundle import PolicyBundle, policy_card
 from surefoot.rollout import RolloutBlock
 from surefoot.training import collect
-from surefoot.training.iteration import Cycle
+from surefoot.training.iteration import TrainingIteration
 from surefoot.training.plan import Plan
 from surefoot.training.trainer import training_env
 
@@ -32,13 +32,13 @@ class Loop:
         atlas = plan.atlas()
         sampler = TrainSampler(c, task.robot, plan.seeds, r.control_hz, atlas, self.device)
         env = training_env(plan, sampler, atlas)
-        assert isinstance(env, FusedEnv), f"{plan.task_name} runs uncompiled"
+        assert isinstance(env, CompiledEnv), f"{plan.task_name} runs uncompiled"
         self.env = env
         self.learner = Ppo(c, r, symmetry(c, task.robot, task.scan, self.device), plan.seeds, self.device)
         widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
         self.block = RolloutBlock.empty(r.horizon, r.envs, *widths, self.device)
         strata, clip = c.strata.shape, c.action.clip
-        self._cycle = Cycle(env, self.learner, self.block, r, strata=strata, action_clip=clip)
+        self._cycle = TrainingIteration(env, self.learner, self.block, r, strata=strata, action_clip=clip)
         self._done = 0
 
     def collect(self) -> None:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from peers.iterations import seconds_per_iteration
 from surefoot.compute.cores import prepare_torch
-from surefoot.env.compiled import FusedEnv
+from surefoot.env.compiled import CompiledEnv
 from surefoot.rollout import RolloutBlock
 from surefoot.training.plan import make_plan
 from training_loop import Loop, captured, device_name, seconds, settle
@@ -38,7 +38,7 @@ NO_NOISE = -50.0
 class Given:
     """An actor whose mean is the action that somebody else has chosen."""
 
-    def __init__(self, env: FusedEnv) -> None:
+    def __init__(self, env: CompiledEnv) -> None:
         size = env.contract.action.size
         self.action = torch.zeros(env.num_envs, size, device=env.device)
         self.log_std = torch.full((size,), NO_NOISE, device=env.device)
@@ -50,7 +50,7 @@ class Given:
 class Adapter(VecEnv):
     """Surefoot's environments as RSL-RL sees environments: a step is a rollout of one."""
 
-    def __init__(self, env: FusedEnv) -> None:
+    def __init__(self, env: CompiledEnv) -> None:
         c = env.contract
         self._env, self._actor = env, Given(env)
         widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))

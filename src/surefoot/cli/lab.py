@@ -51,9 +51,9 @@ class LabCommand:
     """Print lab.json at the end; everything else then goes to stderr."""
 
     def run(self, console: Console) -> int:
-        from surefoot.compute import wake
+        from surefoot.compute import warm_up_gpu
 
-        wake(self.options.device)
+        warm_up_gpu(self.options.device)
         from surefoot.experiments.lab import make_lab, run_lab
 
         o = self.options

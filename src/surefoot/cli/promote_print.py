@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from surefoot.artifacts import plain
 from surefoot.cli.compare_print import REFUSED, interval, print_fields
-from surefoot.contract import OutsideContract, SurefootError
+from surefoot.contract import ExternalContract, SurefootError
 from surefoot.evidence import METRICS, Promotion, Side, promote
 from surefoot.reporting import plain_table
 from surefoot.runs import RunFolder, load_result
@@ -21,7 +21,7 @@ def promote_run(console: Console, candidate: str, baseline: str, as_json: bool) 
     """Exit code 0: promoted; 1: not; 3: the two may not be compared."""
     runs = [RunFolder.open(f) for f in (candidate, baseline)]
     for run in runs:
-        if isinstance(run.record.contract, OutsideContract):
+        if isinstance(run.record.contract, ExternalContract):
             raise SurefootError(
                 f"{run.path} was trained on {run.record.task}, which comes from outside and can neither be "
                 "perturbed nor simulated elsewhere; use `surefoot compare`."

@@ -76,9 +76,9 @@ class StudyOptions:
 def _study(
     console: Console, kind: Kind, task: str, values: tuple[int, ...], o: StudyOptions, recipe: dict[str, Any]
 ) -> int:
-    from surefoot.compute import wake
+    from surefoot.compute import warm_up_gpu
 
-    wake(o.device)
+    warm_up_gpu(o.device)
     from surefoot.experiments.studies import make_design, open_study, resume_study, start_study
 
     if o.json:

@@ -15,7 +15,7 @@ from surefoot.reporting import percent as _percent
 from surefoot.reporting import plain_table as _table
 from surefoot.reporting import print_columns
 from surefoot.tasks import task_names
-from surefoot.training import OutsidePlan, Plan, RobotPlan, robot_plan
+from surefoot.training import ExternalPlan, Plan, RobotPlan, robot_plan
 
 if TYPE_CHECKING:
     from surefoot.runs import RunFolder
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def print_plan(console: Console, plan: Plan) -> None:
     """The contract, the recipe with its accounting, the seeds and the strata."""
-    if isinstance(plan, OutsidePlan):
+    if isinstance(plan, ExternalPlan):
         tables = _outside_contract(console, plan)
     else:
         assert isinstance(plan, RobotPlan)
@@ -35,7 +35,7 @@ def print_plan(console: Console, plan: Plan) -> None:
     console.print()
 
 
-def _outside_contract(console: Console, plan: OutsidePlan) -> tuple[Table, ...]:
+def _outside_contract(console: Console, plan: ExternalPlan) -> tuple[Table, ...]:
     c = plan.task.contract
     versions = ", ".join(f"{k} {v}" for k, v in c.versions.items())
     console.print(

@@ -92,10 +92,10 @@ class TrainCommand:
     """Print the closing summary as one JSON object; progress then goes to stderr."""
 
     def run(self, console: Console) -> int:
-        with lasting():
-            from surefoot.compute import local_device, wake
+        with frozen_imports():
+            from surefoot.compute import local_device, warm_up_gpu
 
-            wake(local_device(self.options.device))
+            warm_up_gpu(local_device(self.options.device))
             from surefoot.training import resume_run, start_run
 
         if self.json:
@@ -145,7 +145,7 @@ class TrainCommand:
 
 
 @contextmanager
-def lasting() -> Iterator[None]:
+def frozen_imports() -> Iterator[None]:
     """Imports what stays to the end of the process: nothing of it is garbage, now or later. Looking for some
     in half a million objects would take a tenth of a second, at every capture of a CUDA graph for one."""
     gc.disable()

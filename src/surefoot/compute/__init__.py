@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from surefoot.compute.background import Writer
-from surefoot.compute.cores import cores, prepare_torch, process_seconds, wake
+from surefoot.compute.cores import cores, prepare_torch, process_seconds, warm_up_gpu
 from surefoot.compute.devices import check_device
-from surefoot.compute.distributed import ALONE, Fellows, Lost, join, launched, local_device
+from surefoot.compute.distributed import SINGLE, PeerLost, ProcessGroup, connect, local_device, world_info
 from surefoot.compute.host_syncs import SyncCount
-from surefoot.compute.threads import Crew, shares
+from surefoot.compute.threads import ThreadTeam, chunk_sizes
 
 __all__ = [
-    "ALONE",
-    "Crew",
-    "Fellows",
-    "Lost",
+    "SINGLE",
+    "PeerLost",
+    "ProcessGroup",
     "SyncCount",
+    "ThreadTeam",
     "Writer",
     "check_device",
+    "chunk_sizes",
+    "connect",
     "cores",
-    "join",
-    "launched",
     "local_device",
     "prepare_torch",
     "process_seconds",
-    "shares",
-    "wake",
+    "warm_up_gpu",
+    "world_info",
 ]

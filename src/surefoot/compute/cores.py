@@ -8,13 +8,13 @@ from pathlib import Path
 
 import torch
 
-from surefoot.compute.distributed import launched
+from surefoot.compute.distributed import world_info
 
 
 def cores() -> int:
     """Cores that this process may use: its share, where torchrun started several."""
     all_of_them = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, all_of_them // launched().local_world)
+    return max(1, all_of_them // world_info().local_world)
 
 
 def prepare_torch() -> None:
@@ -23,7 +23,7 @@ def prepare_torch() -> None:
     torch.set_flush_denormal(True)  # denormal activations slow a CPU update several times
 
 
-def wake(device: str) -> None:
+def warm_up_gpu(device: str) -> None:
     """Lets a GPU get ready (its context takes a third of a second) while the rest is still being imported."""
     if device.startswith("cuda") and torch.cuda.is_available():
         threading.Thread(target=lambda: torch.zeros(1, device=device), daemon=True).start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surefoot.compute.distributed import launched
+from surefoot.compute.distributed import world_info
 from surefoot.contract import SurefootError
 
 
@@ -18,7 +18,7 @@ def check_device(device: str) -> None:
             "--device cuda needs a CUDA GPU and a CUDA build of torch, and there is none here; "
             "use --device cpu."
         )
-    here = launched()
+    here = world_info()
     if kind == "cuda" and here.world > 1 and torch.cuda.device_count() < here.local_world:
         found = torch.cuda.device_count()
         raise SurefootError(

@@ -25,7 +25,7 @@ PATIENCE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
-class Launched:
+class WorldInfo:
     """How this process was started: as one of `world`, of which `local_world` are on this machine."""
 
     rank: int = 0
@@ -37,15 +37,15 @@ class Launched:
 NAMES = {"rank": "RANK", "world": "WORLD_SIZE", "local_rank": "LOCAL_RANK", "local_world": "LOCAL_WORLD_SIZE"}
 
 
-def launched(environ: Mapping[str, str] = os.environ) -> Launched:
+def world_info(environ: Mapping[str, str] = os.environ) -> WorldInfo:
     """What torchrun's variables say; nothing of them: a process of its own."""
     found = {field: environ[name] for field, name in NAMES.items() if name in environ}
     if not found:
-        return Launched()
+        return WorldInfo()
     said = ", ".join(f"{NAMES[k]}={v}" for k, v in found.items())
     missing = [name for name in NAMES.values() if name not in environ]
     if len(found) == len(NAMES) and all(v.isdecimal() for v in found.values()):
-        here = Launched(**{k: int(v) for k, v in found.items()})
+        here = WorldInfo(**{k: int(v) for k, v in found.items()})
         if here.world > 1:
             missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in environ]
         inside = here.rank < here.world and here.local_rank < here.local_world <= here.world
@@ -60,15 +60,15 @@ def launched(environ: Mapping[str, str] = os.environ) -> Launched:
 
 def local_device(device: str) -> str:
     """A GPU of its own for every process of this machine."""
-    here = launched()
+    here = world_info()
     return f"cuda:{here.local_rank}" if here.world > 1 and device.startswith("cuda") else device
 
 
-class Lost(SurefootError):
+class PeerLost(SurefootError):
     """Another process of the run is gone, or has not been heard of for PATIENCE."""
 
 
-class Fellows:
+class ProcessGroup:
     """A process on its own: nothing to wait for, and all of everything is here."""
 
     rank, world = 0, 1
@@ -77,21 +77,21 @@ class Fellows:
     forgive."""
 
     @property
-    def lead(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the process that writes, prints and evaluates."""
         return self.rank == 0
 
-    def part(self, envs: int) -> range:
+    def env_range(self, envs: int) -> range:
         """The environments of this process, of `envs` in all: whole families, one after the other."""
         share = envs // self.world
         return range(self.rank * share, (self.rank + 1) * share)
 
     # ---- tensors, on their device, which is not asked anything
 
-    def sum(self, x: Tensor) -> None:
+    def all_reduce_sum_(self, x: Tensor) -> None:
         """Over all processes, in place."""
 
-    def largest(self, x: Tensor) -> None:
+    def all_reduce_max_(self, x: Tensor) -> None:
         """Of all processes, in place."""
 
     def gather(self, x: Tensor, dim: int = 0) -> Tensor:
@@ -107,36 +107,36 @@ class Fellows:
 
     # ---- things, on the host
 
-    def collect(self, thing: Any) -> list[Any]:
+    def gather_objects(self, thing: Any) -> list[Any]:
         """For the lead what every process has, in the order of ranks; for the others nothing."""
         return [thing]
 
-    def told(self, thing: Any) -> Any:
+    def broadcast_object(self, thing: Any) -> Any:
         """What the lead has."""
         return thing
 
     @contextmanager
-    def agreed(self) -> Iterator[None]:
+    def fail_together(self) -> Iterator[None]:
         """What is refused to one process is refused to all; the first of those says why."""
         yield
 
-    def use(self, device: str) -> None:
+    def bind_device(self, device: str) -> None:
         """Before anything on `device` is done together."""
 
-    def leave(self) -> None:
+    def shutdown(self) -> None:
         """When there is nothing more to do together."""
 
 
-ALONE = Fellows()
+SINGLE = ProcessGroup()
 
 
-class Torchrun(Fellows):
+class TorchGroup(ProcessGroup):
     """One of the processes that torchrun started: gloo for what is on the host, NCCL for what is on a GPU,
     whose calls can be captured in a CUDA graph."""
 
     capture_mode = "thread_local"
 
-    def __init__(self, here: Launched) -> None:
+    def __init__(self, here: WorldInfo) -> None:
         import torch.distributed as dist
 
         self.rank, self.world, self._dist = here.rank, here.world, dist
@@ -150,7 +150,7 @@ class Torchrun(Fellows):
                 f"({_line(error)}); check that torchrun runs on every machine with the same --master-addr."
             ) from error
 
-    def use(self, device: str) -> None:
+    def bind_device(self, device: str) -> None:
         if device.startswith("cuda"):
             torch.cuda.set_device(device)
             self._on_gpus = self._dist.new_group(backend="nccl", timeout=PATIENCE)
@@ -163,15 +163,15 @@ class Torchrun(Fellows):
         try:
             yield
         except RuntimeError as error:  # gloo's, of a closed connection or of patience that ran out
-            raise Lost(
+            raise PeerLost(
                 f"Process {self.rank} of {self.world} lost another one of this run ({_line(error)})."
             ) from error
 
-    def sum(self, x: Tensor) -> None:
+    def all_reduce_sum_(self, x: Tensor) -> None:
         with self._meeting():
             self._dist.all_reduce(x, group=self._group(x))
 
-    def largest(self, x: Tensor) -> None:
+    def all_reduce_max_(self, x: Tensor) -> None:
         with self._meeting():
             self._dist.all_reduce(x, op=self._dist.ReduceOp.MAX, group=self._group(x))
 
@@ -193,24 +193,24 @@ class Torchrun(Fellows):
         """Mean and unbiased variance; in double precision, where squares can be summed as they are."""
         wide, n = x.double(), self.world * x.numel()
         sums = torch.stack([wide.sum(), (wide * wide).sum()])
-        self.sum(sums)
+        self.all_reduce_sum_(sums)
         mean = sums[0] / n
         return mean, (sums[1] - n * mean * mean).clamp_min(0) / (n - 1)
 
-    def collect(self, thing: Any) -> list[Any]:
-        out: list[Any] = [None] * self.world if self.lead else []
+    def gather_objects(self, thing: Any) -> list[Any]:
+        out: list[Any] = [None] * self.world if self.is_main else []
         with self._meeting():
-            self._dist.gather_object(thing, out if self.lead else None)
+            self._dist.gather_object(thing, out if self.is_main else None)
         return out
 
-    def told(self, thing: Any) -> Any:
+    def broadcast_object(self, thing: Any) -> Any:
         box = [thing]
         with self._meeting():
             self._dist.broadcast_object_list(box)
         return box[0]
 
     @contextmanager
-    def agreed(self) -> Iterator[None]:
+    def fail_together(self) -> Iterator[None]:
         refusal: SurefootError | None = None
         try:
             yield
@@ -222,14 +222,14 @@ class Torchrun(Fellows):
         if any(refused):
             raise SystemExit(2)
 
-    def leave(self) -> None:
+    def shutdown(self) -> None:
         self._dist.destroy_process_group()
 
 
-def join() -> Fellows:
-    """The processes that torchrun started this one with; ALONE without torchrun."""
-    here = launched()
-    return Torchrun(here) if here.world > 1 else ALONE
+def connect() -> ProcessGroup:
+    """The processes that torchrun started this one with; SINGLE without torchrun."""
+    here = world_info()
+    return TorchGroup(here) if here.world > 1 else SINGLE
 
 
 def _line(error: BaseException) -> str:

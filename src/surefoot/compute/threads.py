@@ -15,7 +15,7 @@ PATIENCE_S = 2e-4
 Piece = Callable[[], object]
 
 
-def shares(count: int, threads: int) -> list[int]:
+def chunk_sizes(count: int, threads: int) -> list[int]:
     """Sizes that add up to `count`: large ones first, small ones last, so that threads which began late or
     whose share took long still end together."""
     if threads == 1:
@@ -27,7 +27,7 @@ def shares(count: int, threads: int) -> list[int]:
     return out
 
 
-class Crew:
+class ThreadTeam:
     """The calling thread and `threads - 1` others, who leave when the crew is closed or forgotten.
 
     Nobody knows who takes which piece, so all must compute alike: whether denormals are flushed is inherited
@@ -35,7 +35,7 @@ class Crew:
     """
 
     def __init__(self, threads: int) -> None:
-        self._others = [_Hand() for _ in range(threads - 1)]
+        self._others = [_Worker() for _ in range(threads - 1)]
         self._dismissal = weakref.finalize(self, _dismiss, self._others)
 
     def __call__(self, pieces: Sequence[Piece]) -> None:
@@ -58,7 +58,7 @@ class Crew:
         self._others = []
 
 
-class _Hand:
+class _Worker:
     """One of the others: sleeps until it is given pieces, and says when it has run out of them."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class _Hand:
             self._done.release()
 
 
-def _dismiss(hands: list[_Hand]) -> None:
+def _dismiss(hands: list[_Worker]) -> None:
     for hand in hands:
         hand.leave()
 

@@ -35,7 +35,7 @@ class ReturnSuccess(Frozen):
     doc: str
 
 
-class OutsideContract(Contract):
+class ExternalContract(Contract):
     """What is known of an environment from outside. Its rewards, ends and physics are its own: the versions
     that they come from are part of the contract."""
 

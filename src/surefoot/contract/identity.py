@@ -6,7 +6,7 @@ from typing import Any
 
 from surefoot.contract.digests import digest
 from surefoot.contract.errors import SurefootError
-from surefoot.contract.external import OutsideContract, SeedPanel
+from surefoot.contract.external import ExternalContract, SeedPanel
 from surefoot.contract.panel import Panel
 from surefoot.contract.perturbation import PERTURBATIONS
 from surefoot.contract.plant import EVALUATION_PLANT, Plant
@@ -44,7 +44,7 @@ def construct_fields(
 ) -> dict[str, Any]:
     """The same from what a run's record holds of its panel. There is no plant where physics is an outside
     simulator's: its versions stand for it."""
-    if isinstance(contract, OutsideContract):
+    if isinstance(contract, ExternalContract):
         same = {"source", "environment", "versions", "observation", "action", "terminations", "episode_steps"}
         return {
             **contract.model_dump(mode="json", include={*same, "success", "seeding"}),

@@ -3,13 +3,13 @@
 from surefoot.env.rules import OBSERVATION_LIMIT
 from surefoot.env.scenarios import NEVER, PanelSampler, Scenarios, Script, TrainSampler
 from surefoot.env.snapshots import join_snapshots, part_of_snapshot
-from surefoot.env.step import Harvest, Step
+from surefoot.env.step import EpisodeStats, Step
 from surefoot.env.vec_env import VecEnv
 
 __all__ = [
     "NEVER",
     "OBSERVATION_LIMIT",
-    "Harvest",
+    "EpisodeStats",
     "PanelSampler",
     "Scenarios",
     "Script",

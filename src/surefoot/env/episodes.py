@@ -1,7 +1,7 @@
 """How draws become an episode: written once in torch, for tensors and for the symbols that kernels are
 printed from.
 
-`Composition.compose` is elementwise: fixed shapes, no branching on data, and table look-ups for the cells
+`EpisodeSampler.compose` is elementwise: fixed shapes, no branching on data, and table look-ups for the cells
 that are dealt and the tiles that episodes begin on. Whole numbers that it computes (push steps) are floats;
 the caller casts them.
 """
@@ -25,7 +25,7 @@ PUSH_EVERY_S = 5.0
 
 
 @dataclass(frozen=True)
-class Deal:
+class Schedule:
     """Cells in the order in which they are dealt to environments and their episodes, over one round."""
 
     multiplier: int
@@ -46,7 +46,7 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Land:
+class TileTable:
     """The tiles that episodes begin on, as tables of an atlas."""
 
     levels: int
@@ -57,7 +57,7 @@ class Land:
     start: Tensor  # [K, 3] middle of each tile and the height to begin at above it
 
     @classmethod
-    def of(cls, atlas: Atlas, contract: TaskContract, device: torch.device) -> Land:
+    def of(cls, atlas: Atlas, contract: TaskContract, device: torch.device) -> TileTable:
         names, levels = contract.factor("terrain").categories, contract.terrain_levels
         found: dict[tuple[str, int], list[int]] = {}
         for k, t in enumerate(atlas.tiles):
@@ -81,18 +81,18 @@ class Land:
 
 
 @dataclass(frozen=True)
-class Facts:
+class DealtRows:
     """What an episode's composition needs besides draws."""
 
-    mode: Tensor  # [M] int64, row of `Composition.modes`
-    cell: Tensor  # [M] int64, row of `Composition.cells`
-    stratum: Tensor  # [M, 1] int64, the environment's part of the stratum number (`Composition.stratum`)
-    ground: Tensor  # [M] int64, row of `Composition.classes`; on a plane nothing looks at it
+    mode: Tensor  # [M] int64, row of `EpisodeSampler.modes`
+    cell: Tensor  # [M] int64, row of `EpisodeSampler.cells`
+    stratum: Tensor  # [M, 1] int64, the environment's part of the stratum number (`EpisodeSampler.stratum`)
+    ground: Tensor  # [M] int64, row of `EpisodeSampler.classes`; on a plane nothing looks at it
     level: Tensor  # [M] int64, of the terrain
 
 
 @dataclass(frozen=True)
-class Composed:
+class EpisodeDraws:
     """An episode, without what is the environment's for life."""
 
     commands: Tensor  # [M, S, 3]
@@ -110,16 +110,16 @@ class Composed:
     tile: Tensor  # [M] whole numbers; zeros on a plane
 
 
-class Composition:
+class EpisodeSampler:
     """What a task's contract, its robot and a seed plan fix about every training episode."""
 
-    modes: Deal
+    modes: Schedule
     """Command modes: cells of the factor `command`."""
-    cells: Deal
+    cells: Schedule
     """The part of the stratum number that changes from episode to episode."""
-    classes: Deal | None
+    classes: Schedule | None
     """Terrain classes, for all segments one: cells of the factor `terrain`, if that is stratified."""
-    land: Land | None
+    land: TileTable | None
     """Where episodes begin; None on a plane."""
     stratum: Tensor  # [N, 1] int64, the part that an environment keeps for life
     draws: dict[str, tuple[Channel, int]]
@@ -179,7 +179,7 @@ class Composition:
         self.land = None
         if atlas is not None:
             assert self.classes is not None, "a task on terrain stratifies it"
-            self.land = Land.of(atlas, contract, device)
+            self.land = TileTable.of(atlas, contract, device)
             self.draws["terrain"] = (Channel.TERRAIN, 2)  # the first is the curriculum's
         self._up, self._down, how = (x.to(device) for x in self._command_tables())
         self._how = how[self.modes.table]  # [length, S, 3, 3]
@@ -194,22 +194,22 @@ class Composition:
         }
         self.stratum = torch.from_numpy(strata.join(for_life))[:, None].to(device)
 
-    def _deal_modes(self, seeds: SeedPlan, device: torch.device) -> Deal:
+    def _deal_modes(self, seeds: SeedPlan, device: torch.device) -> Schedule:
         if "command" in self.contract.strata.names:
             return self._deal("command", self.segments, seeds, device)
         deck = np.asarray(self.contract.factor("command").deck)  # deal modes all the same, in their shares
         at = np.arange(len(deck))[:, None] + 3 * np.arange(self.segments)
-        return Deal(7, torch.from_numpy(deck[at % len(deck)]).to(device))
+        return Schedule(7, torch.from_numpy(deck[at % len(deck)]).to(device))
 
-    def _deal(self, name: str, segments: int, seeds: SeedPlan, device: torch.device) -> Deal:
+    def _deal(self, name: str, segments: int, seeds: SeedPlan, device: torch.device) -> Schedule:
         strata, factor = self.contract.strata, self.contract.factor(name)
         multiplier, length = strata.round if factor.level == "episode" else (0, seeds.envs)
         at = np.arange(length)
         owner = (at, at) if factor.level == "episode" else (seeds.family_of(at), seeds.member_of(at))
         dealt = [strata.deal(name, *owner, at, np.zeros_like(at), k) for k in range(segments)]
-        return Deal(multiplier, torch.from_numpy(np.stack(dealt, 1)).to(device))
+        return Schedule(multiplier, torch.from_numpy(np.stack(dealt, 1)).to(device))
 
-    def _deal_cells(self, device: torch.device) -> Deal:
+    def _deal_cells(self, device: torch.device) -> Schedule:
         strata = self.contract.strata
         multiplier, length = strata.round
         at, none = np.arange(length), np.zeros(length, np.int64)
@@ -224,7 +224,7 @@ class Composition:
             )
             for k in range(self.segments)
         ]
-        return Deal(multiplier, torch.from_numpy(np.stack(by_segment, 1)).to(device))
+        return Schedule(multiplier, torch.from_numpy(np.stack(by_segment, 1)).to(device))
 
     def _command_tables(self) -> tuple[Tensor, Tensor, Tensor]:
         """What a full command is, upwards [3] and downwards [3] from standing still, and how each mode makes
@@ -244,23 +244,23 @@ class Composition:
         )
         return high, -low, how.float()
 
-    def facts(self, env: Tensor, episode: Tensor, level: Tensor) -> Facts:
+    def facts(self, env: Tensor, episode: Tensor, level: Tensor) -> DealtRows:
         """For environments [M] in their episodes [M] at a level [M] of the terrain, int64."""
         mode = self.modes.index(env, episode)
 
-        def row(deal: Deal) -> Tensor:
+        def row(deal: Schedule) -> Tensor:
             same = (self.modes.multiplier, self.modes.length) == (deal.multiplier, deal.length)
             return mode if same else deal.index(env, episode)
 
         ground = mode if self.classes is None else row(self.classes)
-        return Facts(mode, row(self.cells), lookup(self.stratum, env), ground, level)
+        return DealtRows(mode, row(self.cells), lookup(self.stratum, env), ground, level)
 
     def named(self, drawn: Sequence[Tensor]) -> dict[str, Tensor]:
         """Uniform draws [M, count], in the order of `draws`, by name; those of commands as [M, S, 4]."""
         u = dict(zip(self.draws, drawn, strict=True))
         return u | {"command": u["command"].view(-1, self.segments, 4)}
 
-    def compose(self, u: Mapping[str, Tensor], facts: Facts) -> Composed:
+    def compose(self, u: Mapping[str, Tensor], facts: DealtRows) -> EpisodeDraws:
         """`u`: see `named`."""
         x = self._low + self._span * torch.cat([u[name] for name in self._columns], 1)
         delay, noise, push, pose, motion, yaw, phase = (x[:, columns] for columns in self._columns.values())
@@ -275,7 +275,7 @@ class Composition:
             dealt = lookup(self.classes.table, facts.ground)[:, 0]
             tile = self.land.tile(dealt, facts.level, u["terrain"][:, 1])
             position = position + lookup(self.land.start, tile)
-        return Composed(
+        return EpisodeDraws(
             commands=self._commands(u["command"], lookup(self._how, facts.mode)),
             stratum=lookup(self.cells.table, facts.cell) + facts.stratum,
             push_step=torch.floor(push[:, 0::4]) + self._windows,

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from surefoot.contract import Channel, Panel, Scenario, SeedPlan, TaskContract
 from surefoot.engines import Parameters, Rows, Start
-from surefoot.env.episodes import Composition, lookup
+from surefoot.env.episodes import EpisodeSampler, lookup
 from surefoot.keyed import Draw, Keyed
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas, TileId
@@ -110,7 +110,7 @@ class TrainSampler:
         self.contract, self.seeds = contract, seeds
         part = part or range(seeds.envs)
         self.first, self.count = part.start, len(part)
-        self.composition = Composition(contract, robot, seeds, control_hz, device, atlas)
+        self.composition = EpisodeSampler(contract, robot, seeds, control_hz, device, atlas)
         self.episode_steps = self.composition.episode_steps
         self.segment_steps = self.composition.segment_steps
         self.strata = contract.strata.count

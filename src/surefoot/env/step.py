@@ -44,7 +44,7 @@ class Outcome:
 
 
 @dataclass
-class Harvest:
+class EpisodeStats:
     """What happened in the environments since it was last asked for, besides what is in a rollout block."""
 
     ended: list[dict[str, np.ndarray]]
@@ -52,11 +52,11 @@ class Harvest:
     failures: list[dict[str, np.ndarray]]
     """States that engines failed from, for replay."""
     resets: np.ndarray  # [strata] episodes begun
-    standing: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    terrain_occupancy: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     """Environments by terrain class, [levels] each, as they stand now; none on a plane."""
 
     @classmethod
-    def of(cls, parts: Sequence[Harvest]) -> Harvest:
+    def of(cls, parts: Sequence[EpisodeStats]) -> EpisodeStats:
         """What happened in the environments of several processes."""
         if len(parts) == 1:
             return parts[0]
@@ -64,5 +64,8 @@ class Harvest:
             [e for p in parts for e in p.ended],
             [f for p in parts for f in p.failures],
             np.sum([p.resets for p in parts], 0),
-            {name: np.sum([p.standing[name] for p in parts], 0) for name in parts[0].standing},
+            {
+                name: np.sum([p.terrain_occupancy[name] for p in parts], 0)
+                for name in parts[0].terrain_occupancy
+            },
         )

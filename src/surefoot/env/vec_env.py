@@ -15,7 +15,7 @@ from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
 from surefoot.env.rules import Rules, resting
 from surefoot.env.scenarios import Sampler, Scenarios, Script, content
-from surefoot.env.step import Harvest, Step
+from surefoot.env.step import EpisodeStats, Step
 from surefoot.keyed import Keyed, box_muller
 from surefoot.tasks import Task, TaskState, View
 from surefoot.terrain import Atlas
@@ -238,7 +238,7 @@ class VecEnv(Rules):
         lost = torch.cat([lost, torch.zeros_like(lost[:, :1])], 1)
         return torch.where(lost[:, self._sensor], self.obs, obs)
 
-    def carried(self) -> list[Tensor]:
+    def graph_state(self) -> list[Tensor]:
         """Tensors that a step replaces by new ones, and that the next step reads."""
         return [
             *self.state.tensors().values(),
@@ -248,7 +248,7 @@ class VecEnv(Rules):
             self.exploration,
         ]
 
-    def carry(self, tensors: Sequence[Tensor]) -> None:
+    def set_graph_state(self, tensors: Sequence[Tensor]) -> None:
         """Continues with `tensors`, in the order of `carried`."""
         at = iter(tensors)
         self.state = TaskState(**{k: next(at) for k in self.state.tensors()})
@@ -386,14 +386,14 @@ class VecEnv(Rules):
         self.reset_counts[:] = 0
         return counts
 
-    def news(self) -> dict[str, Tensor]:
-        """Tensors that `harvest` needs on the host; most of it is there already."""
+    def stats_tensors(self) -> dict[str, Tensor]:
+        """Tensors that `stats` needs on the host; most of it is there already."""
         return {"standing": self.standing(self.script.tile)} if self._tiles else {}
 
-    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+    def episode_stats(self, news: Mapping[str, Tensor]) -> EpisodeStats:
         failures, self.failures = self.failures, []
         standing = self.by_class(news["standing"]) if self._tiles else {}
-        return Harvest(self.take_ended(), failures, self.take_reset_counts(), standing)
+        return EpisodeStats(self.take_ended(), failures, self.take_reset_counts(), standing)
 
     # ---- exact resume
 

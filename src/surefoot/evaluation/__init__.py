@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from surefoot.evaluation.episodes import STATES, Played, play, states_digest
-from surefoot.evaluation.evaluator import Glance, PanelEvaluator
-from surefoot.evaluation.external import BASELINES, SeedEvaluator, evaluate_seeds, outside_baseline
+from surefoot.evaluation.episodes import STATES, Episodes, run_episodes, states_digest
+from surefoot.evaluation.evaluator import PanelEvaluator, PendingResult
+from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_seeds, external_baseline
 from surefoot.evaluation.labels import CAUSES, LABELS, label
-from surefoot.evaluation.passes import engines_for, evaluate_panel, joined
+from surefoot.evaluation.passes import concatenate, engines_for, evaluate_panel
 
 __all__ = [
     "BASELINES",
     "CAUSES",
     "LABELS",
     "STATES",
-    "Glance",
+    "Episodes",
+    "ExternalEvaluator",
     "PanelEvaluator",
-    "Played",
-    "SeedEvaluator",
+    "PendingResult",
+    "concatenate",
     "engines_for",
     "evaluate_panel",
     "evaluate_seeds",
-    "joined",
+    "external_baseline",
     "label",
-    "outside_baseline",
-    "play",
+    "run_episodes",
     "states_digest",
 ]

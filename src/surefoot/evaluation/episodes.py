@@ -15,10 +15,10 @@ from torch import Tensor
 from surefoot.engines import rotation_of
 from surefoot.env import NEVER, VecEnv
 from surefoot.evaluation.labels import label
-from surefoot.evaluation.metrics import tally
-from surefoot.evaluation.recorder import TRACED, Film
+from surefoot.evaluation.metrics import episode_metrics
+from surefoot.evaluation.recorder import TRACED, TrajectoryBuffer
 from surefoot.evaluation.recovery import recoveries, recovery
-from surefoot.evaluation.runner import Stage, stage_of
+from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import FixedBatch, Policy, first_state
 
 STATES = ("position", "quaternion", "joint_position")
@@ -26,7 +26,7 @@ STATES = ("position", "quaternion", "joint_position")
 
 
 @dataclass(frozen=True)
-class Lived:
+class RawEpisodes:
     """A pass that is over: metrics of every episode. What else there is to say of them is still to be said,
     by anyone at any time, on the host alone."""
 
@@ -36,9 +36,9 @@ class Lived:
     dt: float
     seconds: float
 
-    def judged(self) -> Played:
+    def labelled(self) -> Episodes:
         begun = time.perf_counter()
-        played = Played(dict(self.rows), self.frames, self.fixed, 0.0)
+        played = Episodes(dict(self.rows), self.frames, self.fixed, 0.0)
         played.rows.update(_recoveries(played, self.dt))
         played.rows.update(_labels(played))
         digests = [states_digest(played.trace(i)) for i in range(len(self.fixed))]
@@ -47,7 +47,7 @@ class Lived:
 
 
 @dataclass(frozen=True)
-class Played:
+class Episodes:
     """What a pass left: one row per episode, and everything that was seen of all of them."""
 
     rows: dict[str, np.ndarray]
@@ -65,13 +65,13 @@ class Played:
 
 
 @torch.inference_mode()
-def play(
+def run_episodes(
     env: VecEnv,
     policy: Policy,
     terrain: Mapping[str, np.ndarray],
     rows: Tensor | None = None,
-    stage: Stage | None = None,
-) -> Lived:
+    stage: EpisodeRunner | None = None,
+) -> RawEpisodes:
     """Plays the episodes that `env` stands at the beginning of, whatever comes after their ends.
 
     `rows` are the places of these environments in the batch that inference is padded to (default: their
@@ -84,7 +84,7 @@ def play(
     act = FixedBatch(policy, place)
     state = first_state(policy, env.script.family, env.script.member)
     fixed = _fixed(env, terrain)
-    film, stage = Film(steps, env.device), stage or stage_of(env)
+    film, stage = TrajectoryBuffer(steps, env.device), stage or runner_for(env)
     stage.begin()
 
     def live() -> Tensor:
@@ -96,44 +96,44 @@ def play(
 
     if env.device.type == "cuda":
 
-        def carried() -> list[Tensor]:
-            return [*stage.carried(), state]
+        def graph_state() -> list[Tensor]:
+            return [*stage.graph_state(), state]
 
-        def carry(tensors: list[Tensor]) -> None:
+        def set_graph_state(tensors: list[Tensor]) -> None:
             nonlocal state
-            stage.carry(tensors[:-1])
+            stage.set_graph_state(tensors[:-1])
             state = tensors[-1]
 
-        _repeat(live, carried, carry, steps)
+        _repeat(live, graph_state, set_graph_state, steps)
     else:
         alive = torch.ones(n, dtype=torch.bool)
         for _ in range(steps):
             alive &= ~live()
             if not bool(alive.any()):
                 break
-    frames = stage.develop(film.frames())
-    found = tally(frames, env)
+    frames = stage.decode(film.frames())
+    found = episode_metrics(frames, env)
     seen = {k: frames[k].cpu().numpy() for k in TRACED}
-    return Lived(found, seen, fixed, env.dt, time.perf_counter() - begun)
+    return RawEpisodes(found, seen, fixed, env.dt, time.perf_counter() - begun)
 
 
 def _repeat(
     live: Callable[[], Any],
-    carried: Callable[[], list[Tensor]],
-    carry: Callable[[list[Tensor]], None],
+    graph_state: Callable[[], list[Tensor]],
+    set_graph_state: Callable[[list[Tensor]], None],
     times: int,
 ) -> None:
     """`live`, `times` times: the first as it is, the others as one CUDA graph that writes what a step hands
     to the next where it found what it was handed."""
     live()
-    kept = [x.clone() for x in carried()]
-    carry(kept)
+    kept = [x.clone() for x in graph_state()]
+    set_graph_state(kept)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         live()
-        for mine, new in zip(kept, carried(), strict=True):
+        for mine, new in zip(kept, graph_state(), strict=True):
             mine.copy_(new)
-        carry(kept)
+        set_graph_state(kept)
     for _ in range(times - 1):
         graph.replay()
 
@@ -180,7 +180,7 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
     return out
 
 
-def _recoveries(played: Played, dt: float) -> dict[str, np.ndarray]:
+def _recoveries(played: Episodes, dt: float) -> dict[str, np.ndarray]:
     """`recovery_s` of the slowest push, whether it (and so every one) was recovered from, and each push's own
     in `recoveries_s`: seconds as text, in their order, nan for never."""
     each = [recoveries(played.trace(i), dt) for i in range(len(played.fixed))]
@@ -192,7 +192,7 @@ def _recoveries(played: Played, dt: float) -> dict[str, np.ndarray]:
     }
 
 
-def _labels(played: Played) -> dict[str, np.ndarray]:
+def _labels(played: Episodes) -> dict[str, np.ndarray]:
     failed = ~played.rows["success"]
     found = [label(played.trace(i)) if failed[i] else ("", "") for i in range(len(failed))]
     return {"label": np.array([a for a, _ in found]), "cause": np.array([b for _, b in found])}

@@ -23,10 +23,10 @@ from surefoot.contract import (
     evaluation_plant,
 )
 from surefoot.env import PanelSampler, VecEnv
-from surefoot.evaluation.episodes import Lived, play
-from surefoot.evaluation.kept_traces import choose
+from surefoot.evaluation.episodes import RawEpisodes, run_episodes
+from surefoot.evaluation.kept_traces import traces_to_keep
 from surefoot.evaluation.perturb import dropout_of, perturb_all
-from surefoot.evaluation.runner import Stage, stage_of
+from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import Policy, PolicyBundle
 from surefoot.statistics import PanelResult, stratum_names
 from surefoot.tasks import Task
@@ -34,7 +34,7 @@ from surefoot.terrain import Atlas, TileId
 
 
 @dataclass(frozen=True)
-class Glance:
+class PendingResult:
     """What is known of a pass at once, and how to know all of it: on any thread, at any later time."""
 
     success: float
@@ -85,7 +85,7 @@ class PanelEvaluator:
             auto_reset=False,
             stagger=False,
         )
-        self._stages: dict[int, Stage] = {}
+        self._stages: dict[int, EpisodeRunner] = {}
         self._stage()  # compiled now, not in the first pass
 
     def _sampler(self, column: Column) -> PanelSampler:
@@ -100,7 +100,7 @@ class PanelEvaluator:
             self.device,
         )
 
-    def play(self, policy: Policy, column: Column | None = None) -> Lived:
+    def run_episodes(self, policy: Policy, column: Column | None = None) -> RawEpisodes:
         """Every scenario of `column` once, to its end or its fall."""
         column = column or Column()
         self.env.restart(self._sampler(column), stagger=False)
@@ -112,35 +112,35 @@ class PanelEvaluator:
         }
         policy = policy.to(self.device) if isinstance(policy, PolicyBundle) else policy
         places = torch.tensor(self.places, device=self.device)
-        return play(self.env, policy, terrain, places, self._stage())
+        return run_episodes(self.env, policy, terrain, places, self._stage())
 
-    def _stage(self) -> Stage:
+    def _stage(self) -> EpisodeRunner:
         """Kept: only a column with more pushes than the others needs another."""
         pushes = self.env.script.push_step.shape[1]
         if pushes not in self._stages:
-            self._stages[pushes] = stage_of(self.env)
+            self._stages[pushes] = runner_for(self.env)
         return self._stages[pushes]
 
     def run(
         self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
     ) -> PanelResult:
         """One column: rows, and the traces of typical and of telling episodes."""
-        return self._result(self.play(policy, column), column or Column(), name, traces)
+        return self._result(self.run_episodes(policy, column), column or Column(), name, traces)
 
-    def glance(self, policy: Policy) -> Glance:
+    def evaluate_async(self, policy: Policy) -> PendingResult:
         """The nominal column, as `run` has it."""
-        lived = self.play(policy)
+        lived = self.run_episodes(policy)
         result = partial(self._result, lived, Column(), TRAINED, True)
-        return Glance(float(lived.rows["success"].mean()), result)
+        return PendingResult(float(lived.rows["success"].mean()), result)
 
-    def _result(self, lived: Lived, column: Column, name: str, traces: bool) -> PanelResult:
+    def _result(self, lived: RawEpisodes, column: Column, name: str, traces: bool) -> PanelResult:
         """Touches nothing that another pass changes."""
-        played = lived.judged()
+        played = lived.labelled()
         identity = self._identify(column, name)
         rows = identity | {"stratum": stratum_names(identity, self.task.contract)} | played.rows
         tag = rows["column"][0].replace(":", "-")
         tag = tag if self.engine == "mujoco" else f"{tag}-{self.engine}"
-        kept = choose(rows, self._digest) if traces else []
+        kept = traces_to_keep(rows, self._digest) if traces else []
         stem = {i: f"{tag}-{self.numbers[i]:05d}" for i in kept}
         rows["trace"] = np.array([stem.get(i, "") for i in range(len(self.numbers))])
         names = {k: np.asarray(rows[k][0]) for k in ("column", "perturbation", "engine", "policy")}

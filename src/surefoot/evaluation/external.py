@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from surefoot.contract import TRAINED, Column, Half, SeedPanel, SurefootError
-from surefoot.env.external import ALIVE, NONFINITE, REASONS, TERMINATED, TIMEOUT, ActionScale, OutsideTask
-from surefoot.evaluation.evaluator import Glance
-from surefoot.evaluation.passes import joined
+from surefoot.env.external import ALIVE, NONFINITE, REASONS, TERMINATED, TIMEOUT, ActionScale, ExternalTask
+from surefoot.evaluation.evaluator import PendingResult
+from surefoot.evaluation.passes import concatenate
 from surefoot.policy import FixedBatch, HoldPose, Policy, PolicyBundle, RandomActions, first_state
 from surefoot.statistics import PanelResult
 
@@ -30,10 +30,10 @@ NOT_TOLD = (
 """Columns that only Surefoot's own simulators can fill."""
 
 
-class SeedEvaluator:
+class ExternalEvaluator:
     """A half of a seed panel laid out as environments; `run` may be called many times."""
 
-    def __init__(self, task: OutsideTask, panel: SeedPanel, half: Half, device: str = "cpu") -> None:
+    def __init__(self, task: ExternalTask, panel: SeedPanel, half: Half, device: str = "cpu") -> None:
         self.task, self.panel, self.half = task, panel, half
         self.engine, self.device = task.contract.source, torch.device(device)
         self.scenarios = panel.select(half)
@@ -84,10 +84,10 @@ class SeedEvaluator:
         table["trace"] = np.array([""] * n)
         return PanelResult(table, {}, time.perf_counter() - begun, simulated)
 
-    def glance(self, policy: Policy) -> Glance:
+    def evaluate_async(self, policy: Policy) -> PendingResult:
         """As `PanelEvaluator` has it; all is known at once here."""
         found = self.run(policy)
-        return Glance(found.success, lambda: found)
+        return PendingResult(found.success, lambda: found)
 
     def _tally(self, reason: np.ndarray, steps: np.ndarray, total: np.ndarray) -> dict[str, np.ndarray]:
         """One row per episode. `fall` is an episode that did not last."""
@@ -137,7 +137,7 @@ class SeedEvaluator:
         self.source.close()
 
 
-def outside_baseline(name: str, task: OutsideTask, panel: SeedPanel) -> Policy:
+def external_baseline(name: str, task: ExternalTask, panel: SeedPanel) -> Policy:
     if name == "zero":
         return HoldPose(task.contract.action.size)
     if name == "random":
@@ -148,7 +148,7 @@ def outside_baseline(name: str, task: OutsideTask, panel: SeedPanel) -> Policy:
 
 
 def evaluate_seeds(
-    task: OutsideTask,
+    task: ExternalTask,
     panel: SeedPanel,
     half: Half,
     policy: Policy,
@@ -160,14 +160,14 @@ def evaluate_seeds(
     """The whole table as one result, and the passes it is made of; the first is the headline. Both halves are
     played one after the other, each as it is alone: simulators that share one generator would mix them."""
     halves: list[Half] = ["selection", "confirmation"] if half == "all" else [half]
-    policies = {name: policy} | {b: outside_baseline(b, task, panel) for b in baselines if b != name}
+    policies = {name: policy} | {b: external_baseline(b, task, panel) for b in baselines if b != name}
     parts: dict[str, list[PanelResult]] = {}
     for one in halves:
-        evaluator = SeedEvaluator(task, panel, one, device)
+        evaluator = ExternalEvaluator(task, panel, one, device)
         try:
             for who, acts in policies.items():
                 parts.setdefault(who, []).append(evaluator.run(acts, name=who))
         finally:
             evaluator.close()
-    found = [joined(p) for p in parts.values()]
-    return joined(found), found
+    found = [concatenate(p) for p in parts.values()]
+    return concatenate(found), found

@@ -13,7 +13,7 @@ from surefoot.statistics import severity
 SUCCESSES = 2
 
 
-def choose(rows: Mapping[str, np.ndarray], salt: str) -> list[int]:
+def traces_to_keep(rows: Mapping[str, np.ndarray], salt: str) -> list[int]:
     """Rows to keep, in their order. The random ones are drawn by a digest: the same every time."""
     bad, label = severity(rows), np.asarray(rows["label"])
     kept: set[int] = set()

@@ -14,7 +14,7 @@ GRAVITY = 9.81
 AXES = ("vx", "vy", "wz")
 
 
-def tally(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.ndarray]:
+def episode_metrics(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.ndarray]:
     """One row per episode of a film [T, N, ...] (see film.py) that begins with the episodes."""
     f, dt, success = frames, env.dt, env.contract.success
     limit = env.const.torque_limit * env.parameters.strength[:, None]

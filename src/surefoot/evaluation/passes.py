@@ -62,7 +62,7 @@ def evaluate_panel(
                     found.append(evaluator.run(other, name=b))
         finally:
             evaluator.close()
-    return joined(found), found
+    return concatenate(found), found
 
 
 def _baseline(name: str, task: Task, control_hz: float, panel: Panel) -> Policy | None:
@@ -75,7 +75,7 @@ def _baseline(name: str, task: Task, control_hz: float, panel: Panel) -> Policy 
         raise
 
 
-def joined(results: Sequence[PanelResult]) -> PanelResult:
+def concatenate(results: Sequence[PanelResult]) -> PanelResult:
     """Several passes as one table."""
     rows = {k: np.concatenate([r.rows[k] for r in results]) for k in results[0].rows}
     traces = {stem: t for r in results for stem, t in r.traces.items()}

@@ -28,7 +28,7 @@ JUDGED = ("gravity", "trunk_contact", "age", "terms", "reward", "reason")
 """What its metrics need besides."""
 
 
-def seen(step: Step) -> dict[str, Tensor]:
+def observed(step: Step) -> dict[str, Tensor]:
     """Of one control step, before any reset."""
     r, s = step.view.robot, step.view.task
     out = {k: getattr(r, k) for k in (*ROBOT, "gravity", "trunk_contact")}
@@ -36,7 +36,7 @@ def seen(step: Step) -> dict[str, Tensor]:
     return out | {k: getattr(step, k) for k in ("terms", "reward", "reason")}
 
 
-class Film:
+class TrajectoryBuffer:
     """Tensors [T, N, ...] by name, filled one step at a time without a question to the device."""
 
     def __init__(self, steps: int, device: torch.device) -> None:

@@ -10,11 +10,11 @@ from torch import Tensor
 from surefoot.compiler import Untraceable
 from surefoot.engines.stride import StrideEngine
 from surefoot.env import VecEnv
-from surefoot.env.compiled import FusedPanel
-from surefoot.evaluation.recorder import seen
+from surefoot.env.compiled import CompiledPanel
+from surefoot.evaluation.recorder import observed
 
 
-class Stage(Protocol):
+class EpisodeRunner(Protocol):
     @property
     def obs(self) -> Tensor:
         """[N, O] what to act on next."""
@@ -25,17 +25,17 @@ class Stage(Protocol):
     def step(self, action: Tensor) -> dict[str, Tensor]:
         """One control step; returns what to film of it. `reason` is always there, 0 while alive."""
 
-    def develop(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def decode(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Names of film.py, [T, N, ...], from a film of what `step` returned."""
 
-    def carried(self) -> list[Tensor]:
+    def graph_state(self) -> list[Tensor]:
         """Tensors that a step replaces by new ones, and that the next step reads."""
 
-    def carry(self, tensors: list[Tensor]) -> None:
+    def set_graph_state(self, tensors: list[Tensor]) -> None:
         """Continues with `tensors`, in the order of `carried`."""
 
 
-class Plain:
+class EagerRunner:
     """`VecEnv` itself, on any engine."""
 
     def __init__(self, env: VecEnv) -> None:
@@ -49,23 +49,23 @@ class Plain:
         return None
 
     def step(self, action: Tensor) -> dict[str, Tensor]:
-        return seen(self.env.step(action))
+        return observed(self.env.step(action))
 
-    def develop(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def decode(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return dict(film)
 
-    def carried(self) -> list[Tensor]:
-        return self.env.carried()
+    def graph_state(self) -> list[Tensor]:
+        return self.env.graph_state()
 
-    def carry(self, tensors: list[Tensor]) -> None:
-        self.env.carry(tensors)
+    def set_graph_state(self, tensors: list[Tensor]) -> None:
+        self.env.set_graph_state(tensors)
 
 
-def stage_of(env: VecEnv) -> Stage:
+def runner_for(env: VecEnv) -> EpisodeRunner:
     """Compiled where it can be: on stride, for tasks whose functions can be traced."""
     if not isinstance(env.engine, StrideEngine):
-        return Plain(env)
+        return EagerRunner(env)
     try:
-        return FusedPanel(env)
+        return CompiledPanel(env)
     except Untraceable:
-        return Plain(env)
+        return EagerRunner(env)

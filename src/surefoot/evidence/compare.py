@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import Contract, OutsideContract, SurefootError, construct_fields, digest
+from surefoot.contract import Contract, ExternalContract, SurefootError, construct_fields, digest
 from surefoot.runs import Result
 from surefoot.statistics import SPANS, Difference, paired, panel_strata
 
@@ -117,7 +117,7 @@ def compare(
 
 def metrics_of(contract: Contract) -> dict[str, str]:
     """What two results under this contract are compared by: title -> column."""
-    return OUTSIDE if isinstance(contract, OutsideContract) else METRICS
+    return OUTSIDE if isinstance(contract, ExternalContract) else METRICS
 
 
 def _difference(a: Rows, b: Rows, name: str, mask: np.ndarray | None = None) -> Difference | None:

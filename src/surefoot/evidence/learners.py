@@ -13,7 +13,7 @@ import numpy as np
 
 from surefoot.contract import NOMINAL, Frozen, Recipe, SurefootError
 from surefoot.runs import Result, RunFolder, load_result, versions
-from surefoot.statistics import Figure, figure, runs_figure
+from surefoot.statistics import Estimate, estimate, runs_estimate
 
 TARGET = 0.95
 """Held-out success that learners are raced to."""
@@ -30,9 +30,9 @@ class Reached(Frozen):
     """By seed; None: not within the budget."""
     minutes: tuple[float | None, ...]
     """Of training, evaluation left out."""
-    samples_figure: Figure | None
+    samples_figure: Estimate | None
     """Over the seeds, where all of them reached it: a mean over those that did would flatter the others."""
-    minutes_figure: Figure | None
+    minutes_figure: Estimate | None
 
 
 class Point(Frozen):
@@ -52,14 +52,14 @@ class LearnerFigures(Frozen):
     seeds: tuple[int, ...]
     failed: tuple[int, ...]
     """Seeds whose training broke off; they are in no figure."""
-    columns: dict[str, Figure]
+    columns: dict[str, Estimate]
     """Success on the confirmation half by column."""
-    figures: dict[str, Figure]
+    figures: dict[str, Estimate]
     """Of the nominal column: falls, velocity error, yaw error, cost of transport."""
     reached: Reached
     curve: tuple[Point, ...]
-    steps_per_second: Figure
-    train_minutes: Figure
+    steps_per_second: Estimate
+    train_minutes: Estimate
     host_syncs_per_step: float | None
     """Null on a CPU, where there is no device to wait for."""
 
@@ -140,10 +140,10 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
     columns = [c.column for c in tables[0].summary.columns if c.policy == "trained"]
     columns = list(dict.fromkeys([NOMINAL, *columns]))
     by_column = {c: _over([load_result(r, column=c).rows["success"] for r in mine], seeds) for c in columns}
-    other: dict[str, Figure | None] = {"fall": _over([t.rows["fall"] for t in tables], seeds)}
+    other: dict[str, Estimate | None] = {"fall": _over([t.rows["fall"] for t in tables], seeds)}
     for name in ("velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
         known = [t.rows[name][np.isfinite(t.rows[name])] for t in tables]
-        other[name] = runs_figure([float(x.mean()) if len(x) else None for x in known])
+        other[name] = runs_estimate([float(x.mean()) if len(x) else None for x in known])
     syncs = [r.record.figures.get("host_syncs_per_step") for r in mine]
     counted = [float(s) for s in syncs if s is not None]
     return LearnerFigures(
@@ -163,15 +163,15 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
     )
 
 
-def _over(values: list[np.ndarray], seeds: list[int]) -> Figure:
+def _over(values: list[np.ndarray], seeds: list[int]) -> Estimate:
     cluster = np.concatenate([np.full(len(v), s) for v, s in zip(values, seeds, strict=True)])
-    found = figure({"family": cluster, "of": np.concatenate(values)}, "of", "rate")
+    found = estimate({"family": cluster, "of": np.concatenate(values)}, "of", "rate")
     assert found is not None
     return found
 
 
-def _mean(values: list[float]) -> Figure:
-    found = runs_figure(values)
+def _mean(values: list[float]) -> Estimate:
+    found = runs_estimate(values)
     assert found is not None
     return found
 

@@ -15,7 +15,7 @@ from surefoot.evidence import LearnerComparison, LearnerFigures, compare_learner
 from surefoot.learners.libraries import Timeouts
 from surefoot.reporting import learner_chart, learner_page, plain_table
 from surefoot.runs import RunFolder
-from surefoot.statistics import Figure
+from surefoot.statistics import Estimate
 from surefoot.training import robot_plan, train_planned
 
 INTERRUPTED = (130, 143)
@@ -120,7 +120,7 @@ def print_learners(console: Console, c: LearnerComparison) -> None:
         console.print(worse, highlight=False)
 
 
-def rate_text(f: Figure) -> str:
+def rate_text(f: Estimate) -> str:
     low, high = (100 * (x if x is not None else d) for x, d in ((f.low, 0.0), (f.high, 1.0)))
     return f"{100 * f.value:.1f}% ({low:.0f} to {high:.0f})"
 

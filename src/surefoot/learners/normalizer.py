@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from surefoot.compute import ALONE, Fellows
+from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.compute.warp import Launch
 from surefoot.learners import kernels
 from surefoot.learners.symmetry import Reflection
@@ -43,7 +43,7 @@ class Normalizer:
         return 1 / (self.var.sqrt() + EPSILON)
 
     @torch.no_grad()
-    def update(self, x: Tensor, fellows: Fellows = ALONE) -> None:
+    def update(self, x: Tensor, group: ProcessGroup = SINGLE) -> None:
         """Takes a batch [B, size] into account, of every process its own; beyond `window` samples old ones
         fade exponentially."""
         rows, size = x.shape
@@ -52,8 +52,8 @@ class Normalizer:
         Launch(kernels.moments, len(sums) * (size // columns), [columns, x, sums], x.device)()
         totals = torch.mv(sums.t(), sums.new_ones(len(sums)))
         base = x[0]
-        if fellows.world > 1:
-            base, totals, rows = self._together(base, totals, rows, fellows)
+        if group.world > 1:
+            base, totals, rows = self._together(base, totals, rows, group)
         mirror, count = self._mirror, self.count.view(1)
         inputs: list[Tensor | float] = [mirror.index, mirror.sign, rows, base, totals]
         inputs += [count, self.mean, self.var]
@@ -61,15 +61,15 @@ class Normalizer:
         self.count.add_(rows).clamp_max_(self.window)
 
     def _together(
-        self, base: Tensor, totals: Tensor, rows: int, fellows: Fellows
+        self, base: Tensor, totals: Tensor, rows: int, group: ProcessGroup
     ) -> tuple[Tensor, Tensor, int]:
         """The moments of all processes' batches, as differences from what all of them know: the mean so
         far."""
         first, square = totals.double().view(2, -1)
         apart = (base - self.mean).double()
         sums = torch.cat([first + rows * apart, square + 2 * apart * first + rows * apart * apart])
-        fellows.sum(sums)
-        return self.mean.clone(), sums.float(), rows * fellows.world
+        group.all_reduce_sum_(sums)
+        return self.mean.clone(), sums.float(), rows * group.world
 
     def tensors(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "var": self.var, "count": self.count}

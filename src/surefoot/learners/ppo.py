@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from surefoot.compute import ALONE, Fellows
+from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Channel, Contract, Recipe, SeedPlan, Split, words
 from surefoot.learners import kernels
 from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
@@ -53,11 +53,11 @@ class Ppo:
         seeds: SeedPlan,
         device: torch.device,
         align: int | None = None,
-        fellows: Fellows = ALONE,
+        group: ProcessGroup = SINGLE,
     ) -> None:
-        """`align`: of the layout of the parameters, in numbers; by default what the device wants. `fellows`:
+        """`align`: of the layout of the parameters, in numbers; by default what the device wants. `group`:
         the processes that learn together, each from its own block; all of them have the same weights."""
-        self.recipe, self.device, self._fellows = recipe, device, fellows
+        self.recipe, self.device, self._group = recipe, device, group
         self.symmetry = s = symmetry if recipe.mirror else None
         obs, critic, act = contract.observation_size, contract.critic_size, contract.action.size
         self._root = seeds.root
@@ -125,7 +125,7 @@ class Ppo:
     def bind(self, block: RolloutBlock) -> PpoUpdate:
         if self._bound is None or self._bound.block is not block:
             self._bound = PpoUpdate(
-                self.recipe, self.symmetry, self._root, self.state, block, fellows=self._fellows
+                self.recipe, self.symmetry, self._root, self.state, block, group=self._group
             )
         return self._bound
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from surefoot.compute import ALONE, Fellows, cores
+from surefoot.compute import SINGLE, ProcessGroup, cores
 from surefoot.compute.warp import Launch
 from surefoot.contract import Recipe
 from surefoot.learners import kernels
@@ -125,16 +125,16 @@ class PpoUpdate:
         state: LearnerState,
         block: RolloutBlock,
         shards: int | None = None,
-        fellows: Fellows = ALONE,
+        group: ProcessGroup = SINGLE,
     ) -> None:
         self.recipe, self.symmetry, self.state, self.block = recipe, symmetry, state, block
-        self._fellows = fellows
+        self._group = group
         device = self.device = block.obs.device
-        total = block.reward.numel() * fellows.world
+        total = block.reward.numel() * group.world
         if total % recipe.minibatches:
             raise ValueError(f"{total} samples cannot be split into {recipe.minibatches} equal minibatches")
         size = self.size = total // recipe.minibatches  # of a minibatch, whoever has its samples
-        rows = self.rows = room(size, total, fellows.world)
+        rows = self.rows = room(size, total, group.world)
         self._bits = max(2, (total - 1).bit_length())
         layout = state.layout
         obs, critic, act = block.obs.shape[-1], block.critic.shape[-1], block.action.shape[-1]
@@ -151,7 +151,7 @@ class PpoUpdate:
         # processes' samples, then, if there are others, of this one's
         steps = recipe.epochs * recipe.minibatches
         self._drawn = self.picks = empty(steps, size, dtype=torch.int32)
-        if fellows.world > 1:
+        if group.world > 1:
             self.picks = empty(steps, rows, dtype=torch.int32)
         self._left_out = empty(1)[0]
         self.obs = empty(rows, self.actor.inputs, dtype=dtype)
@@ -273,7 +273,7 @@ class PpoUpdate:
                 mine.copy_(old)
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode=self._fellows.capture_mode):
+        with torch.cuda.graph(graph, capture_error_mode=self._group.capture_mode):
             self.enqueue()
         return graph
 
@@ -293,14 +293,14 @@ class PpoUpdate:
         """What stays as it is for the whole update."""
         self._draw_keys()
         self._each(lambda shard: shard.draw())
-        if self._fellows.world > 1:
+        if self._group.world > 1:
             self._take_own()
         normalizers = (self.state.obs_normalizer, self.state.critic_normalizer)
         for scaling, n in zip(self._scaling, normalizers, strict=True):
             if self.recipe.normalise:
                 scaling[0].copy_(n.mean)
                 scaling[1].copy_(n.scale())
-        torch.stack(self._fellows.std_mean(self.block.advantage), out=self._spread)
+        torch.stack(self._group.std_mean(self.block.advantage), out=self._spread)
         self._old_log_std.copy_(self._log_std)
         torch.exp(self._log_std, out=self._old_std)
         torch.exp(-self._log_std, out=self._inverse_std)
@@ -308,10 +308,10 @@ class PpoUpdate:
     def _take_own(self) -> None:
         """Of the samples drawn for each minibatch those of this process' environments, in the order drawn;
         -1 where there are no more. So a minibatch is the same whoever has its samples."""
-        envs, world = self.block.reward.shape[1], self._fellows.world
+        envs, world = self.block.reward.shape[1], self._group.world
         row, mirrored = self._drawn >> 1, self._drawn & 1
         step, env = row // (envs * world), row % (envs * world)
-        mine = env // envs == self._fellows.rank
+        mine = env // envs == self._group.rank
         place = mine.cumsum(1) - 1
         place = torch.where(mine & (place < self.rows), place, self.rows)  # a column more, for all others
         kept = torch.full((len(row), self.rows + 1), -1, dtype=torch.int32, device=self.device)
@@ -337,7 +337,7 @@ class PpoUpdate:
         elif self._parts.dtype != torch.float32:
             self._weight_gradient.copy_(self._parts[0, at:])
         torch.mv(self._groups.t(), self._ones, out=self._totals)
-        self._fellows.sum(self._sums)
+        self._group.all_reduce_sum_(self._sums)
 
     def _each(self, do: Callable[[Shard], None]) -> None:
         if self._workers is None:
@@ -352,14 +352,14 @@ class PpoUpdate:
             launch()
 
     def _finish(self) -> None:
-        s, b, fellows = self.state, self.block, self._fellows
+        s, b, group = self.state, self.block, self._group
         if self.recipe.normalise:
-            s.obs_normalizer.update(b.flat("obs"), fellows)
-            s.critic_normalizer.update(b.flat("critic"), fellows)
-        unexplained = fellows.var(b.returns - b.value) / fellows.var(b.returns).clamp_min(1e-12)
+            s.obs_normalizer.update(b.flat("obs"), group)
+            s.critic_normalizer.update(b.flat("critic"), group)
+        unexplained = group.var(b.returns - b.value) / group.var(b.returns).clamp_min(1e-12)
         std = self._log_std.exp().mean()
-        fellows.largest(self._first_error)
-        fellows.sum(self._left_out)
+        group.all_reduce_max_(self._first_error)
+        group.all_reduce_sum_(self._left_out)
         last = torch.stack([unexplained, self._log_std.sum(), self._first_error, std, self._left_out])
         s.record[-1, : len(last)] = last
 

@@ -9,8 +9,8 @@ from surefoot.policy.bundle import (
     Policy,
     PolicyBundle,
     PolicyCard,
+    external_card,
     first_state,
-    outside_card,
     policy_card,
     read_policy,
 )
@@ -25,8 +25,8 @@ __all__ = [
     "PolicyCard",
     "RandomActions",
     "baseline",
+    "external_card",
     "first_state",
-    "outside_card",
     "policy_card",
     "read_policy",
 ]

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from surefoot.contract import (
     ActionBox,
+    ExternalContract,
     Frozen,
     ObservationTerm,
-    OutsideContract,
     Prior,
     SurefootError,
     TaskContract,
@@ -125,8 +125,8 @@ def policy_card(
     )
 
 
-def outside_card(
-    contract: OutsideContract, control_hz: float, hidden: tuple[int, ...], normalised: bool
+def external_card(
+    contract: ExternalContract, control_hz: float, hidden: tuple[int, ...], normalised: bool
 ) -> PolicyCard:
     return PolicyCard(
         task=contract.name,

@@ -32,7 +32,7 @@ from surefoot.replays.recorded import Recorded, find_recorded, panel_folder, rep
 from surefoot.replays.rerun import rerun_case, rerun_family
 from surefoot.reporting import percent, plain_table
 from surefoot.runs import RunFolder
-from surefoot.training import RobotPlan, load_policy, policy_named, robot_plan_of
+from surefoot.training import RobotPlan, load_policy, resolve_policy, restore_robot_plan
 
 SHOWN = (
     "column", "engine", "scenario", "key", "family", "member", "command_vx", "command_vy", "command_wz",
@@ -54,7 +54,7 @@ def replay_episode(
 ) -> int:
     """One episode of a panel; with `check`, against what was recorded: exit code 1 where it differs."""
     run = RunFolder.open(folder)
-    plan = robot_plan_of(run)
+    plan = restore_robot_plan(run)
     if engine is not None:
         check_engine(engine)
     shown = perturb or NOMINAL
@@ -121,7 +121,7 @@ def _with_panel(plan: RobotPlan, like: Recorded) -> RobotPlan:
 def _policy(plan: RobotPlan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
     """The very policy that the row is of, found by its digest."""
     if like.row["policy"] != TRAINED:
-        return policy_named(plan, run, f"baseline:{like.row['policy']}")[0], str(like.row["policy"])
+        return resolve_policy(plan, run, f"baseline:{like.row['policy']}")[0], str(like.row["policy"])
     for name in ("confirmed", "best", "latest"):
         if run.checkpoint_path(name).exists():
             found, bundle = load_policy(run, name)
@@ -188,7 +188,7 @@ def replay_trace(
 ) -> int:
     """A failure in many environments with its factors moved: one of a family, or an accident?"""
     run = RunFolder.open(folder) if folder else _run_of(Path(trace))
-    plan = robot_plan_of(run)
+    plan = restore_robot_plan(run)
     case = load_case(trace, plan.task.robot, plan.task.contract)
     if abs(case.control_hz - plan.recipe.control_hz) > 1e-6:
         raise SurefootError(
@@ -196,7 +196,7 @@ def replay_trace(
             f"{plan.recipe.control_hz:g} Hz; resample its commands and push steps."
         )
     prepare_torch()
-    policy, _, _ = policy_named(plan, run, checkpoint)
+    policy, _, _ = resolve_policy(plan, run, checkpoint)
     fast = engines_for(engine, plan.task, plan.panel, case.control_hz)[1]
     report, played = rerun_case(plan.task, case, policy, plan.panel.seeds, envs, fast)
     if as_json:
@@ -231,11 +231,11 @@ def replay_family(
 ) -> int:
     """A small batch of one seed family, every episode of which can be looked at."""
     run = RunFolder.open(folder)
-    plan = robot_plan_of(run)
+    plan = restore_robot_plan(run)
     if envs < 1:
         raise SurefootError(f"--envs is {envs}; use 1 or more.")
     prepare_torch()
-    policy, _, name = policy_named(plan, run, checkpoint)
+    policy, _, name = resolve_policy(plan, run, checkpoint)
     if split == "train":
         rows = rerun_family(
             plan.task, plan.seeds, plan.plant, plan.engine, plan.atlas(), policy, family, envs

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from surefoot.contract import Frozen, Plant, SeedPlan, SurefootError, evaluation_plant
 from surefoot.env import Scenarios, TrainSampler, VecEnv
-from surefoot.evaluation import Played, play
+from surefoot.evaluation import Episodes, run_episodes
 from surefoot.policy import Policy
 from surefoot.replays.cases import Case, CaseSampler
 from surefoot.statistics import rate
@@ -41,7 +41,7 @@ class CaseReport(Frozen):
 
 def rerun_case(
     task: Task, case: Case, policy: Policy, seeds: SeedPlan, envs: int, engine: str
-) -> tuple[CaseReport, Played]:
+) -> tuple[CaseReport, Episodes]:
     """`envs` environments live the case, the first as it was, the others with their factors moved."""
     if envs < 1:
         raise SurefootError(f"--envs is {envs}; use 1 or more.")
@@ -52,7 +52,7 @@ def rerun_case(
     env = VecEnv(task, sampler, plant, engine=engine, atlas=atlas, auto_reset=False, stagger=False)
     terrain = {"class": case.tile.cls, "level": case.tile.level, "key": case.tile.key}
     try:
-        played = play(env, policy, {k: np.array([v] * envs) for k, v in terrain.items()}).judged()
+        played = run_episodes(env, policy, {k: np.array([v] * envs) for k, v in terrain.items()}).labelled()
     finally:
         env.close()
     failed = ~played.rows["success"]
@@ -126,7 +126,7 @@ def rerun_family(
     first = env.script.commands[:, 0].numpy().copy()
     friction, payload = env.parameters.friction.numpy().copy(), env.parameters.payload_kg.numpy().copy()
     try:
-        played = play(env, policy, terrain).judged()
+        played = run_episodes(env, policy, terrain).labelled()
     finally:
         env.close()
     about = {"family": np.full(count, family), "member": np.arange(count), "stratum": stratum}

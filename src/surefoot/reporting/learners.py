@@ -8,7 +8,7 @@ from surefoot.evidence import TARGET, LearnerComparison, LearnerFigures
 from surefoot.reporting.page import asset, document
 from surefoot.reporting.web.charts import Axes, Line, at_widths, legend, line_chart, rate_axis
 from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join, percent
-from surefoot.statistics import Figure
+from surefoot.statistics import Estimate
 
 WIDTH, HEIGHT, KEY = 900, 320, 26
 
@@ -120,7 +120,7 @@ def _row(of: LearnerFigures, columns: list[str]) -> Html:
     )
 
 
-def _rate(f: Figure) -> str:
+def _rate(f: Estimate) -> str:
     low, high = f.low if f.low is not None else 0.0, f.high if f.high is not None else 1.0
     return f"{percent(f.value)} ({percent(low)} to {percent(high)})"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.contract import Contract, OutsideContract, TaskContract
+from surefoot.contract import Contract, ExternalContract, TaskContract
 from surefoot.reporting.figures import RunFigures
 from surefoot.reporting.ledger import thin
 from surefoot.reporting.web.charts import (
@@ -256,7 +256,7 @@ def _robot_facts(c: TaskContract) -> list[tuple[str, str]]:
     ]
 
 
-def _outside_facts(c: OutsideContract) -> list[tuple[str, str]]:
+def _outside_facts(c: ExternalContract) -> list[tuple[str, str]]:
     """Of an environment that is not Surefoot's: all that is known of it."""
     scaled = "scaled to its bounds" if c.action.low is not None else "without bounds"
     return [

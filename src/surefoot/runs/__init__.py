@@ -16,7 +16,7 @@ from surefoot.runs.folder import (
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command
 from surefoot.runs.ledger import LEDGER_VERSION, read_ledger, without_timing
 from surefoot.runs.results import Result, load_result, perturbed
-from surefoot.runs.status import noted
+from surefoot.runs.status import record_outcome
 
 __all__ = [
     "LEDGER_VERSION",
@@ -27,10 +27,10 @@ __all__ = [
     "RunRecord",
     "load_checkpoint",
     "load_result",
-    "noted",
     "perturbed",
     "read_ledger",
     "read_rows",
+    "record_outcome",
     "resumable",
     "resume_hint",
     "run_name",

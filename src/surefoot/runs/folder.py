@@ -32,8 +32,8 @@ from surefoot.compute import cores
 from surefoot.contract import (
     Accounting,
     Disjointness,
+    ExternalContract,
     Frozen,
-    OutsideContract,
     Plant,
     Recipe,
     SeedPlan,
@@ -73,7 +73,7 @@ class RunRecord(Frozen):
     created: str
     status: Literal["running", "interrupted", "finished", "failed"]
     task: str
-    contract: TaskContract | OutsideContract
+    contract: TaskContract | ExternalContract
     contract_digest: str
     recipe: Recipe
     accounting: Accounting

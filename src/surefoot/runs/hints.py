@@ -6,18 +6,18 @@ import shlex
 import sys
 from pathlib import Path
 
-from surefoot.compute import launched
-from surefoot.contract import OutsideContract
+from surefoot.compute import world_info
+from surefoot.contract import ExternalContract
 from surefoot.runs.folder import RunFolder
 
 
 def resumable(run: RunFolder) -> bool:
     """Whether the run can be continued exactly."""
-    return run.record.library is None and not isinstance(run.record.contract, OutsideContract)
+    return run.record.library is None and not isinstance(run.record.contract, ExternalContract)
 
 
 def resume_hint(run: RunFolder) -> str:
-    here, folder = launched(), shlex.quote(str(run.path))
+    here, folder = world_info(), shlex.quote(str(run.path))
     if not resumable(run):
         return f"Judge what it has learned with: {surefoot_command()} evaluate {folder} --checkpoint latest"
     command = f"torchrun --nproc-per-node={here.local_world} -m surefoot" if here.world > 1 else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from surefoot.compute import Lost
+from surefoot.compute import PeerLost
 from surefoot.contract import SurefootError
 from surefoot.runs.folder import RunFolder
 
@@ -16,12 +16,14 @@ Figures = dict[str, float | int | None]
 
 
 @contextmanager
-def noted(run: RunFolder, writes: bool = True, figures: Callable[[], Figures] = dict) -> Iterator[None]:
-    """Fellows that are lost and Ctrl-C leave a run interrupted; whatever else goes wrong leaves it failed,
-    with why. Who `writes` puts that down, with `figures`; the reason travels on from everybody."""
+def record_outcome(
+    run: RunFolder, writes: bool = True, figures: Callable[[], Figures] = dict
+) -> Iterator[None]:
+    """Records how a run ended. A lost peer and Ctrl-C leave it interrupted, whatever else goes wrong leaves
+    it failed, with why. The process that `writes` puts that down, with `figures`; all raise the reason."""
     try:
         yield
-    except (Lost, KeyboardInterrupt) as error:
+    except (PeerLost, KeyboardInterrupt) as error:
         if writes:
             _note(error, run, status="interrupted", figures=figures())
         raise

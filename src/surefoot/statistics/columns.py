@@ -18,7 +18,7 @@ from surefoot.contract import (
     source_digest,
     trained_range,
 )
-from surefoot.statistics.estimate import Figure, figure
+from surefoot.statistics.estimates import Estimate, estimate
 from surefoot.statistics.rates import rate
 
 HOLDS_AT = 0.8
@@ -94,7 +94,7 @@ def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
         at = np.isfinite(np.asarray(rows[name], np.float64))
         return float(rows[name][at].mean()) if at.any() else None
 
-    velocity = figure(rows, "velocity_error_mps", "mean")
+    velocity = estimate(rows, "velocity_error_mps", "mean")
     pushed = np.isfinite(rows["recovery_s"]) | ~np.asarray(rows["recovered"], bool)
     return ColumnSummary(
         column=str(rows["column"][0]),
@@ -125,7 +125,7 @@ def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
     )
 
 
-def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Figure]) -> tuple[str, ...]:
+def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Estimate]) -> tuple[str, ...]:
     """Columns and terrain classes on which the trained policy is shown to hold."""
     held = [c.column for c in columns if c.holds and c.policy == "trained" and c.perturbation]
     held += [f"terrain:{cls}" for cls, f in terrain.items() if f.low is not None and f.low >= HOLDS_AT]
@@ -138,7 +138,7 @@ def agreement(reference: Rows, other: Rows) -> Agreement:
     a, b = (np.asarray(r["velocity_error_mps"], np.float64) for r in (reference, other))
     both = np.isfinite(a) & np.isfinite(b)
     varied = both.sum() > 2 and np.ptp(a[both]) > 0 and np.ptp(b[both]) > 0
-    from scipy.stats import spearmanr  # a second of import time, for one figure
+    from scipy.stats import spearmanr  # a second of import time, for one estimate
 
     rank = float(spearmanr(a[both], b[both]).statistic) if varied else None
     return Agreement(

@@ -16,7 +16,7 @@ from surefoot.statistics.columns import (
     split_columns,
     transfer,
 )
-from surefoot.statistics.estimate import Figure, figure, headline
+from surefoot.statistics.estimates import Estimate, estimate, headline
 from surefoot.statistics.rates import rate
 
 
@@ -51,11 +51,11 @@ class PanelSummary(Frozen):
     """None: an outside simulator does not tell torques, and its contract has no safety constraint."""
     end_reasons: dict[str, int]
     success_by_terrain: dict[str, float]
-    terrain: dict[str, Figure] = {}
+    terrain: dict[str, Estimate] = {}
     """Success by terrain class of the nominal column, with intervals."""
     seconds: float
     steps_per_second: float
-    figures: dict[str, Figure] = {}
+    figures: dict[str, Estimate] = {}
     """Every headline figure with its interval, n and effective n."""
     normaliser: str = ""
     """Digest of the policy's normaliser; empty for baselines and in tables of before version 2."""
@@ -115,10 +115,10 @@ def summarise(
 
     safety = contract.safety if isinstance(contract, TaskContract) else None
     unsafe = share(safety.name) if safety else None
-    terrain: dict[str, Figure] = {}
+    terrain: dict[str, Estimate] = {}
     for c in np.unique(rows["terrain"][rows["terrain"] != ""]):
         at = rows["terrain"] == c
-        found = figure({k: rows[k][at] for k in ("success", "family")}, "success", "rate")
+        found = estimate({k: rows[k][at] for k in ("success", "family")}, "success", "rate")
         assert found is not None
         terrain[str(c)] = found
     return PanelSummary(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from surefoot.contract import SurefootError, unknown
 
-__all__ = ["TRACKERS", "Nothing", "Spared", "Tracker", "check_tracker", "make_tracker"]
+__all__ = ["TRACKERS", "FailSafeTracker", "NullTracker", "Tracker", "check_tracker", "make_tracker"]
 
 
 TRACKERS = ("tensorboard", "wandb", "mlflow", "none")
@@ -36,7 +36,7 @@ class Tracker(Protocol):
     def close(self) -> None: ...
 
 
-class Kind(Tracker, Protocol):
+class TrackerType(Tracker, Protocol):
     """Of tracker."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
@@ -47,7 +47,7 @@ class Kind(Tracker, Protocol):
         """Raises what beginning would, as far as that is known without a run."""
 
 
-class Nothing:
+class NullTracker:
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         return None
 
@@ -62,7 +62,7 @@ class Nothing:
         return None
 
 
-class Spared:
+class FailSafeTracker:
     """A tracker that costs no run. The first error is told, and from then on nothing is shown: the ledger has
     it all, and can be shown later."""
 
@@ -142,7 +142,7 @@ def make_tracker(
     return tracker
 
 
-def _kind(name: str) -> type[Kind]:
+def _kind(name: str) -> type[TrackerType]:
     """Imports the package that it stands for, and no other."""
     if name == "tensorboard":
         from surefoot.trackers.tensorboard import TensorBoard
@@ -157,7 +157,7 @@ def _kind(name: str) -> type[Kind]:
 
         load()
         return MLflow
-    return Nothing
+    return NullTracker
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from surefoot.training.batch import block_figures, ledger_row
+from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.collection import collect
 from surefoot.training.evaluate import evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
-from surefoot.training.plan import OutsidePlan, Plan, RobotPlan, make_plan, on_panel, robot_plan
-from surefoot.training.restore import load_policy, policy_named, robot_plan_of
+from surefoot.training.plan import ExternalPlan, Plan, RobotPlan, make_plan, on_panel, robot_plan
+from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
 from surefoot.training.selection import Limits, Progress
 from surefoot.training.session import resume_run, start_run, train_planned
 from surefoot.training.tracking import track_run
@@ -15,13 +15,13 @@ from surefoot.training.trainer import Trainer, new_run
 
 __all__ = [
     "EVERY",
+    "ExternalPlan",
     "Limits",
-    "OutsidePlan",
     "Plan",
     "Progress",
     "RobotPlan",
     "Trainer",
-    "block_figures",
+    "block_statistics",
     "collect",
     "evaluate_policy",
     "evaluate_run",
@@ -32,10 +32,10 @@ __all__ = [
     "make_plan",
     "new_run",
     "on_panel",
-    "policy_named",
+    "resolve_policy",
+    "restore_robot_plan",
     "resume_run",
     "robot_plan",
-    "robot_plan_of",
     "start_run",
     "track_run",
     "train_planned",

@@ -10,20 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.compute import ALONE, Fellows
-from surefoot.env import Harvest
+from surefoot.compute import SINGLE, ProcessGroup
+from surefoot.env import EpisodeStats
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import LEDGER_VERSION
 
 FIGURES = ("reward", "mean", "std", "p01", "p99", "largest", "clipped")
 
 
-def block_figures(
-    block: RolloutBlock, reasons: int, strata: int, action_clip: float, fellows: Fellows = ALONE
+def block_statistics(
+    block: RolloutBlock, reasons: int, strata: int, action_clip: float, group: ProcessGroup = SINGLE
 ) -> Tensor:
     """All that the ledger wants of a block, as one vector that is computed without asking the device; of all
     processes' blocks, where there are several."""
-    everyone = fellows.gather(block.advantage, 1).flatten()
+    everyone = group.gather(block.advantage, 1).flatten()
     ordered = everyone.sort().values
     spread = [
         everyone.mean(),
@@ -39,9 +39,9 @@ def block_figures(
     member = block.flat("stratum")[:, None] == torch.arange(strata, device=advantage.device)
     by_stratum = torch.where(member, advantage[:, None], 0.0).sum(0, dtype=torch.float64)
     reason = block.flat("reason")[:, None] == torch.arange(reasons, device=advantage.device)
-    parts = [means.double() / fellows.world, reason.sum(0), member.sum(0), by_stratum]
+    parts = [means.double() / group.world, reason.sum(0), member.sum(0), by_stratum]
     summed = torch.cat([x.to(torch.float64) for x in parts])
-    fellows.sum(summed)
+    group.all_reduce_sum_(summed)
     return torch.cat([summed[:1], torch.stack(spread).double(), summed[1:]])
 
 
@@ -55,7 +55,7 @@ def _quantile(ordered: Tensor, share: float) -> Tensor:
 def ledger_row(
     figures: Tensor,
     metrics: Mapping[str, float | int | None],
-    harvest: Harvest,
+    stats: EpisodeStats,
     *,
     update: int,
     shape: tuple[int, int],
@@ -71,14 +71,14 @@ def ledger_row(
     gradient_steps: int,
     buffer_bytes: int,
 ) -> dict[str, Any]:
-    """The row of one update from its `block_figures` and what the learner says about itself (`metrics`). Keys
-    are dotted names; lists are indexed by stratum or family."""
+    """The row of one update, from its `block_statistics` and what the learner says about itself (`metrics`).
+    Keys are dotted names; lists are indexed by stratum or family."""
     horizon, envs = shape
     samples = horizon * envs
     sizes = [len(FIGURES), len(reward_names), len(reasons), strata, strata]
     single, terms, reason, count, by_stratum = torch.split(figures.cpu(), sizes)
     f = dict(zip(FIGURES, single.tolist(), strict=True))
-    ended = harvest.ended
+    ended = stats.ended
     lengths = np.concatenate([e["steps"] for e in ended]) if ended else np.zeros(0)
     returns = np.concatenate([e["return"] for e in ended]) if ended else np.zeros(0)
     family = np.concatenate([e["family"] for e in ended]) if ended else np.zeros(0, np.int64)
@@ -98,7 +98,7 @@ def ledger_row(
         "episode.steps": float(lengths.mean()) if len(lengths) else None,
         **{f"reward.{n}": v for n, v in zip(reward_names, terms.tolist(), strict=True)},
         **{f"reset.{n}": int(c) for n, c in zip(reasons[1:], reason.tolist()[1:], strict=True)},
-        "stratum.resets": harvest.resets.tolist(),
+        "stratum.resets": stats.resets.tolist(),
         "stratum.samples": [int(c) for c in count.tolist()],
         "family.resets": np.bincount(family, minlength=families).tolist(),
         "family.samples": [samples // families] * families,
@@ -113,19 +113,19 @@ def ledger_row(
         "memory.peak_rss_bytes": peak_rss_bytes(),
         "memory.peak_device_bytes": peak_device_bytes(),
     }
-    return row | _terrain(harvest) | dict(metrics)
+    return row | _terrain(stats) | dict(metrics)
 
 
-def _terrain(harvest: Harvest) -> dict[str, Any]:
+def _terrain(stats: EpisodeStats) -> dict[str, Any]:
     """By terrain class, lists over levels: where environments stand, and the episodes that ended there."""
     row: dict[str, Any] = {}
-    if not harvest.standing:
+    if not stats.terrain_occupancy:
         return row
-    count = sum(harvest.standing.values())
+    count = sum(stats.terrain_occupancy.values())
     row["terrain.level"] = _mean_level(np.asarray(count))
     names = ("terrain", "level", "reason", "walked_m", "commanded_m")
-    ended = {k: np.concatenate([e[k] for e in harvest.ended] or [np.zeros(0)]) for k in names}
-    for name, standing in harvest.standing.items():
+    ended = {k: np.concatenate([e[k] for e in stats.ended] or [np.zeros(0)]) for k in names}
+    for name, standing in stats.terrain_occupancy.items():
         mine = ended["terrain"] == name
         level, levels = ended["level"][mine].astype(np.int64), len(standing)
 

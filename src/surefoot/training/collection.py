@@ -8,11 +8,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from surefoot.env.compiled import FusedEnv
+from surefoot.env.compiled import CompiledEnv
 from surefoot.rollout import RolloutBlock, gae
 
 
-class Lived(Protocol):
+class Transition(Protocol):
     """What collection reads of a step: of Surefoot's own environments, or of a simulator from outside."""
 
     reward: Tensor  # [N]
@@ -31,7 +31,7 @@ class Steps(Protocol):
     critic: Tensor  # [N, C]
     exploration: Tensor  # [N, A]
 
-    def step(self, action: Tensor) -> Lived: ...
+    def step(self, action: Tensor) -> Transition: ...
 
 
 class Collector(Protocol):
@@ -53,10 +53,10 @@ class Collector(Protocol):
 
 @torch.inference_mode()
 def collect(
-    env: Steps | FusedEnv, learner: Collector, block: RolloutBlock, gamma: float, lam: float
+    env: Steps | CompiledEnv, learner: Collector, block: RolloutBlock, gamma: float, lam: float
 ) -> float:
     """Fills `block`; returns the seconds spent in inference (policy, values, advantages)."""
-    if isinstance(env, FusedEnv):
+    if isinstance(env, CompiledEnv):
         inference, finals = env.rollout(learner, block), env.finals
     else:
         inference, finals = _step_by_step(env, learner, block)

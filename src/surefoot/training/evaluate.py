@@ -9,13 +9,13 @@ from rich.console import Console
 
 from surefoot.compute import prepare_torch
 from surefoot.contract import NOMINAL, TRAINED, Column, Half, SurefootError, as_half, columns, load_panel
-from surefoot.evaluation import BASELINES as OUTSIDE_BASELINES
+from surefoot.evaluation import BASELINES as EXTERNAL_BASELINES
 from surefoot.evaluation import engines_for, evaluate_panel, evaluate_seeds
 from surefoot.policy import BASELINES, Policy
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelSummary, summarise
-from surefoot.training.plan import OutsidePlan, Plan, RobotPlan, on_panel
-from surefoot.training.restore import plan_of, policy_named
+from surefoot.training.plan import ExternalPlan, Plan, RobotPlan, on_panel
+from surefoot.training.restore import resolve_policy, restore_plan
 
 
 def columns_of(plan: Plan, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
@@ -46,8 +46,8 @@ def evaluate_run(
     """Evaluates a run's checkpoint and writes the result beside the run's other panels."""
     chosen_half = as_half(half)
     run = RunFolder.open(folder)
-    plan = plan_of(run)
-    if isinstance(plan, OutsidePlan) and (panel is not None or engine not in ("auto", plan.engine)):
+    plan = restore_plan(run)
+    if isinstance(plan, ExternalPlan) and (panel is not None or engine not in ("auto", plan.engine)):
         raise SurefootError(
             f"{plan.task_name} comes from outside and has one panel of seeds and its own simulator; "
             "leave out --panel and --engine."
@@ -59,7 +59,7 @@ def evaluate_run(
     if isinstance(plan, RobotPlan):
         engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
     prepare_torch()
-    policy, digest, name = policy_named(plan, run, checkpoint_name)
+    policy, digest, name = resolve_policy(plan, run, checkpoint_name)
     stem = Path(checkpoint_name.replace(":", "-")).stem
     where = f"{half}-{stem}-{digest[:8]}" + ("" if engine == "auto" else f"-{engine}")
     summary = evaluate_policy(
@@ -96,8 +96,8 @@ def evaluate_policy(
 ) -> PanelSummary:
     """Runs every pass that was asked for, and writes the table beside the run's other panels."""
     begun = time.perf_counter()
-    if isinstance(plan, OutsidePlan):
-        against = OUTSIDE_BASELINES if baselines else ()
+    if isinstance(plan, ExternalPlan):
+        against = EXTERNAL_BASELINES if baselines else ()
         table, passes = evaluate_seeds(
             plan.task, plan.panel, half, policy, baselines=against, name=name, device=plan.device
         )

@@ -14,20 +14,20 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from surefoot.compute import ALONE, Fellows
+from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Recipe
-from surefoot.env import Harvest, VecEnv
-from surefoot.env.compiled import FusedEnv
-from surefoot.env.external import OutsideEnv
+from surefoot.env import EpisodeStats, VecEnv
+from surefoot.env.compiled import CompiledEnv
+from surefoot.env.external import ExternalEnv
 from surefoot.learners import Ppo, PpoMetrics
 from surefoot.rollout import RolloutBlock
-from surefoot.training.batch import block_figures
+from surefoot.training.batch import block_statistics
 from surefoot.training.collection import collect
 from surefoot.training.honesty import honesty_figures
 
 
 @dataclass
-class Turn:
+class IterationResult:
     """What one update left behind."""
 
     number: int
@@ -48,26 +48,26 @@ class Turn:
             self.events = ()
 
 
-class Cycle:
+class TrainingIteration:
     """The loop's body, for one environment, learner and block."""
 
     def __init__(
         self,
-        env: VecEnv | FusedEnv | OutsideEnv,
+        env: VecEnv | CompiledEnv | ExternalEnv,
         learner: Ppo,
         block: RolloutBlock,
         recipe: Recipe,
         *,
         strata: tuple[int, ...],
         action_clip: float,
-        fellows: Fellows = ALONE,
+        group: ProcessGroup = SINGLE,
     ) -> None:
         self.env, self.learner, self.block, self.recipe = env, learner, block, recipe
-        self._strata, self._clip, self._fellows = strata, action_clip, fellows
+        self._strata, self._clip, self._group = strata, action_clip, group
         self._graph: torch.cuda.CUDAGraph | None = None
         self._figures = torch.zeros(0)
         self._pinned: list[dict[str, Tensor]] = [{}, {}]
-        self.overlaps = env.device.type == "cuda" and isinstance(env, FusedEnv)
+        self.overlaps = env.device.type == "cuda" and isinstance(env, CompiledEnv)
         """Whether `run` returns before the work is done."""
 
     def prepare(self) -> None:
@@ -79,14 +79,14 @@ class Cycle:
         self.env.restore(before)
         torch.cuda.synchronize(self.env.device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode=self._fellows.capture_mode):
+        with torch.cuda.graph(graph, capture_error_mode=self._group.capture_mode):
             self._roll()
         self._graph = graph
         self.learner.bind(self.block).prepare()
 
-    def run(self, number: int, honest: bool = False) -> Turn:
-        """One update; with `honest` also the figures of batch honesty."""
-        start_age = self.env.age() if honest else None
+    def run(self, number: int, with_batch_stats: bool = False) -> IterationResult:
+        """One update; with `with_batch_stats` also the figures of batch honesty."""
+        start_age = self.env.age() if with_batch_stats else None
         if self.overlaps:
             return self._enqueue(number, start_age)
         begun, environment = time.perf_counter(), self.env.seconds + self.env.engine.seconds
@@ -100,17 +100,17 @@ class Cycle:
             "inference": max(rolled - begun - spent, inference),
             "learning": ended - rolled,
         }
-        return Turn(number, self._found(start_age), seconds)
+        return IterationResult(number, self._outputs(start_age), seconds)
 
     def _roll(self) -> float:
         """Returns the seconds of inference."""
         inference = collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
-        self._figures = block_figures(
-            self.block, len(self.env.reasons), math.prod(self._strata), self._clip, self._fellows
+        self._figures = block_statistics(
+            self.block, len(self.env.reasons), math.prod(self._strata), self._clip, self._group
         )
         return inference
 
-    def _enqueue(self, number: int, start_age: Tensor | None) -> Turn:
+    def _enqueue(self, number: int, start_age: Tensor | None) -> IterationResult:
         self.prepare()
         assert self._graph is not None
         events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(4))  # type: ignore[no-untyped-call]
@@ -120,26 +120,26 @@ class Cycle:
         self.learner.update(self.block)
         events[2].record()
         pinned = self._pinned[number % 2]
-        for name, tensor in self._found(start_age).items():
+        for name, tensor in self._outputs(start_age).items():
             if name not in pinned:
                 pinned[name] = torch.empty_like(tensor, device="cpu", pin_memory=True)
             pinned[name].copy_(tensor, non_blocking=True)
         events[3].record()
         host = {k: v for k, v in pinned.items() if k != "honesty" or start_age is not None}
-        return Turn(number, host, events=events)
+        return IterationResult(number, host, events=events)
 
-    def _found(self, start_age: Tensor | None) -> dict[str, Tensor]:
-        out = {"figures": self._figures, "record": self.learner.state.record, **self.env.news()}
+    def _outputs(self, start_age: Tensor | None) -> dict[str, Tensor]:
+        out = {"figures": self._figures, "record": self.learner.state.record, **self.env.stats_tensors()}
         if start_age is not None:
-            block, age, content = self._everyones(start_age)
+            block, age, content = self._gathered(start_age)
             out["honesty"] = honesty_figures(
                 block, age, content, families=self.recipe.families, strata=self._strata
             )
         return out
 
-    def _everyones(self, start_age: Tensor) -> tuple[RolloutBlock, Tensor, Tensor]:
+    def _gathered(self, start_age: Tensor) -> tuple[RolloutBlock, Tensor, Tensor]:
         """What batch honesty looks at, of all processes' environments."""
-        gather = self._fellows.gather
+        gather = self._group.gather
         looked_at = ("terminated", "truncated", "stratum", "returns", "advantage")
         block = replace(self.block, **{k: gather(getattr(self.block, k), 1) for k in looked_at})
         return block, gather(start_age), gather(self.env.content())
@@ -151,8 +151,8 @@ class Cycle:
 
     # ---- of a turn that has been waited for
 
-    def metrics(self, turn: Turn) -> PpoMetrics:
+    def metrics(self, turn: IterationResult) -> PpoMetrics:
         return self.learner.metrics(turn.host["record"])
 
-    def harvest(self, turn: Turn) -> Harvest:
-        return self.env.harvest(turn.host)
+    def episode_stats(self, turn: IterationResult) -> EpisodeStats:
+        return self.env.episode_stats(turn.host)

@@ -28,7 +28,7 @@ class LibraryFailed(Exception):
     """A library broke off. The run is marked failed, and its log is in the run folder."""
 
 
-class Hosted:
+class LibraryProcess:
     """Looks like a `Trainer` to whoever starts a run; the training happens in another process."""
 
     def __init__(self, plan: Plan, run: RunFolder) -> None:

@@ -1,8 +1,9 @@
-"""A run whose loop belongs to a library, in a process of its own: `python -m surefoot.worker RUN LIMITS`.
+"""A run whose loop belongs to a library, in a process of its own:
+`python -m surefoot.training.library_worker RUN LIMITS`.
 
 The library calls, we record: ledger, evaluations and checkpoints go into the run folder as `Trainer` puts
-them there. What is said on stdout is for `Hosted` in the parent, a JSON object a line; what the library
-prints goes to the run's library.log. A line or an end on stdin means stop.
+them there. What is said on stdout is for `LibraryProcess` in the parent, a JSON object a line; what the
+library prints goes to the run's library.log. A line or an end on stdin means stop.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from surefoot.artifacts import plain
 from surefoot.compute import Writer, prepare_torch
 from surefoot.env import TrainSampler
 from surefoot.learners import PpoMetrics
-from surefoot.learners.libraries import LIBRARIES, About, Finished, LibraryEnv, Timeouts, Trained
+from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryNotes, Timeouts, Trained, TrainingDone
 from surefoot.policy import PolicyBundle, policy_card
 from surefoot.runs import RunFolder
-from surefoot.training.batch import block_figures, ledger_row
+from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.plan import RobotPlan
-from surefoot.training.restore import robot_plan_of
+from surefoot.training.restore import restore_robot_plan
 from surefoot.training.selection import Limits, Scored
 from surefoot.training.trainer import training_env
 
@@ -70,7 +71,7 @@ class Channel:
 
 
 class LibraryTrainer(Scored):
-    """One run, as `Trainer` is for our own learner, and what an adapter is given (`Session`)."""
+    """One run, as `Trainer` is for our own learner, and what an adapter is given (`AdapterSession`)."""
 
     def __init__(
         self, plan: RobotPlan, run: RunFolder, limits: Limits, channel: Channel, writer: Writer
@@ -92,7 +93,7 @@ class LibraryTrainer(Scored):
 
     # ---- what an adapter calls
 
-    def begin(self, about: About) -> None:
+    def begin(self, about: LibraryNotes) -> None:
         told = {"settings": plain(about.settings), "differences": tuple(about.differences)}
         known = self.run.record.library
         assert known is not None
@@ -122,7 +123,7 @@ class LibraryTrainer(Scored):
             self._checkpoint(best)
         self.stopped = self._channel.stop()
         if self.stopped or self._reached(self._limits):
-            raise Finished
+            raise TrainingDone
         self._environment = self.env.seconds
         self._syncs.before(p.update + 1)
         self._begun = time.perf_counter()
@@ -165,9 +166,9 @@ class LibraryTrainer(Scored):
     def _row(self, metrics: Mapping[str, float | None], begun: float, now: float) -> dict[str, Any]:
         plan, p, env = self.plan, self.progress, self.env
         inner, block = env.env, env.block
-        harvest = inner.harvest({k: v.cpu() for k, v in inner.news().items()})
-        self._writer.do(partial(self.run.add_episodes, harvest.ended, p.update))
-        self._writer.do(partial(self.run.save_failures, harvest.failures, p.update))
+        stats = inner.episode_stats({k: v.cpu() for k, v in inner.stats_tensors().items()})
+        self._writer.do(partial(self.run.add_episodes, stats.ended, p.update))
+        self._writer.do(partial(self.run.save_failures, stats.failures, p.update))
         rollout, spent = env.rolled_at - begun, env.seconds - self._environment
         cuda = env.device.type == "cuda"  # where the host's clock cannot tell the two apart
         seconds = {
@@ -177,9 +178,9 @@ class LibraryTrainer(Scored):
             "evaluation": 0.0,
         }
         row = ledger_row(
-            block_figures(block, len(inner.reasons), plan.accounting.strata, env.clip),
+            block_statistics(block, len(inner.reasons), plan.accounting.strata, env.clip),
             dict.fromkeys(SILENT) | dict(metrics),
-            harvest,
+            stats,
             update=p.update,
             shape=plan.accounting.rollout_shape,
             reward_names=inner.reward_names,
@@ -243,7 +244,7 @@ def main(folder: str, limits: str) -> int:
     run = RunFolder.open(folder)
     try:
         prepare_torch()
-        plan = robot_plan_of(run)
+        plan = restore_robot_plan(run)
         with Writer() as writer:
             trainer = LibraryTrainer(plan, run, Limits(**json.loads(limits)), channel, writer)
             trainer.folder.mkdir()
@@ -251,7 +252,7 @@ def main(folder: str, limits: str) -> int:
             try:
                 adapter.train(trainer)
                 raise RuntimeError("the library stopped of its own accord")
-            except Finished:
+            except TrainingDone:
                 trainer.finish()
         trainer.close()
         if not any(Path(trainer.folder).iterdir()):

@@ -34,7 +34,7 @@ from surefoot.contract import (
     training_id,
 )
 from surefoot.engines import choose_engine
-from surefoot.env.external import OutsideTask, is_outside, outside_task
+from surefoot.env.external import ExternalTask, external_task, is_external
 from surefoot.learners.libraries import Timeouts, find_learner
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
@@ -45,7 +45,7 @@ from surefoot.terrain import Atlas
 class Plan:
     """A run that has not started."""
 
-    task: Task | OutsideTask
+    task: Task | ExternalTask
     task_name: str
     recipe: Recipe
     panel: Panel | SeedPanel
@@ -103,10 +103,10 @@ class RobotPlan(Plan):
 
 
 @dataclass(frozen=True)
-class OutsidePlan(Plan):
+class ExternalPlan(Plan):
     """Of an environment from outside."""
 
-    task: OutsideTask
+    task: ExternalTask
     panel: SeedPanel
 
 
@@ -136,8 +136,8 @@ def make_plan(
             "Surefoot's own PPO bootstraps every episode that runs out of time from its final observation: "
             "nothing is to be corrected; leave out --timeouts, or choose a library with --learner."
         )
-    if is_outside(task):
-        return outside_plan(task, success_return=success_return, **options)
+    if is_external(task):
+        return external_plan(task, success_return=success_return, **options)
     if success_return is not None:
         raise SurefootError(
             f"--success-return is for environments from outside; what a success of {task} is stands in its "
@@ -146,7 +146,7 @@ def make_plan(
     return robot_plan(task, timeouts=timeouts, trained_with=trained_with, **options)
 
 
-def outside_plan(
+def external_plan(
     task: str,
     *,
     overrides: dict[str, Any] | None = None,
@@ -156,14 +156,14 @@ def outside_plan(
     processes: int = 1,
     learner: str = "ppo",
     success_return: float | None = None,
-) -> OutsidePlan:
+) -> ExternalPlan:
     """Every environment and every held-out seed is a family of its own: they share nothing."""
     if learner != "ppo":
         raise SurefootError(
             f"{task} comes from outside, and only Surefoot's own PPO trains that; leave out --learner."
         )
     check_device(device)
-    found = outside_task(task, device, success_return)
+    found = external_task(task, device, success_return)
     contract, changed = found.contract, dict(overrides or {})
     if engine not in ("auto", contract.source):
         raise SurefootError(f"{task} brings its own simulator; leave out --engine.")
@@ -180,7 +180,7 @@ def outside_plan(
     proof = prove_seeds_disjoint(seeds, panel)
     if not proof.disjoint:
         raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
-    return OutsidePlan(
+    return ExternalPlan(
         dataclasses.replace(found, recipe=recipe),
         task,
         recipe,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from surefoot.compute import ALONE, Fellows, local_device
-from surefoot.contract import TRAINED, OutsideContract, SurefootError, text_digest
-from surefoot.env.external import OutsideTask
-from surefoot.evaluation import outside_baseline
+from surefoot.compute import SINGLE, ProcessGroup, local_device
+from surefoot.contract import TRAINED, ExternalContract, SurefootError, text_digest
+from surefoot.env.external import ExternalTask
+from surefoot.evaluation import external_baseline
 from surefoot.policy import PREFIX, Policy, PolicyBundle, PolicyCard, baseline
 from surefoot.runs import RunFolder, checkpoint
-from surefoot.training.plan import OutsidePlan, Plan, RobotPlan, make_plan
+from surefoot.training.plan import ExternalPlan, Plan, RobotPlan, make_plan
 
 
-def plan_of(run: RunFolder, fellows: Fellows = ALONE) -> Plan:
+def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
     """The plan that a run folder was started with; refused when the task has changed since."""
     r = run.record
     plan = make_plan(
@@ -22,15 +22,15 @@ def plan_of(run: RunFolder, fellows: Fellows = ALONE) -> Plan:
         seed=r.seeds.root,
         engine=r.engine,
         device=local_device(r.device),
-        processes=fellows.world,
+        processes=group.world,
         learner=r.learner,
         timeouts=r.library.timeouts if r.library else "stock",
         trained_with=r.library.version if r.library else None,
         success_return=r.contract.success.return_at_least
-        if isinstance(r.contract, OutsideContract)
+        if isinstance(r.contract, ExternalContract)
         else None,
     )
-    if isinstance(r.contract, OutsideContract) and isinstance(plan.task, OutsideTask):
+    if isinstance(r.contract, ExternalContract) and isinstance(plan.task, ExternalTask):
         then, now = r.contract.versions, plan.task.contract.versions
         if then != now:
             want = " ".join(f"{k}=={v}" for k, v in then.items() if now.get(k) != v)
@@ -46,9 +46,9 @@ def plan_of(run: RunFolder, fellows: Fellows = ALONE) -> Plan:
     return plan
 
 
-def robot_plan_of(run: RunFolder) -> RobotPlan:
+def restore_robot_plan(run: RunFolder) -> RobotPlan:
     """The plan of a run whose robot is known; others are refused."""
-    plan = plan_of(run)
+    plan = restore_plan(run)
     if not isinstance(plan, RobotPlan):
         raise SurefootError(
             f"{run.path} was trained on {plan.task_name}, which comes from outside: there is no robot to "
@@ -74,13 +74,13 @@ def load_policy(run: RunFolder, name: str) -> tuple[checkpoint.Checkpoint, Polic
     return found, bundle
 
 
-def policy_named(plan: Plan, run: RunFolder, name: str) -> tuple[Policy, str, str]:
+def resolve_policy(plan: Plan, run: RunFolder, name: str) -> tuple[Policy, str, str]:
     """(policy, its digest, what rows call it): a checkpoint, or a baseline as `baseline:hold-pose`."""
     if not name.startswith(PREFIX):
         found, bundle = load_policy(run, name)
         return bundle, found.digest, TRAINED
-    if isinstance(plan, OutsidePlan):
-        made = outside_baseline(name.removeprefix(PREFIX), plan.task, plan.panel)
+    if isinstance(plan, ExternalPlan):
+        made = external_baseline(name.removeprefix(PREFIX), plan.task, plan.panel)
     else:
         assert isinstance(plan, RobotPlan)
         task = plan.task

@@ -14,11 +14,11 @@ import torch
 from surefoot.compute import SyncCount, Writer, process_seconds
 from surefoot.compute.warp import compiled
 from surefoot.contract import SurefootError
-from surefoot.evaluation import Glance, PanelEvaluator, SeedEvaluator
+from surefoot.evaluation import ExternalEvaluator, PanelEvaluator, PendingResult
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelResult, PanelSummary, summarise
-from surefoot.training.plan import OutsidePlan, Plan, RobotPlan
+from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Scored:
         self._syncs = SyncCount(torch.device(plan.device), plan.recipe.horizon)
 
     @cached_property
-    def selection(self) -> PanelEvaluator | SeedEvaluator:
+    def selection(self) -> PanelEvaluator | ExternalEvaluator:
         """Laid out when it is first looked at, so that training begins without it."""
         return selection_half(self.plan)
 
@@ -100,7 +100,7 @@ class Scored:
         far. What the row says of it besides is known when the writer comes to write it."""
         p, begun = self.progress, time.perf_counter()
         policy = self.policy()
-        seen = self.selection.glance(policy)
+        seen = self.selection.evaluate_async(policy)
         writer.do(partial(self._keep, p.update, policy, seen, row))
         if not self.overlaps:
             writer.wait()
@@ -114,7 +114,7 @@ class Scored:
         p.best, p.best_update = seen.success, p.update
         return True
 
-    def _keep(self, update: int, policy: PolicyBundle, seen: Glance, row: dict[str, Any]) -> None:
+    def _keep(self, update: int, policy: PolicyBundle, seen: PendingResult, row: dict[str, Any]) -> None:
         """A look at the selection half: into the run folder, and into the ledger's row of its update."""
         result = seen.result()
         summary = panel_summary(
@@ -148,7 +148,7 @@ class Scored:
         if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
             return "best"
         policy = self.policy()
-        seen = self.selection.glance(policy)
+        seen = self.selection.evaluate_async(policy)
         self._keep(p.update, policy, seen, {})
         p.evaluation_seconds += time.perf_counter() - begun
         return "latest" if seen.success >= p.best else "best"
@@ -188,11 +188,11 @@ class Scored:
         }
 
 
-def selection_half(plan: Plan) -> PanelEvaluator | SeedEvaluator:
+def selection_half(plan: Plan) -> PanelEvaluator | ExternalEvaluator:
     """Where a run is scored while it learns. On the evaluation plant, but on stride where training is:
     choosing may be fast, confirming is not."""
-    if isinstance(plan, OutsidePlan):
-        return SeedEvaluator(plan.task, plan.panel, "selection", plan.device)
+    if isinstance(plan, ExternalPlan):
+        return ExternalEvaluator(plan.task, plan.panel, "selection", plan.device)
     assert isinstance(plan, RobotPlan)
     scored_on = "stride" if plan.engine == "stride" else "mujoco"
     near, hz = plan.device if scored_on == "stride" else "cpu", plan.recipe.control_hz
@@ -201,7 +201,7 @@ def selection_half(plan: Plan) -> PanelEvaluator | SeedEvaluator:
 
 def panel_summary(
     plan: Plan,
-    evaluator: PanelEvaluator | SeedEvaluator,
+    evaluator: PanelEvaluator | ExternalEvaluator,
     result: PanelResult,
     checkpoint: str,
     normaliser: str = "",

@@ -9,17 +9,17 @@ from typing import Any
 
 from rich.console import Console
 
-from surefoot.compute import ALONE, Fellows, Lost, join, launched, local_device, prepare_torch
-from surefoot.contract import OutsideContract, SurefootError
+from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
+from surefoot.contract import ExternalContract, SurefootError
 from surefoot.learners.libraries import Timeouts
 from surefoot.reporting import write_report
 from surefoot.runs import RunFolder, resume_hint
 from surefoot.statistics import PanelSummary
 from surefoot.trackers import check_tracker
 from surefoot.training.evaluate import columns_of, evaluate_policy
-from surefoot.training.library_process import Hosted, LibraryFailed
+from surefoot.training.library_process import LibraryFailed, LibraryProcess
 from surefoot.training.plan import Plan, RobotPlan, make_plan
-from surefoot.training.restore import load_policy, plan_of
+from surefoot.training.restore import load_policy, restore_plan
 from surefoot.training.selection import Limits
 from surefoot.training.tracking import begin_tracker
 from surefoot.training.trainer import Trainer, new_run
@@ -46,10 +46,10 @@ def start_run(
     success_return: float | None = None,
 ) -> int:
     """Plans, prints, trains, confirms."""
-    fellows, device = join(), local_device(device)
-    with fellows.agreed():
+    group, device = connect(), local_device(device)
+    with group.fail_together():
         limits = Limits(updates, minutes, until)
-        if fellows.lead:
+        if group.is_main:
             check_tracker(tracker)
         plan = make_plan(
             task,
@@ -57,12 +57,12 @@ def start_run(
             seed=seed,
             engine=engine,
             device=device,
-            processes=fellows.world,
+            processes=group.world,
             learner=learner,
             timeouts=timeouts,
             success_return=success_return,
         )
-        if not quiet and fellows.lead:
+        if not quiet and group.is_main:
             from surefoot.cli import print_plan
 
             print_plan(console, plan)
@@ -70,7 +70,7 @@ def start_run(
         if updates is None and minutes is None and until is None:
             limits = Limits(None, plan.task.minutes, plan.task.until)
         prepare_torch()
-        run = new_run(plan, out, fellows)
+        run = new_run(plan, out, group)
     return _train(
         console,
         plan,
@@ -80,7 +80,7 @@ def start_run(
         perturb,
         resume=False,
         as_json=as_json,
-        fellows=fellows,
+        group=group,
         baselines=baselines,
     )
 
@@ -95,10 +95,10 @@ def resume_run(
     perturb: tuple[str, ...] = ("all",),
     as_json: bool = False,
 ) -> int:
-    fellows = join()
-    with fellows.agreed():
+    group = connect()
+    with group.fail_together():
         limits = Limits(updates, minutes, until)
-        if fellows.lead:
+        if group.is_main:
             check_tracker(tracker)
         run = RunFolder.open(folder)
         if run.record.learner != "ppo":
@@ -106,17 +106,17 @@ def resume_run(
                 f"{run.path} was trained by {run.record.learner}, whose runs cannot be continued exactly; "
                 "train anew with another --out."
             )
-        if isinstance(run.record.contract, OutsideContract):
+        if isinstance(run.record.contract, ExternalContract):
             raise SurefootError(
                 f"{run.path} was trained on {run.record.task}, whose simulator's state cannot be saved; it "
                 "cannot be continued exactly, so train anew with another --out and larger limits."
             )
-        plan = plan_of(run, fellows)
+        plan = restore_plan(run, group)
         columns_of(plan, perturb)
         if updates is None and minutes is None and until is None:
             limits = Limits(None, plan.task.minutes, plan.task.until)
         prepare_torch()
-    return _train(console, plan, run, limits, tracker, perturb, resume=True, as_json=as_json, fellows=fellows)
+    return _train(console, plan, run, limits, tracker, perturb, resume=True, as_json=as_json, group=group)
 
 
 def train_planned(
@@ -126,7 +126,7 @@ def train_planned(
     and with `brief` no tables. A run that has ended there is left as it is (a library's that failed too,
     which is reported as failed); one of Surefoot's own that was interrupted or failed goes on where it was,
     and one that cannot go on is set aside and begun anew."""
-    if launched().world > 1:
+    if world_info().world > 1:
         raise SurefootError("Several learners are trained one after the other; start this without torchrun.")
     limits, resume = Limits(updates), False
     if folder.exists():
@@ -157,7 +157,7 @@ def train_planned(
         perturb,
         resume,
         as_json=False,
-        fellows=ALONE,
+        group=SINGLE,
         baselines=False,
         brief=brief,
     )
@@ -190,32 +190,32 @@ def _train(
     perturb: tuple[str, ...],
     resume: bool,
     as_json: bool,
-    fellows: Fellows,
+    group: ProcessGroup,
     baselines: bool = True,
     brief: bool = False,
 ) -> int:
     from surefoot.cli import Display, print_summary
 
-    if not fellows.lead:
+    if not group.is_main:
         console, tracker_name = Console(quiet=True), "none"
     compiles = plan.engine != "mujoco" and isinstance(plan, RobotPlan)
     new = "; a robot and plant new to this machine are compiled first" if compiles else ""
     with ExitStack() as closing:
         with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
-            fellows.use(plan.device)
+            group.bind_device(plan.device)
             # before the tracker: what is refused leaves no trace there
             own = plan.learner == "ppo"
-            trainer = Trainer(plan, run, resume, fellows=fellows) if own else Hosted(plan, run)
+            trainer = Trainer(plan, run, resume, group=group) if own else LibraryProcess(plan, run)
         closing.callback(trainer.close)
-        with fellows.agreed():
+        with group.fail_together():
             tracker = begin_tracker(console, run, tracker_name, resume)
         closing.callback(tracker.close)
         console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
         try:
             with Display(console, limits.updates, limits.minutes, limits.until) as display:
                 trainer.train(limits, display, tracker)
-        except Lost as loss:
-            raise Lost(f"{loss} The run stands at its last checkpoint. {resume_hint(run)}") from loss
+        except PeerLost as loss:
+            raise PeerLost(f"{loss} The run stands at its last checkpoint. {resume_hint(run)}") from loss
         except LibraryFailed as failure:
             console.print(str(failure), highlight=False, markup=False, soft_wrap=True)
             return 1
@@ -227,7 +227,7 @@ def _train(
                 soft_wrap=True,
             )
             return 130
-    fellows.leave()
+    group.shutdown()
     if tracker.error is not None:
         run.write_record(tracker_error=tracker.error)
     if trainer.stopped is not None:
@@ -238,7 +238,7 @@ def _train(
             soft_wrap=True,
         )
         return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
-    if not fellows.lead:
+    if not group.is_main:
         return 0
     summary = _confirm(plan, run, trainer.chosen, perturb, baselines and perturb != ("none",))
     run.write_record(confirmation=summary)

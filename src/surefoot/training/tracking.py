@@ -9,15 +9,15 @@ from rich.console import Console
 
 from surefoot.contract import SurefootError
 from surefoot.runs import RunFolder, read_ledger, surefoot_command
-from surefoot.trackers import Spared, Tracker, check_tracker, make_tracker
+from surefoot.trackers import FailSafeTracker, Tracker, check_tracker, make_tracker
 
 
-def begin_tracker(console: Console, run: RunFolder, name: str, resume: bool) -> Spared:
+def begin_tracker(console: Console, run: RunFolder, name: str, resume: bool) -> FailSafeTracker:
     """The tracker of a run that is about to train. Where it cannot begin nobody trains, and run.json says so:
     a new run failed, and why; a resumed one stands at its checkpoint. Where it fails later, the run goes
     on."""
     try:
-        return Spared(_tracker(name, run), partial(_tell, console, run, name))
+        return FailSafeTracker(_tracker(name, run), partial(_tell, console, run, name))
     except SurefootError as error:
         if resume:
             run.write_record(status="interrupted")

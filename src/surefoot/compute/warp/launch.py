@@ -1,4 +1,4 @@
-"""Warp kernels on torch tensors: recorded once, launched on torch's current stream."""
+"""Warp kernels on torch tensors: recorded once, world_info on torch's current stream."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from surefoot.compiler import BLOCK, SHAPES
-from surefoot.compute import Crew, cores, shares
+from surefoot.compute import ThreadTeam, chunk_sizes, cores
 from surefoot.compute.warp import Launch, start_warp
 from surefoot.contract import MAX_DELAY_S, Plant, SurefootError
 from surefoot.engines.protocol import Parameters, RobotState, Start
@@ -137,8 +137,8 @@ class StrideEngine:
             return Launch(kernel, dim, inputs, self.device, BLOCK)
 
         groups = self.padded // width
-        self.crew = Crew(min(threads, groups))
-        edges = list(accumulate(shares(groups, min(threads, groups)), initial=0))
+        self.crew = ThreadTeam(min(threads, groups))
+        edges = list(accumulate(chunk_sizes(groups, min(threads, groups)), initial=0))
         self.shares = [(a * width, b * width) for a, b in pairwise(edges)]
         """Environments that a CPU thread takes at once; on CUDA all of them."""
         self.step_launches = [

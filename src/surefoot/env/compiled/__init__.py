@@ -1,10 +1,10 @@
 """The compiled environment: what a rollout does besides physics, as kernels generated from the task's own
 functions."""
 
-from surefoot.env.compiled.env import FusedEnv
-from surefoot.env.compiled.panel import FusedPanel
+from surefoot.env.compiled.env import CompiledEnv
+from surefoot.env.compiled.panel import CompiledPanel
 
 __all__ = [
-    "FusedEnv",
-    "FusedPanel",
+    "CompiledEnv",
+    "CompiledPanel",
 ]

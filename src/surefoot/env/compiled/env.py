@@ -24,7 +24,7 @@ from surefoot.env.compiled.kernels import RECORD, Sources, generate
 from surefoot.env.compiled.memory import Memory
 from surefoot.env.compiled.warp_kernels import make_act, make_observe, make_task
 from surefoot.env.scenarios import Script
-from surefoot.env.step import Harvest
+from surefoot.env.step import EpisodeStats
 from surefoot.env.vec_env import VecEnv
 from surefoot.tasks import TaskState
 
@@ -78,7 +78,7 @@ class Compiled:
         self.engine.crew([partial(_in_turn, chain) for chain in chains])
 
 
-class FusedEnv(Compiled):
+class CompiledEnv(Compiled):
     """Looks like `plain` to a trainer."""
 
     def __init__(self, plain: VecEnv) -> None:
@@ -198,14 +198,14 @@ class FusedEnv(Compiled):
         self.memory.give(self.plain)
         return self.plain.content()
 
-    def news(self) -> dict[str, Tensor]:
-        """Tensors that `harvest` needs, as they stand after a rollout and until the next."""
+    def stats_tensors(self) -> dict[str, Tensor]:
+        """Tensors that `stats` needs, as they stand after a rollout and until the next."""
         out = {"counts": self._counts, "records": self._records, "failed": self._failed}
         if self._rough:
             out["standing"] = self.plain.standing(self.memory.read("script.tile"))
         return out
 
-    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+    def episode_stats(self, news: Mapping[str, Tensor]) -> EpisodeStats:
         """Of a rollout, from `news` on the host: episodes in the order of steps and environments."""
         count, failed = news["counts"].tolist()
         rows = news["records"][:count].numpy()
@@ -213,7 +213,7 @@ class FusedEnv(Compiled):
         named = {name: rows[:, k] for k, name in enumerate(RECORD)}
         began = np.bincount(named["next_stratum"].astype(np.int64), minlength=self.sampler.strata)
         kept = news["failed"][: min(failed, KEPT_FAILURES)].numpy()
-        return Harvest(
+        return EpisodeStats(
             [self._ended(named, rows[:, len(RECORD) :])] if count else [],
             [self._failures(kept)] if failed else [],
             began + self.plain.take_reset_counts(),

@@ -27,7 +27,7 @@ from surefoot.engines.stride import FAILED, TRUNK_CONTACT, StrideEngine
 from surefoot.env.compiled.memory import ELSEWHERE, INTEGERS, RECORDS, Memory
 from surefoot.env.compiled.source import Source
 from surefoot.env.compiled.tables import Dealt, Table
-from surefoot.env.episodes import Facts
+from surefoot.env.episodes import DealtRows
 from surefoot.env.rules import resting
 from surefoot.env.scenarios import Script
 from surefoot.env.vec_env import VecEnv
@@ -317,7 +317,7 @@ class _Kernel:
         mode: Any = Dealt(s, "mode", made.modes)
         cell: Any = Dealt(s, "cell", made.cells)
         ground: Any = Dealt(s, "ground", made.classes) if self.rough else None
-        facts = Facts(mode, cell, self._field("stratum"), ground, level)
+        facts = DealtRows(mode, cell, self._field("stratum"), ground, level)
         new: Any = made.compose(made.named(uniforms), facts)
         body = dict(env.parameters.tensors()) | {"delay_s": new.delay_s}
         staging = self.engine.buffers.staging

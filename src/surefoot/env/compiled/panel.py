@@ -20,7 +20,7 @@ STILL = -float("inf")
 """Log of the exploration's size: none."""
 
 
-class FusedPanel(Compiled):
+class CompiledPanel(Compiled):
     """A stage (see evidence/stage.py) on the engine of `plain`, which does not reset itself."""
 
     def __init__(self, plain: VecEnv) -> None:
@@ -77,7 +77,7 @@ class FusedPanel(Compiled):
             self.obs.copy_(env._drop(self.obs, env.script, dropout))
         return frame
 
-    def develop(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def decode(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The film's quantities [T, N, ...] by name."""
         y, flags = film["outputs"], film["flags"] != 0
         failed = flags[:, FAILED]
@@ -103,9 +103,9 @@ class FusedPanel(Compiled):
         env = self.plain
         return resting(1, len(env.task.robot.feet), env.const.default_pose).tensors()
 
-    def carried(self) -> list[Tensor]:
+    def graph_state(self) -> list[Tensor]:
         """Nothing: all memory keeps its place."""
         return []
 
-    def carry(self, tensors: list[Tensor]) -> None:
+    def set_graph_state(self, tensors: list[Tensor]) -> None:
         assert not tensors

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from surefoot.compiler import Expr, Symbols, Untraceable, literal, number
 from surefoot.env.compiled.source import Source
-from surefoot.env.episodes import Deal
+from surefoot.env.episodes import Schedule
 
 EXACT = 1 << 24
 """Places are computed in float32, which counts no further than this."""
@@ -19,7 +19,7 @@ EXACT = 1 << 24
 class Dealt:
     """A row of a table of dealt cells, found by environment and episode."""
 
-    def __init__(self, source: Source, name: str, deal: Deal) -> None:
+    def __init__(self, source: Source, name: str, deal: Schedule) -> None:
         self.source, self.name, self.deal, self.uses = source, name, deal, 0
 
     @classmethod

@@ -1,7 +1,7 @@
 """Environments from outside: Gymnasium's, EnvPool's and mjlab's, trained and judged as Surefoot's own are."""
 
-from surefoot.env.external.env import ALIVE, NONFINITE, REASONS, TERMINATED, TIMEOUT, ActionScale, OutsideEnv
-from surefoot.env.external.task import OutsideTask, is_outside, outside_task
+from surefoot.env.external.env import ALIVE, NONFINITE, REASONS, TERMINATED, TIMEOUT, ActionScale, ExternalEnv
+from surefoot.env.external.task import ExternalTask, external_task, is_external
 
 __all__ = [
     "ALIVE",
@@ -10,8 +10,8 @@ __all__ = [
     "TERMINATED",
     "TIMEOUT",
     "ActionScale",
-    "OutsideEnv",
-    "OutsideTask",
-    "is_outside",
-    "outside_task",
+    "ExternalEnv",
+    "ExternalTask",
+    "external_task",
+    "is_external",
 ]

@@ -1,4 +1,4 @@
-"""OutsideEnv: an outside simulator as the trainer steps Surefoot's own environments. Same-step auto-reset,
+"""ExternalEnv: an outside simulator as the trainer steps Surefoot's own environments. Same-step auto-reset,
 true final observations, reasons, seeds."""
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.contract import ActionBox, Channel, OutsideContract, SeedPlan, SurefootError, environment_seeds
+from surefoot.contract import ActionBox, Channel, ExternalContract, SeedPlan, SurefootError, environment_seeds
 from surefoot.env.external.source import Source
-from surefoot.env.external.task import OutsideTask
-from surefoot.env.step import Harvest
+from surefoot.env.external.task import ExternalTask
+from surefoot.env.step import EpisodeStats
 from surefoot.keyed import Keyed, box_muller
 
 REASONS = ("alive", "timeout", "terminated", "nonfinite")
@@ -22,7 +22,7 @@ ALIVE, TIMEOUT, TERMINATED, NONFINITE = range(4)
 
 
 @dataclass
-class OutsideStep:
+class ExternalStep:
     """As `Step` of Surefoot's own environments, as far as rollouts read it."""
 
     reward: Tensor  # [N]
@@ -50,14 +50,14 @@ class ActionScale:
         return self._middle + self._half * action.clamp(-self.clip, self.clip)
 
 
-class OutsideEnv:
+class ExternalEnv:
     """The environments `part` of a seed plan. First episodes are cut short at staggered ages, as timeouts
     (their last observation is bootstrapped from): environments that start together would end together."""
 
     reasons = REASONS
 
-    def __init__(self, task: OutsideTask, seeds: SeedPlan, part: range, device: str, stagger: bool = True):
-        c: OutsideContract = task.contract
+    def __init__(self, task: ExternalTask, seeds: SeedPlan, part: range, device: str, stagger: bool = True):
+        c: ExternalContract = task.contract
         self.contract, self.num_envs, self.device = c, len(part), torch.device(device)
         self.reward_names = tuple(t.name for t in c.rewards)
         self.engine: Source = task.make(environment_seeds(seeds, part), device)
@@ -89,7 +89,7 @@ class OutsideEnv:
         """[N, C] what tells one environment's episode from another's: what was seen last of it."""
         return self.critic
 
-    def step(self, action: Tensor) -> OutsideStep:
+    def step(self, action: Tensor) -> ExternalStep:
         """Applies `action` [N, A] (clipped to the contract's range) for one step."""
         begun, simulated = time.perf_counter(), self.engine.seconds
         moved = self.engine.step(self._scale(action))
@@ -117,7 +117,7 @@ class OutsideEnv:
         self.obs = self.critic[:, : self.contract.observation_size]
         self.exploration = self._explore()
         self.seconds += time.perf_counter() - begun - (self.engine.seconds - simulated)
-        return OutsideStep(
+        return ExternalStep(
             reward, reward[:, None], terminated, truncated, reason, seen, torch.zeros_like(self._age)
         )
 
@@ -151,13 +151,13 @@ class OutsideEnv:
         }
         self._ended.append({k: v.cpu().numpy() for k, v in columns.items()})
 
-    def news(self) -> dict[str, Tensor]:
+    def stats_tensors(self) -> dict[str, Tensor]:
         return {}
 
-    def harvest(self, news: Mapping[str, Tensor]) -> Harvest:
+    def episode_stats(self, news: Mapping[str, Tensor]) -> EpisodeStats:
         ended, self._ended = self._ended, []
         resets, self._resets = self._resets, 0
-        return Harvest(ended, [], np.array([resets]))
+        return EpisodeStats(ended, [], np.array([resets]))
 
     def snapshot(self) -> dict[str, Tensor]:
         """What a checkpoint says about the environments. The simulator's state is not in it: few simulators

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from surefoot.contract import SurefootError
-from surefoot.env.external.source import Description, Moved, bounds, flat_size, needs_limit, versions_of
+from surefoot.env.external.source import Description, SourceStep, bounds, flat_size, needs_limit, versions_of
 
 GROUPS = ("state", "privileged_state")
 """MuJoCo Playground's names for what a policy sees, and for what a critic may see on top of it."""
@@ -61,12 +61,12 @@ class EnvPoolSource:
         )
         return self._seen(self._pool.reset()[0])
 
-    def step(self, action: Tensor) -> Moved:
+    def step(self, action: Tensor) -> SourceStep:
         begun = time.perf_counter()
         obs, reward, terminated, truncated, _ = self._pool.step(action.cpu().numpy())
         self.seconds += time.perf_counter() - begun
         flags = (torch.from_numpy(np.array(x, bool)).to(self.device) for x in (terminated, truncated))
-        return Moved(self._seen(obs), self._tensor(reward), *flags)
+        return SourceStep(self._seen(obs), self._tensor(reward), *flags)
 
     def restart(self, rows: Tensor) -> Tensor:
         begun = time.perf_counter()

@@ -20,7 +20,7 @@ from torch import Tensor
 from surefoot.contract import SurefootError
 from surefoot.env.external.source import (
     Description,
-    Moved,
+    SourceStep,
     bounds,
     distributions,
     flat_size,
@@ -71,7 +71,7 @@ class GymnasiumSource:
     def start(self) -> Tensor:
         return self._tensor(self.envs.reset(seed=self.seeds)[0])  # type: ignore[arg-type]  # one each
 
-    def step(self, action: Tensor) -> Moved:
+    def step(self, action: Tensor) -> SourceStep:
         begun = time.perf_counter()
         given = action.cpu().numpy().astype(self.envs.action_space.dtype)
         obs, reward, terminated, truncated, infos = self.envs.step(given)
@@ -83,7 +83,7 @@ class GymnasiumSource:
                 obs[ended] = np.stack([infos["final_obs"][k] for k in ended])
         self.seconds += time.perf_counter() - begun
         flags = (torch.from_numpy(np.array(x, bool)).to(self.device) for x in (terminated, truncated))
-        return Moved(self._tensor(obs), self._tensor(reward), *flags)
+        return SourceStep(self._tensor(obs), self._tensor(reward), *flags)
 
     def restart(self, rows: Tensor) -> Tensor:
         begun, mine = time.perf_counter(), rows.cpu().numpy()

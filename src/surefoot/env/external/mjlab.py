@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from surefoot.contract import SurefootError, unknown
-from surefoot.env.external.source import Description, Moved, versions_of
+from surefoot.env.external.source import Description, SourceStep, versions_of
 
 
 def describe(name: str) -> Description:
@@ -62,13 +62,13 @@ class MjlabSource:
         with self._own_generators(), _quiet():
             return self._seen(self.env.reset(seed=self.seed)[0])
 
-    def step(self, action: Tensor) -> Moved:
+    def step(self, action: Tensor) -> SourceStep:
         begun = time.perf_counter()
         with self._own_generators():
             obs, reward, terminated, truncated, _ = self.env.step(action)
         seen = self._seen(obs)
         self.seconds += time.perf_counter() - begun
-        return Moved(seen, reward.float().clone(), terminated.clone(), truncated.clone())
+        return SourceStep(seen, reward.float().clone(), terminated.clone(), truncated.clone())
 
     def restart(self, rows: Tensor) -> Tensor:
         begun = time.perf_counter()

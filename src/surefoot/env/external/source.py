@@ -37,7 +37,7 @@ class Description:
 
 
 @dataclass(frozen=True)
-class Moved:
+class SourceStep:
     """One step of all environments, before any reset."""
 
     seen: Tensor  # [N, C] the policy's observation, then what only a critic may see
@@ -57,7 +57,7 @@ class Source(Protocol):
     def start(self) -> Tensor:
         """[N, C]: everyone begins the first episode of its seed, however often this is called."""
 
-    def step(self, action: Tensor) -> Moved:
+    def step(self, action: Tensor) -> SourceStep:
         """Applies actions [N, A], in the simulator's units."""
 
     def restart(self, rows: Tensor) -> Tensor:

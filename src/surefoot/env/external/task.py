@@ -13,8 +13,8 @@ import torch
 from surefoot.contract import (
     PANEL,
     ActionBox,
+    ExternalContract,
     ObservationTerm,
-    OutsideContract,
     Recipe,
     ReturnSuccess,
     RewardTerm,
@@ -56,10 +56,10 @@ MANY: dict[str, Any] = {"envs": 1024, "horizon": 24, "families": 1024, "minibatc
 
 
 @dataclass(frozen=True)
-class OutsideTask:
+class ExternalTask:
     """A contract bound to a simulator and to the defaults that it trains with."""
 
-    contract: OutsideContract
+    contract: ExternalContract
     recipe: Recipe
     make: Callable[[Sequence[int], str], Source]
     """Environments for seeds, on a device."""
@@ -68,11 +68,11 @@ class OutsideTask:
     """`train` stops at this success, where success is a return; lasting alone is no reason to stop."""
 
 
-def is_outside(name: str) -> bool:
+def is_external(name: str) -> bool:
     return name.split(":", 1)[0] in MODULES and ":" in name
 
 
-def outside_task(name: str, device: str = "cpu", success_return: float | None = None) -> OutsideTask:
+def external_task(name: str, device: str = "cpu", success_return: float | None = None) -> ExternalTask:
     """The task called `name`. `success_return`: what an episode's return must reach, instead of what the
     environment registers."""
     prefix, environment = name.split(":", 1)
@@ -83,7 +83,7 @@ def outside_task(name: str, device: str = "cpu", success_return: float | None = 
     recipe = RECIPE.model_copy(update=MANY if torch.device(device).type == "cuda" else {})
     hz = 1.0 / found.step_s if found.step_s else 1.0
     success = _success(found, success_return)
-    return OutsideTask(
+    return ExternalTask(
         contract=_contract(name, environment, found, success),
         recipe=recipe.model_copy(update={"control_hz": round(hz, 6), "decimation": 1}),
         make=partial(module.make, environment),
@@ -102,9 +102,9 @@ def _success(found: Description, asked: float | None) -> ReturnSuccess:
     return ReturnSuccess(return_at_least=None, doc=doc)
 
 
-def _contract(name: str, environment: str, found: Description, success: ReturnSuccess) -> OutsideContract:
+def _contract(name: str, environment: str, found: Description, success: ReturnSuccess) -> ExternalContract:
     extra = (ObservationTerm(name="privileged", size=found.privileged, unit=""),) if found.privileged else ()
-    return OutsideContract(
+    return ExternalContract(
         name=name,
         source=found.source,
         environment=environment,

@@ -9,7 +9,7 @@ from surefoot.contract import TRAINED, Column, SurefootError
 from surefoot.policy import BASELINES, PREFIX, baseline
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelSummary
-from surefoot.training import RobotPlan, evaluate_policy, policy_named
+from surefoot.training import RobotPlan, evaluate_policy, resolve_policy
 
 LEARNED = "confirmation"
 """Where a run keeps its own pass over the half that results are stated on."""
@@ -41,7 +41,7 @@ def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, .
         read_summary(folder, plan)
         return
     name = "confirmed" if policy == TRAINED else f"{PREFIX}{policy}"
-    bundle, digest, called = policy_named(plan, run, name)
+    bundle, digest, called = resolve_policy(plan, run, name)
     evaluate_policy(
         plan,
         run,

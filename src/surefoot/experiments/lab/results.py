@@ -17,7 +17,7 @@ NAMES = {
     "yaw_error_radps": "turning error, rad/s",
     "cost_of_transport": "cost of transport",
 }
-ALONE = ("falls", "velocity error, m/s")
+SINGLE = ("falls", "velocity error, m/s")
 RATES = ("success", "fall_rate")
 
 
@@ -38,7 +38,7 @@ def results(lab: LabRecord) -> Html:
             class_="lead",
         ),
         table(
-            ("policy", *(h.title for h in heads), *ALONE[: 2 * alone], "failures (nominal)"),
+            ("policy", *(h.title for h in heads), *SINGLE[: 2 * alone], "failures (nominal)"),
             [_result(lab, who, heads) for who in policies(lab)],
         ),
         class_="card",

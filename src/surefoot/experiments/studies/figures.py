@@ -19,7 +19,7 @@ from surefoot.contract import NOMINAL, Frozen, SurefootError
 from surefoot.evidence import construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
 from surefoot.runs import Result, RunFolder, read_rows
-from surefoot.statistics import Figure, PanelSummary, paired_runs, runs_figure
+from surefoot.statistics import Estimate, PanelSummary, paired_runs, runs_estimate
 
 RATES = ("success", "fall", "disturbed_success")
 """Figures that lie between 0 and 1."""
@@ -83,9 +83,9 @@ class Group(Frozen):
 
     value: int
     budget: Budget
-    figures: dict[str, Figure]
+    figures: dict[str, Estimate]
     """Mean over seeds with its interval; n is the number of seeds."""
-    columns: dict[str, Figure]
+    columns: dict[str, Estimate]
     """Success by column, nominal first."""
     labels: dict[str, int]
     disturbed_labels: dict[str, int]
@@ -266,13 +266,13 @@ def _sum(counts: Any) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-def over_seeds(values: Sequence[float | None], rate: bool = False) -> Figure:
+def over_seeds(values: Sequence[float | None], rate: bool = False) -> Estimate:
     """The mean of one value per seed, with the interval of K independent values.
 
     A rate that is the same in every seed has no interval: no spread bounds nothing, and 0 +- 0 would say that
     it does.
     """
-    found = runs_figure(values)
+    found = runs_estimate(values)
     assert found is not None
     if not rate:
         return found

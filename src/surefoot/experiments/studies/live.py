@@ -16,7 +16,7 @@ from rich.console import Console
 from surefoot.artifacts import new_folder
 from surefoot.compute import prepare_torch
 from surefoot.contract import Column, SurefootError
-from surefoot.evaluation import PanelEvaluator, joined
+from surefoot.evaluation import PanelEvaluator, concatenate
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design, near
 from surefoot.experiments.studies.figures import folder_name, passed, place
 from surefoot.experiments.studies.page import write_page
@@ -237,7 +237,7 @@ def _score(
     """One pass per column over the confirmation half, for the budgets that the policy stands for."""
     plan, policy = trainer.plan, trainer.policy()
     passes = [evaluator.run(policy, c, traces=False) for c in (Column(), *columns)]
-    table = joined(passes)
+    table = concatenate(passes)
     summary = summarise(
         table.rows,
         plan.task.contract,

@@ -22,7 +22,7 @@ from surefoot.reporting.web import (
     spread,
     word,
 )
-from surefoot.statistics import Figure
+from surefoot.statistics import Estimate
 from surefoot.training import RobotPlan
 
 COLOURS = {"samples": "--c1", "seconds": "--c2"}
@@ -90,7 +90,7 @@ def _chart(record: StudyRecord, budgets: list[Budget], name: str, title: str, *,
     return el("figure", el("figcaption", el("b", title)), line_chart(axes, lines, title, text))
 
 
-def _line(name: str, x: np.ndarray, figures: list[Figure], colour: str) -> Line:
+def _line(name: str, x: np.ndarray, figures: list[Estimate], colour: str) -> Line:
     # Nothing that is drawn here can be negative, whatever the interval of a mean says.
     low = np.array([f.value if f.low is None else max(f.low, 0.0) for f in figures])
     high = np.array([f.value if f.high is None else f.high for f in figures])

@@ -7,7 +7,7 @@ from surefoot.experiments.studies.figures import RATES, Group, Step
 from surefoot.experiments.studies.plots import same
 from surefoot.experiments.studies.record import StudyRecord
 from surefoot.reporting.web import NOT_MEASURED, Html, el, join, number, percent, short, word
-from surefoot.statistics import Figure
+from surefoot.statistics import Estimate
 
 NAMES = {
     "success": "success",
@@ -17,7 +17,7 @@ NAMES = {
 }
 
 
-def _shown(name: str, f: Figure | None, text: str) -> Html:
+def _shown(name: str, f: Estimate | None, text: str) -> Html:
     if f is None:
         return el("span", NOT_MEASURED, class_="absent")
     return el(
@@ -115,7 +115,7 @@ def differences(record: StudyRecord) -> Html:
     rows = []
     for s in record.steps:
         at = f"{s.budget}.{s.lower}-{s.upper}.{s.figure}"
-        f = Figure(value=s.difference, low=s.low, high=s.high, n=s.seeds, n_eff=s.seeds, families=s.seeds)
+        f = Estimate(value=s.difference, low=s.low, high=s.high, n=s.seeds, n_eff=s.seeds, families=s.seeds)
         unit = " points" if s.figure in RATES else ""
         rows.append(
             el(

@@ -11,7 +11,7 @@ from surefoot.experiments.studies.design import BUDGETS, near
 from surefoot.experiments.studies.figures import Group
 from surefoot.experiments.studies.record import StudyRecord
 from surefoot.reporting import plain_table
-from surefoot.statistics import Figure
+from surefoot.statistics import Estimate
 from surefoot.training import Plan
 
 
@@ -68,7 +68,7 @@ def print_results(console: Console, record: StudyRecord) -> None:
 def _rows(groups: list[Group]) -> dict[str, list[str]]:
     """A row per figure, a cell per value."""
 
-    def cells(name: str, text: Callable[[Figure], str]) -> list[str]:
+    def cells(name: str, text: Callable[[Estimate], str]) -> list[str]:
         return [text(g.figures[name]) if name in g.figures else "not measured" for g in groups]
 
     rows = {
@@ -90,7 +90,7 @@ def _rows(groups: list[Group]) -> dict[str, list[str]]:
     return rows
 
 
-def _rate(f: Figure) -> str:
+def _rate(f: Estimate) -> str:
     if f.low is None or f.high is None:
         return f"{100 * f.value:.1f}%"
     return f"{100 * f.value:.1f}% ({100 * f.low:.0f} to {100 * f.high:.0f})"

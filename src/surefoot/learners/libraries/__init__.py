@@ -4,8 +4,17 @@ Nothing here imports a library before it is asked to train with it: rl_games cha
 and others take hold of signals, so a process that has imported one is its own.
 """
 
-from surefoot.learners.libraries.env import LibraryEnv, Lived
+from surefoot.learners.libraries.env import LibraryEnv, LibraryStep
 from surefoot.learners.libraries.names import LIBRARIES, Timeouts, find_learner
-from surefoot.learners.libraries.session import About, Finished, Trained
+from surefoot.learners.libraries.session import LibraryNotes, Trained, TrainingDone
 
-__all__ = ["LIBRARIES", "About", "Finished", "LibraryEnv", "Lived", "Timeouts", "Trained", "find_learner"]
+__all__ = [
+    "LIBRARIES",
+    "LibraryEnv",
+    "LibraryNotes",
+    "LibraryStep",
+    "Timeouts",
+    "Trained",
+    "TrainingDone",
+    "find_learner",
+]

@@ -19,7 +19,15 @@ from torch.distributions import Normal
 
 from surefoot.contract import Recipe
 from surefoot.learners.libraries.gym_view import LibraryVectorEnv
-from surefoot.learners.libraries.session import About, Export, Session, Trained, common, mlp, normaliser
+from surefoot.learners.libraries.session import (
+    AdapterSession,
+    Export,
+    LibraryNotes,
+    Trained,
+    common,
+    mlp,
+    normaliser,
+)
 
 CLIP = 10.0
 EPSILON = 1e-8
@@ -65,14 +73,14 @@ def differences(recipe: Recipe) -> list[str]:
     return [*out, "advantages are normalised by minibatch", "weights begin orthogonal, as CleanRL has them"]
 
 
-def train(session: Session) -> None:
+def train(session: AdapterSession) -> None:
     recipe, device = session.recipe, torch.device(session.device)
     envs = LibraryVectorEnv(session.env)
     horizon, n = recipe.horizon, envs.num_envs
     size, act_size = session.env.observations, session.env.actions
     torch.manual_seed(session.seed)
     shuffle = np.random.default_rng(session.seed)
-    session.begin(About({"corrected_timeouts": session.timeouts == "corrected"}, differences(recipe)))
+    session.begin(LibraryNotes({"corrected_timeouts": session.timeouts == "corrected"}, differences(recipe)))
     agent = Agent(size, act_size, recipe).to(device)
     optimiser = torch.optim.Adam(agent.parameters(), lr=recipe.learning_rate, eps=recipe.adam_eps)
     rms = RunningMeanStd(shape=(size,))

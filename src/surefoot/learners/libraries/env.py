@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from torch import Tensor
 
 from surefoot.env import OBSERVATION_LIMIT, VecEnv
-from surefoot.env.compiled import FusedEnv
+from surefoot.env.compiled import CompiledEnv
 from surefoot.rollout import RolloutBlock
 
 NO_NOISE = -50.0
@@ -24,7 +24,7 @@ Value = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Lived:
+class LibraryStep:
     """One control step of all environments. Fresh tensors: a library may do with them what it likes."""
 
     obs: Tensor  # [N, O] to act on next; the first of a new episode where one ended
@@ -53,7 +53,7 @@ class Lived:
 class LibraryEnv:
     """`horizon` steps fill a block, then the next one begins; `block` holds the last `horizon` of them."""
 
-    def __init__(self, env: VecEnv | FusedEnv, horizon: int, gamma: float) -> None:
+    def __init__(self, env: VecEnv | CompiledEnv, horizon: int, gamma: float) -> None:
         c = env.contract
         self.env, self.contract, self.gamma = env, c, gamma
         self.num_envs, self.device = env.num_envs, env.device
@@ -100,13 +100,13 @@ class LibraryEnv:
         return self._at == 0 or isinstance(self.env, VecEnv)
 
     @torch.no_grad()
-    def step(self, action: Tensor) -> Lived:
+    def step(self, action: Tensor) -> LibraryStep:
         """`action` [N, A] in the contract's units; the environment clips it to the contract's range."""
         begun = time.perf_counter()
         self.begun_at = self.begun_at or begun
         t, b = self._at, self.block
         given = action.detach().to(self.device, torch.float32).view(self.num_envs, self.actions)
-        if isinstance(self.env, FusedEnv):
+        if isinstance(self.env, CompiledEnv):
             final = self._fused(self.env, t, given)
         else:
             final = self._plain(self.env, t, given)
@@ -115,7 +115,7 @@ class LibraryEnv:
         clean = final[
             :, : self.observations
         ]  # a critic's observation begins with the policy's, without noise
-        lived = Lived(
+        lived = LibraryStep(
             obs,
             critic,
             b.reward[t].clone(),
@@ -129,7 +129,7 @@ class LibraryEnv:
             self.rolled_at = time.perf_counter()
         return lived
 
-    def _fused(self, env: FusedEnv, t: int, action: Tensor) -> Tensor:
+    def _fused(self, env: CompiledEnv, t: int, action: Tensor) -> Tensor:
         if t == 0:
             env.begin(self, self.block)
         self.block.mean[t] = action

@@ -16,9 +16,9 @@ from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv
 from surefoot.learners.libraries.session import (
     FOREVER,
-    About,
+    AdapterSession,
     Export,
-    Session,
+    LibraryNotes,
     Trained,
     common,
     mlp,
@@ -158,10 +158,10 @@ class Keeper(AlgoObserver):
         self.adapt(algo)
 
 
-def train(session: Session) -> None:
+def train(session: AdapterSession) -> None:
     recipe, env = session.recipe, session.env
     told = settings(recipe, session.seed, session.device, str(session.folder))
-    session.begin(About(told, differences(recipe)))
+    session.begin(LibraryNotes(told, differences(recipe)))
     adapter, keeper = Adapter(env, session.timeouts == "corrected"), Keeper()
     keeper.adapt = lambda algorithm: _watch(session, adapter, algorithm)
     runner = Runner(keeper)
@@ -170,7 +170,7 @@ def train(session: Session) -> None:
     runner.run({"train": True})
 
 
-def _watch(session: Session, adapter: Adapter, algorithm: Any) -> None:
+def _watch(session: AdapterSession, adapter: Adapter, algorithm: Any) -> None:
     """Says after every update what there is to say about it."""
     recipe, env = session.recipe, session.env
     adapter.algorithm = algorithm

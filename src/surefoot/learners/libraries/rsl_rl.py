@@ -15,9 +15,9 @@ from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv
 from surefoot.learners.libraries.session import (
     FOREVER,
-    About,
+    AdapterSession,
     Export,
-    Session,
+    LibraryNotes,
     Trained,
     common,
     mlp,
@@ -112,11 +112,11 @@ class Adapter(VecEnv):
         return seen, reward, done, {}
 
 
-def train(session: Session) -> None:
+def train(session: AdapterSession) -> None:
     recipe, env = session.recipe, session.env
     torch.manual_seed(session.seed)
     told = settings(recipe)
-    session.begin(About(told, differences(recipe)))
+    session.begin(LibraryNotes(told, differences(recipe)))
     adapter = Adapter(env, session.timeouts == "corrected")
     runner = OnPolicyRunner(adapter, copy.deepcopy(told), None, session.device)  # which edits it
     algorithm = runner.alg

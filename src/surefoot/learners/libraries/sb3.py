@@ -15,12 +15,12 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor, nn
 
 from surefoot.contract import Recipe
-from surefoot.learners.libraries.env import LibraryEnv, Lived
+from surefoot.learners.libraries.env import LibraryEnv, LibraryStep
 from surefoot.learners.libraries.session import (
     FOREVER,
-    About,
+    AdapterSession,
     Export,
-    Session,
+    LibraryNotes,
     Trained,
     common,
     mlp,
@@ -73,7 +73,7 @@ class Adapter(VecEnv):
 
     def __init__(self, env: LibraryEnv) -> None:
         self._env = env
-        self._lived: Lived | None = None
+        self._lived: LibraryStep | None = None
         observation, _, action = env.spaces()
         super().__init__(env.num_envs, observation, action)
 
@@ -111,7 +111,7 @@ class Adapter(VecEnv):
 class Hook(BaseCallback):
     """A rollout begins when the update before it is done."""
 
-    def __init__(self, session: Session, trained: Trained) -> None:
+    def __init__(self, session: AdapterSession, trained: Trained) -> None:
         super().__init__()
         self.session, self.trained = session, trained
 
@@ -137,11 +137,11 @@ class Hook(BaseCallback):
         )
 
 
-def train(session: Session) -> None:
+def train(session: AdapterSession) -> None:
     recipe, env = session.recipe, session.env
     told = settings(recipe, session.seed, session.device)
     session.begin(
-        About(told | {"vec_normalize": {"norm_reward": False, "clip_obs": CLIP}}, differences(recipe))
+        LibraryNotes(told | {"vec_normalize": {"norm_reward": False, "clip_obs": CLIP}}, differences(recipe))
     )
     normal = VecNormalize(Adapter(env), norm_obs=recipe.normalise, norm_reward=False, clip_obs=CLIP)
     kwargs = told | {"policy_kwargs": told["policy_kwargs"] | {"activation_fn": nn.ELU}}

@@ -15,7 +15,7 @@ from surefoot.learners.libraries.env import LibraryEnv
 from surefoot.learners.libraries.names import Timeouts
 
 
-class Finished(Exception):
+class TrainingDone(Exception):
     """Raised out of a library's loop when the run is done; no library catches it."""
 
 
@@ -39,7 +39,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class About:
+class LibraryNotes:
     """Said before the first update, and kept in run.json."""
 
     settings: Mapping[str, Any]
@@ -48,7 +48,7 @@ class About:
     """What it cannot express of the recipe, or does otherwise; sentences."""
 
 
-class Session(Protocol):
+class AdapterSession(Protocol):
     """A run, as an adapter sees it."""
 
     env: LibraryEnv
@@ -59,15 +59,15 @@ class Session(Protocol):
     folder: Path
     """For what a library writes of its own accord."""
 
-    def begin(self, about: About) -> None: ...
+    def begin(self, about: LibraryNotes) -> None: ...
 
     def updated(self, metrics: Mapping[str, float | None], trained: Trained) -> None:
-        """After every update; raises `Finished` when the run is done. Metrics have the ledger's names; what a
-        library does not tell is left out."""
+        """Is called after every update, and raises `TrainingDone` when the run is done. Metrics have the
+        ledger's names; what a library does not tell is left out."""
 
 
 FOREVER = 2**31 - 1
-"""Updates that a library is told to do: `Session.updated` knows when it is enough."""
+"""Updates that a library is told to do: `AdapterSession.updated` knows when it is enough."""
 
 
 def mlp(layers: nn.Module | Sequence[nn.Module]) -> dict[str, Tensor]:

@@ -21,9 +21,9 @@ from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv
 from surefoot.learners.libraries.session import (
     FOREVER,
-    About,
+    AdapterSession,
     Export,
-    Session,
+    LibraryNotes,
     Trained,
     common,
     mlp,
@@ -138,11 +138,11 @@ class Value(DeterministicMixin, Model):
         return self.net(inputs["states"]), {}
 
 
-def train(session: Session) -> None:
+def train(session: AdapterSession) -> None:
     recipe, env, device = session.recipe, session.env, session.device
     set_seed(session.seed)
     told = settings(recipe, str(session.folder))
-    session.begin(About(told, differences(recipe)))
+    session.begin(LibraryNotes(told, differences(recipe)))
     adapter, spaces = Adapter(env, session.timeouts == "corrected"), env.spaces()
     config = PPO_CFG(**told)
     if recipe.target_kl is not None:

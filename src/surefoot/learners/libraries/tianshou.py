@@ -23,9 +23,9 @@ from surefoot.contract import Recipe
 from surefoot.learners.libraries.env import LibraryEnv
 from surefoot.learners.libraries.session import (
     FOREVER,
-    About,
+    AdapterSession,
     Export,
-    Session,
+    LibraryNotes,
     Trained,
     common,
     mlp,
@@ -114,13 +114,13 @@ def network(inputs: int, hidden: Sequence[int]) -> Net:
     return Net(state_shape=inputs, hidden_sizes=list(hidden), activation=nn.ELU)
 
 
-def train(session: Session) -> None:
+def train(session: AdapterSession) -> None:
     recipe, env, device = session.recipe, session.env, session.device
     torch.manual_seed(session.seed)
     np.random.seed(session.seed % 2**32)  # noqa: NPY002  Tianshou shuffles minibatches with it
     told = settings(recipe)
     optimiser = {"lr": recipe.learning_rate, "eps": recipe.adam_eps}
-    session.begin(About(told | {"optim": optimiser}, differences(recipe)))
+    session.begin(LibraryNotes(told | {"optim": optimiser}, differences(recipe)))
     observation, _, action = env.spaces()
     actor = ContinuousActorProbabilistic(
         preprocess_net=network(env.observations, recipe.hidden), action_shape=action.shape, unbounded=True

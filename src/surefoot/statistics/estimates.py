@@ -1,0 +1,96 @@
+"""Figures: an estimate that never travels without its interval, its n and its effective n."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from surefoot.contract import Frozen
+from surefoot.statistics.means import Mean, iqm_interval, mean_interval, runs_interval
+from surefoot.statistics.rates import Rate, rate
+
+Kind = Literal["rate", "mean", "iqm"]
+HEADLINE: dict[str, tuple[str, Kind]] = {
+    "success": ("success", "rate"),
+    "fall": ("fall", "rate"),
+    "velocity_error_mps": ("velocity_error_mps", "mean"),
+    "yaw_error_radps": ("yaw_error_radps", "mean"),
+    "cost_of_transport": ("cost_of_transport", "mean"),
+    "return_iqm": ("return", "iqm"),
+}
+"""Estimate -> column of the rows, and how it is summarised."""
+SPANS: dict[str, tuple[float, float]] = {
+    "success": (0, 1),
+    "fall": (0, 1),
+    "velocity_error_mps": (0, 2),
+    "yaw_error_radps": (0, 6),
+    "cost_of_transport": (0, 20),
+    "return": (-math.inf, math.inf),
+}
+"""Column -> the range that an episode's value can have, for intervals of fewer than 28 families. Rates by
+definition; the others rounded up from the largest of any policy, random actions and every perturbation among
+them (2.0 m/s, 5.3 rad/s, 20.0), and larger where larger was seen. That of a return is not known."""
+
+
+class Estimate(Frozen):
+    """A headline figure over the episodes where it was measured."""
+
+    value: float
+    low: float | None
+    """None: unbounded (a single family bounds nothing)."""
+    high: float | None
+    n: int
+    n_eff: float
+    families: int
+    few: bool = False
+    """So few families that the interval allows for events that none of them may have shown, or has no ends
+    (in older files: that it should have; docs/evidence.md)."""
+
+
+def estimate(rows: Mapping[str, np.ndarray], column: str, kind: Kind) -> Estimate | None:
+    """The figure of a column, over its finite values; None where there are none."""
+    values, family = rows[column], rows["family"]
+    known = np.isfinite(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
+    if not known.any():
+        return None
+    found = _statistic(values[known], family[known], kind, column)
+    return Estimate(
+        value=found.value,
+        low=_bounded(found.low),
+        high=_bounded(found.high),
+        n=found.n,
+        n_eff=found.n_eff,
+        families=len(np.unique(family[known])),
+        few=isinstance(found, Mean) and found.few,
+    )
+
+
+def runs_estimate(values: Sequence[float | None]) -> Estimate | None:
+    """The mean of one value per training seed, over those that are known; None where none is."""
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    if not known:
+        return None
+    m = runs_interval(known)
+    low, high = _bounded(m.low), _bounded(m.high)
+    return Estimate(value=m.value, low=low, high=high, n=m.n, n_eff=m.n_eff, families=m.n)
+
+
+def headline(rows: Mapping[str, np.ndarray]) -> dict[str, Estimate]:
+    """Every headline figure that the rows can give."""
+    found = {
+        name: estimate(rows, column, kind) for name, (column, kind) in HEADLINE.items() if column in rows
+    }
+    return {name: f for name, f in found.items() if f is not None}
+
+
+def _statistic(values: np.ndarray, family: np.ndarray, kind: Kind, column: str) -> Rate | Mean:
+    if kind == "rate":
+        return rate(values, family)
+    return iqm_interval(values, family) if kind == "iqm" else mean_interval(values, family, SPANS[column])
+
+
+def _bounded(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None
