@@ -219,6 +219,7 @@ def test_a_cpu_engine_on_a_gpu_is_refused_before_anything_is_written(
     refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("surefoot.compute.warm_up_gpu", lambda device: None)  # there is none
     assert "use --device cpu" in refused(
         "train", "tiny:walk", "--device", "cuda", "--engine", "mujoco", *SMALL
     )

@@ -368,7 +368,7 @@ def test_infos_turn_into_lists(make: Make, mode: AutoresetMode) -> None:
     wrappers.NormalizeReward,
     wrappers.ClipAction,
     lambda env: wrappers.ClipReward(env, -1.0, 1.0),
-    lambda env: wrappers.RescaleAction(env, -1.0, 1.0),
+    lambda env: wrappers.RescaleAction(env, np.float32(-1), np.float32(1)),
     lambda env: wrappers.TransformReward(env, lambda r: 2 * r),
 ])  # fmt: skip
 def test_action_and_reward_wrappers_fit(make: Make, mode: AutoresetMode, wrapper: Callable[..., Any]) -> None:

@@ -25,7 +25,7 @@ BUILT_IN: dict[str, Callable[[], Task]] = {
 
 
 OUTSIDE = ("gym", "envpool", "mjlab")
-"""Prefixes that name no module: environments from outside (surefoot.outside)."""
+"""Prefixes that name no module: environments from outside (surefoot.env.external)."""
 
 
 def task_names() -> list[str]:
