@@ -27,16 +27,14 @@ from torch import Tensor
 
 from surefoot.artifacts import plain
 from surefoot.compute import Writer, prepare_torch
-from surefoot.env import TrainSampler
 from surefoot.learners import PpoMetrics
 from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryNotes, Timeouts, Trained, TrainingDone
-from surefoot.policy import PolicyBundle, policy_card
+from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
 from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.plan import RobotPlan
 from surefoot.training.restore import restore_robot_plan
 from surefoot.training.selection import Limits, Scored
-from surefoot.training.trainer import training_env
 
 TOLERANCE = 1e-3
 """Most that an exported policy's actions may differ from the library's own; rounding is 1e-6."""
@@ -82,10 +80,9 @@ class LibraryTrainer(Scored):
         self.timeouts: Timeouts = plan.timeouts
         self.folder = run.path / "library"
         self._limits, self._channel = limits, channel
-        self._task = task = plan.task
-        device, atlas = torch.device(plan.device), plan.atlas()
-        sampler = TrainSampler(task.contract, task.robot, plan.seeds, self.recipe.control_hz, atlas, device)
-        self.env = LibraryEnv(training_env(plan, sampler, atlas), self.recipe.horizon, self.recipe.gamma)
+        self._card = plan.policy_card
+        every = plan.environments(range(self.recipe.envs))
+        self.env = LibraryEnv(every, self.recipe.horizon, self.recipe.gamma)
         self._trained: Trained | None = None
         self._begun, self._environment = 0.0, 0.0
         self.export_error = 0.0
@@ -146,11 +143,8 @@ class LibraryTrainer(Scored):
         """The library's policy as a bundle, compared with the library itself on what it sees now, and on
         more than it ever sees: so that clipping is compared too."""
         assert self._trained is not None
-        found, r, task = self._trained.export(), self.recipe, self._task
-        card = policy_card(
-            task.contract, task.robot, r.control_hz, r.hidden, r.normalise, found.observation_clip
-        )
-        bundle = PolicyBundle(card, found.tensors)
+        exported = self._trained.export()
+        bundle = PolicyBundle(self._card(exported.observation_clip), exported.tensors)
         for obs in (self.env.obs, 20 * self.env.obs):
             limit = self.env.clip  # of the environment, which clips what a panel's policy says as well
             with full_precision():

@@ -14,11 +14,11 @@ import torch
 from surefoot.compute import SyncCount, Writer, process_seconds
 from surefoot.compute.warp import compiled
 from surefoot.contract import SurefootError
-from surefoot.evaluation import ExternalEvaluator, PanelEvaluator, PendingResult
+from surefoot.evaluation import PendingResult
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelResult, PanelSummary, summarise
-from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
+from surefoot.training.plan import Evaluator, Plan
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Scored:
         self._syncs = SyncCount(torch.device(plan.device), plan.recipe.horizon)
 
     @cached_property
-    def selection(self) -> PanelEvaluator | ExternalEvaluator:
+    def selection(self) -> Evaluator:
         """Laid out when it is first looked at, so that training begins without it."""
-        return selection_half(self.plan)
+        return self.plan.selection_evaluator()
 
     def policy(self) -> PolicyBundle:
         """The policy as it stands."""
@@ -188,20 +188,9 @@ class Scored:
         }
 
 
-def selection_half(plan: Plan) -> PanelEvaluator | ExternalEvaluator:
-    """Where a run is scored while it learns. On the evaluation plant, but on stride where training is:
-    choosing may be fast, confirming is not."""
-    if isinstance(plan, ExternalPlan):
-        return ExternalEvaluator(plan.task, plan.panel, "selection", plan.device)
-    assert isinstance(plan, RobotPlan)
-    scored_on = "stride" if plan.engine == "stride" else "mujoco"
-    near, hz = plan.device if scored_on == "stride" else "cpu", plan.recipe.control_hz
-    return PanelEvaluator(plan.task, plan.panel, "selection", hz, engine=scored_on, device=near)
-
-
 def panel_summary(
     plan: Plan,
-    evaluator: PanelEvaluator | ExternalEvaluator,
+    evaluator: Evaluator,
     result: PanelResult,
     checkpoint: str,
     normaliser: str = "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,18 +14,12 @@ from typing import Any
 
 import torch
 
-from surefoot.compiler import Untraceable
 from surefoot.compute import SINGLE, ProcessGroup, Writer
-from surefoot.contract import environment_seeds
-from surefoot.env import EpisodeStats, TrainSampler, VecEnv, join_snapshots, part_of_snapshot
-from surefoot.env.compiled import CompiledEnv
-from surefoot.env.external import ExternalEnv, ExternalTask
-from surefoot.learners import Ppo, symmetry
-from surefoot.learners.libraries import LIBRARIES
-from surefoot.policy import PolicyBundle, PolicyCard, external_card, policy_card
+from surefoot.env import EpisodeStats, join_snapshots, part_of_snapshot
+from surefoot.learners import Ppo
+from surefoot.policy import PolicyBundle
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import (
-    LibraryRecord,
     RunFolder,
     RunRecord,
     read_ledger,
@@ -35,14 +28,13 @@ from surefoot.runs import (
     timestamp,
     versions,
 )
-from surefoot.terrain import Atlas
 from surefoot.trackers import Tracker
 from surefoot.training.batch import ledger_row
 from surefoot.training.honesty import EVERY as HONESTY_EVERY
 from surefoot.training.honesty import honesty_row
 from surefoot.training.iteration import IterationResult, TrainingIteration
 from surefoot.training.observers import Watcher
-from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
+from surefoot.training.plan import Plan
 from surefoot.training.selection import Limits, Scored
 
 
@@ -77,11 +69,8 @@ class Trainer(Scored):
         recipe, contract = plan.recipe, plan.task.contract
         device = torch.device(plan.device)
         part = group.env_range(recipe.envs)
-        self.env = environments(plan, part)
-        mirror = None
-        if isinstance(plan, RobotPlan):
-            mirror = symmetry(plan.task.contract, plan.task.robot, plan.task.scan, device)
-        self.learner = Ppo(contract, recipe, mirror, plan.seeds, device, group=group)
+        self.env = plan.environments(part)
+        self.learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device, group=group)
         self.block = RolloutBlock.empty(
             recipe.horizon,
             len(part),
@@ -210,13 +199,7 @@ class Trainer(Scored):
     # ---- evaluation
 
     def policy(self) -> PolicyBundle:
-        return PolicyBundle(self._card(), self.learner.policy_tensors())
-
-    def _card(self) -> PolicyCard:
-        r, task = self.plan.recipe, self.plan.task
-        if isinstance(task, ExternalTask):
-            return external_card(task.contract, r.control_hz, r.hidden, r.normalise)
-        return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise)
+        return PolicyBundle(self.plan.policy_card(), self.learner.policy_tensors())
 
     def _evaluate(self, row: dict[str, Any], writer: Writer) -> bool:
         """Scores the current policy on the selection half, into the ledger row; true when it is the best so
@@ -295,55 +278,10 @@ class Trainer(Scored):
         super().close()
 
 
-def environments(plan: Plan, part: range) -> VecEnv | CompiledEnv | ExternalEnv:
-    """The environments `part` of a plan, as they are trained on."""
-    if isinstance(plan, ExternalPlan):
-        return ExternalEnv(plan.task, plan.seeds, part, plan.device)
-    assert isinstance(plan, RobotPlan)
-    contract, robot, atlas = plan.task.contract, plan.task.robot, plan.atlas()
-    hz, device = plan.recipe.control_hz, torch.device(plan.device)
-    return training_env(plan, TrainSampler(contract, robot, plan.seeds, hz, atlas, device, part), atlas)
-
-
-def training_env(plan: RobotPlan, sampler: TrainSampler, atlas: Atlas | None) -> VecEnv | CompiledEnv:
-    """Compiled where it can be: tasks trained with stride whose functions can be traced."""
-    env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
-    if plan.engine != "stride" or plan.recipe.horizon >= sampler.episode_steps:
-        return env
-    try:
-        return CompiledEnv(env)
-    except Untraceable as reason:
-        if sampler.first == 0:  # said once
-            print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
-        return env
-
-
-def library_record(plan: Plan) -> LibraryRecord | None:
-    """What is known of a library before it is asked; its worker adds what it was told."""
-    if plan.learner == "ppo":
-        return None
-    library = LIBRARIES[plan.learner]
-    return LibraryRecord(
-        name=library.name, version=library.version, timeouts=plan.timeouts, stock_timeouts=library.timeouts
-    )
-
-
-def _outside_versions(plan: Plan) -> dict[str, str]:
-    return plan.task.contract.versions if isinstance(plan.task, ExternalTask) else {}
-
-
 def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFolder:
     """Creates the run folder with run.json; nothing that exists is touched. Only the lead does."""
     task = plan.task.contract.name
     path = Path(out) if out else Path("runs") / run_name(task, plan.training_id, plan.seeds.root)
-    per_family = plan.accounting.envs_per_seed_family
-    firsts = range(0, plan.recipe.envs, per_family)
-    given = (
-        environment_seeds(plan.seeds, firsts)
-        if isinstance(plan, ExternalPlan)
-        else plan.seeds.episode_key(list(firsts), 0).tolist()
-    )
-    keys = {str(f): f"{key:016x}" for f, key in enumerate(given)}
     record = RunRecord(
         id=path.name,
         created=timestamp(),
@@ -354,22 +292,22 @@ def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFol
         recipe=plan.recipe,
         accounting=plan.accounting,
         seeds=plan.seeds,
-        seed_set=keys,
+        seed_set=plan.seed_set(),
         panel=plan.panel.name,
         panel_digest=plan.panel.digest,
         panel_seeds=plan.panel.seeds,
         disjointness=plan.disjointness,
         strata=tuple(plan.task.contract.strata.labels()),
-        training_plant=plan.plant,
-        evaluation_plant=plan.evaluation,
+        training_plant=plan.training_plant,
+        evaluation_plant=plan.evaluation_plant,
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         engine=plan.engine,
         learner=plan.learner,
-        library=library_record(plan),
+        library=plan.library_record(),
         device=plan.device,
         versions=versions()
-        | _outside_versions(plan)
+        | plan.simulator_versions()
         | ({"processes": str(group.world)} if group.world > 1 else {}),
     )
     if not group.is_main:
