@@ -157,7 +157,7 @@ def test_resuming_a_run_that_is_done_changes_nothing_but_the_confirmation(
 
 ZYGOTE = """
 import os, shlex, sys
-import surefoot.commands
+import surefoot.training.session
 import torch._dynamo  # which the first optimiser would import, for seconds
 from surefoot.cli import main
 os.sched_getaffinity = lambda _: {0}  # one core: other tests run beside this one
