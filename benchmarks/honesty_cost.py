@@ -30,7 +30,7 @@ from surefoot.learners import Ppo, symmetry
 from surefoot.rollout import RolloutBlock
 from surefoot.training import EVERY as HONESTY_EVERY
 from surefoot.training import collect, honesty_figures
-from surefoot.training.plan import make_plan
+from surefoot.training.planning import make_plan
 
 OUT = Path(__file__).with_name("honesty_cost.json")
 
@@ -49,7 +49,7 @@ def measure(envs: int, device: str, updates: int) -> dict[str, float | int]:
     recipe, contract = plan.recipe, plan.task.contract
     where = torch.device(device)
     sampler = TrainSampler(contract, plan.task.robot, plan.seeds, recipe.control_hz, None, where)
-    env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, device=device)
+    env = VecEnv(plan.task, sampler, plan.training_plant, engine=plan.engine, device=device)
     learner = Ppo(
         contract, recipe, symmetry(contract, plan.task.robot, plan.task.scan, where), plan.seeds, where
     )

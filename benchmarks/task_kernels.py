@@ -26,10 +26,9 @@ from torch import Tensor
 from machines import about, keep
 from surefoot.compute.cores import prepare_torch
 from surefoot.env.compiled import CompiledEnv
-from surefoot.env.scenarios import TrainSampler
 from surefoot.rollout import RolloutBlock
-from surefoot.training.plan import Plan, make_plan
-from surefoot.training.trainer import training_env
+from surefoot.training.plan import Plan
+from surefoot.training.planning import make_plan
 from training_loop import captured, milliseconds
 
 SCHEMA_VERSION = 1
@@ -118,9 +117,7 @@ def main() -> None:
     for envs in sizes:
         change = {"envs": envs, "families": 16, "minibatches": 1}
         plan = make_plan(args.task, overrides=change, engine="stride", device=device.type)
-        c, task = plan.task.contract, plan.task
-        sampler = TrainSampler(c, task.robot, plan.seeds, plan.recipe.control_hz, None, device)
-        env = training_env(plan, sampler, None)
+        env = plan.environments(range(envs))
         assert isinstance(env, CompiledEnv)
         ways: dict[str, Callable[[], Callable[[], Any]]] = {
             "torch": lambda env=env: plain_step(env),  # type: ignore[misc]

@@ -10,14 +10,12 @@ from typing import Any
 import torch
 
 from surefoot.env.compiled import CompiledEnv
-from surefoot.env.scenarios import TrainSampler
-from surefoot.learners import Ppo, symmetry
-from surefoot.policy.bundle import PolicyBundle, policy_card
+from surefoot.learners import Ppo
+from surefoot.policy.bundle import PolicyBundle
 from surefoot.rollout import RolloutBlock
 from surefoot.training import collect
 from surefoot.training.iteration import TrainingIteration
 from surefoot.training.plan import Plan
-from surefoot.training.trainer import training_env
 
 Run = Callable[[], Any]
 
@@ -28,13 +26,11 @@ class Loop:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.device = plan, torch.device(plan.device)
-        task, r, c = plan.task, plan.recipe, plan.task.contract
-        atlas = plan.atlas()
-        sampler = TrainSampler(c, task.robot, plan.seeds, r.control_hz, atlas, self.device)
-        env = training_env(plan, sampler, atlas)
+        r, c = plan.recipe, plan.task.contract
+        env = plan.environments(range(r.envs))
         assert isinstance(env, CompiledEnv), f"{plan.task_name} runs uncompiled"
         self.env = env
-        self.learner = Ppo(c, r, symmetry(c, task.robot, task.scan, self.device), plan.seeds, self.device)
+        self.learner = Ppo(c, r, plan.mirror(self.device), plan.seeds, self.device)
         widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
         self.block = RolloutBlock.empty(r.horizon, r.envs, *widths, self.device)
         strata, clip = c.strata.shape, c.action.clip
@@ -72,9 +68,7 @@ class Loop:
         settle(self.device)
 
     def policy(self) -> PolicyBundle:
-        p, r = self.plan, self.plan.recipe
-        card = policy_card(p.task.contract, p.task.robot, r.control_hz, r.hidden, r.normalise)
-        return PolicyBundle(card, self.learner.policy_tensors())
+        return PolicyBundle(self.plan.policy_card(), self.learner.policy_tensors())
 
     def close(self) -> None:
         self.env.close()

@@ -18,8 +18,8 @@ from surefoot.engines.stride.kernel import control_step_source
 from surefoot.engines.stride.reset import reset_source
 from surefoot.env.compiled import env as fused
 from surefoot.tasks.registry import BUILT_IN
-from surefoot.training.plan import RobotPlan, make_plan
-from surefoot.training.trainer import environments
+from surefoot.training.plan import RobotPlan
+from surefoot.training.planning import make_plan
 
 PINS = Path(__file__).with_name("pins.json")
 FEW = {"envs": 32, "families": 4}
@@ -47,7 +47,7 @@ def _texts() -> Iterator[tuple[str, str]]:
     for task in ("walk-flat", "trot-flat", "walk-rough", "walk-anymal-flat", "walk-biped-flat"):
         plan = make_plan(task, overrides=FEW, engine="stride")
         assert isinstance(plan, RobotPlan)
-        env = environments(plan, range(FEW["envs"]))
+        env = plan.environments(range(FEW["envs"]))
         try:
             plain, memory = env.plain, env.memory
             for shape, width, cuda in (("wide", stride.WIDTH, False), ("solo", 1, True)):

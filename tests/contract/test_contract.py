@@ -46,7 +46,8 @@ from surefoot.runs import RunRecord
 from surefoot.tasks import task
 from surefoot.tasks.registry import BUILT_IN
 from surefoot.terrain import HELD_OUT, TRAINED
-from surefoot.training.plan import check_disjoint, make_plan
+from surefoot.training.checks import check_disjoint
+from surefoot.training.planning import make_plan
 from tiny import PANEL, surefoot, tiny_panel
 
 WALK = task("walk-flat")
@@ -416,7 +417,7 @@ def test_a_panel_that_shares_draws_with_training_is_refused(monkeypatch: pytest.
     assert check_disjoint(plan.model_copy(update={"root": panel.seeds.root}), panel).disjoint, (
         "the split keeps them apart"
     )
-    monkeypatch.setattr("surefoot.training.plan.load_panel", lambda name: leaky)
+    monkeypatch.setattr("surefoot.training.planning.load_panel", lambda name: leaky)
     with pytest.raises(SurefootError, match="shares keys with training"):
         make_plan("walk-flat", seed=5)
     make_plan("walk-flat", seed=6)
@@ -510,11 +511,11 @@ def test_seeds_name_neither_and_eval_families_is_the_panel() -> None:
 
 
 def test_the_plant_says_how_a_heightfield_is_touched_and_nothing_of_it_on_a_plane() -> None:
-    flat, rough = (make_plan(n).evaluation for n in ("walk-flat", "walk-rough"))
+    flat, rough = (make_plan(n).evaluation_plant for n in ("walk-flat", "walk-rough"))
     assert flat == EVALUATION_PLANT
     assert "heightfield" not in flat.model_dump(mode="json")
     assert rough.model_dump(mode="json") == flat.model_dump(mode="json") | {"heightfield": "surface"}
-    assert make_plan("walk-rough").plant.heightfield == "surface"
+    assert make_plan("walk-rough").training_plant.heightfield == "surface"
     # Digests of runs that were made before plants said so.
     assert PLAIN.construct_id == "46f172053662f2a58118acbf13acfe63a3ecf17d78691db59a6653e6b7cc6b38"
 
@@ -524,7 +525,7 @@ def test_walk_and_trot_are_different_constructs() -> None:
     walk, trot = (make_plan(n) for n in ("walk-flat", "trot-flat"))
     assert walk.panel == trot.panel
     assert walk.construct_id != trot.construct_id
-    fields = (construct(p.task.contract, p.panel, p.evaluation) for p in (walk, trot))
+    fields = (construct(p.task.contract, p.panel, p.evaluation_plant) for p in (walk, trot))
     first, second = fields
     assert {k for k in first if first[k] != second[k]} == {"prior", "observation"}
 

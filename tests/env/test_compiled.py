@@ -25,8 +25,8 @@ from surefoot.rollout import RolloutBlock
 from surefoot.tasks import Ground, TaskState, View, task
 from surefoot.tasks.registry import BUILT_IN
 from surefoot.terrain import Atlas
+from surefoot.training.checks import check_memory, device_bytes
 from surefoot.training.iteration import TrainingIteration
-from surefoot.training.plan import check_memory, device_bytes
 
 STEPS = 40
 

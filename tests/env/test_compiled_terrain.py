@@ -29,8 +29,7 @@ from surefoot.tasks import Task, task
 from surefoot.terrain import SIZE_M, Atlas
 from surefoot.training.batch import _terrain
 from surefoot.training.iteration import TrainingIteration
-from surefoot.training.plan import make_plan
-from surefoot.training.trainer import training_env
+from surefoot.training.planning import make_plan
 
 ENVS, FAMILIES = 48, 4
 ROUGH = task("walk-rough")
@@ -353,10 +352,7 @@ def test_the_ledger_says_where_environments_stand() -> None:
 
 def test_training_on_terrain_is_compiled() -> None:
     plan = make_plan("walk-rough", overrides={"envs": 32, "families": 4, "horizon": 4}, engine="stride")
-    sampler = TrainSampler(
-        plan.task.contract, plan.task.robot, plan.seeds, 50.0, plan.atlas(), torch.device("cpu")
-    )
-    env = training_env(plan, sampler, plan.atlas())
+    env = plan.environments(range(32))
     assert isinstance(env, CompiledEnv)
     env.close()
 

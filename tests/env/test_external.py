@@ -35,7 +35,7 @@ from surefoot.env.external.env import ActionScale
 from surefoot.evaluation import ExternalEvaluator
 from surefoot.policy.bundle import HoldPose
 from surefoot.runs import RunFolder, read_ledger
-from surefoot.training.plan import make_plan, robot_plan
+from surefoot.training.planning import make_plan, robot_plan
 from tiny import surefoot
 
 LIMIT = 5
@@ -333,7 +333,7 @@ def test_the_contract_holds_versions_and_its_ids_follow_them() -> None:
     assert c.success.return_at_least == 950.0
     assert (c.episode_steps, c.step_s, c.action.low, c.action.high) == (1000, 0.04, (-3.0,), (3.0,))
     assert plan.recipe.families == plan.recipe.envs
-    assert plan.plant is None
+    assert plan.training_plant is None
     other = c.model_copy(update={"versions": c.versions | {"mujoco": "0.0"}})
     assert other.digest != c.digest
     from surefoot.contract import construct_id

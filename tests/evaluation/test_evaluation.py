@@ -28,7 +28,8 @@ from surefoot.rollout import RolloutBlock
 from surefoot.runs import RunFolder, without_timing
 from surefoot.statistics import PanelResult, PanelSummary, summarise
 from surefoot.tasks import task
-from surefoot.training import block_statistics, ledger_row
+from surefoot.training import Progress, block_statistics, ledger_row
+from surefoot.training.batch import LedgerConstants
 from surefoot.training.restore import load_policy, restore_plan
 
 WALK = task("walk-flat")
@@ -387,12 +388,13 @@ def test_the_confirmation_is_that_of_the_confirmed_checkpoint(tiny_run: Path) ->
 def row_of(block: RolloutBlock, ended: list[dict[str, np.ndarray]] | None = None) -> dict[str, Any]:
     metrics = asdict(PpoMetrics(*[0.0] * 10, 0, 0.0))
     stats = EpisodeStats(ended or [], [], np.array([1, 0, 2]))
-    return ledger_row(
-        block_statistics(block, 3, 3, 6.0), metrics, stats, update=3, shape=(2, 4), reward_names=("a", "b"),
-        reasons=("alive", "timeout", "tilted"), families=2, strata=3, train_seconds=5.0, wall_seconds=6.0,
-        control_hz=50.0, epochs=2, gradient_steps=4, buffer_bytes=block.bytes,
-        seconds={"environment": 1.5, "inference": 0.3, "learning": 0.2, "evaluation": 4.0},
+    constants = LedgerConstants(
+        rollout_shape=(2, 4), reward_names=("a", "b"), reasons=("alive", "timeout", "tilted"), families=2,
+        strata=3, control_hz=50.0, epochs=2, gradient_steps=4, buffer_bytes=block.bytes,
     )  # fmt: skip
+    seconds = {"environment": 1.5, "inference": 0.3, "learning": 0.2, "evaluation": 4.0}
+    progress = Progress(update=3, train_seconds=5.0, evaluation_seconds=1.0)
+    return ledger_row(constants, 3, block_statistics(block, 3, 3, 6.0), metrics, stats, seconds, progress)
 
 
 def test_a_ledger_row_is_what_the_block_holds() -> None:

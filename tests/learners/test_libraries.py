@@ -19,15 +19,13 @@ import torch
 
 from places import TESTS
 from surefoot.artifacts import JsonLines
-from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import libraries
 from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryStep
 from surefoot.policy.bundle import read_policy
 from surefoot.runs import RunFolder
 from surefoot.training.library_worker import flatten
-from surefoot.training.plan import make_plan, robot_plan
+from surefoot.training.planning import make_plan, robot_plan
 from surefoot.training.restore import load_policy
-from surefoot.training.trainer import training_env
 from tiny import surefoot
 
 QUIET = ("--quiet", "--tracker", "none", "--perturb", "none")
@@ -241,9 +239,7 @@ def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
 
 def library_env(horizon: int, engine: str = "auto", fused: bool = True) -> LibraryEnv:
     plan = make_plan("tiny:walk", overrides={"horizon": horizon, "envs": 64}, engine=engine)
-    task, seeds = plan.task, plan.seeds
-    sampler = TrainSampler(task.contract, task.robot, seeds, 50.0, None, torch.device("cpu"))
-    env = training_env(plan, sampler, None)
+    env = plan.environments(range(64))
     return LibraryEnv(env if fused else env.plain, horizon, 0.97)  # type: ignore[union-attr]
 
 

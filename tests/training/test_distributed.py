@@ -28,7 +28,8 @@ from surefoot.learners.update import PpoUpdate, room
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import RunFolder, without_timing
 from surefoot.terrain import Atlas
-from surefoot.training.plan import check_share, device_bytes, make_plan
+from surefoot.training.checks import check_share, device_bytes
+from surefoot.training.planning import make_plan
 from surefoot.training.restore import restore_plan
 from tiny import surefoot, walk
 

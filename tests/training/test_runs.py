@@ -27,7 +27,7 @@ from surefoot.runs import RunFolder, checkpoint, without_timing
 from surefoot.runs.status import record_outcome
 from surefoot.statistics import PanelSummary
 from surefoot.terrain import HELD_OUT, TRAINED
-from surefoot.training.plan import make_plan
+from surefoot.training.planning import make_plan
 from surefoot.training.restore import load_policy, restore_plan
 from surefoot.training.trainer import Trainer, new_run
 from tiny import RECIPE, surefoot
@@ -157,7 +157,7 @@ def test_resuming_a_run_that_is_done_changes_nothing_but_the_confirmation(
 
 ZYGOTE = """
 import os, shlex, sys
-import surefoot.training
+import surefoot.training.session
 import torch._dynamo  # which the first optimiser would import, for seconds
 from surefoot.cli import main
 os.sched_getaffinity = lambda _: {0}  # one core: other tests run beside this one

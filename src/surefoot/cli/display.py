@@ -58,6 +58,10 @@ class Display:
             self._last = time.monotonic()
             self.console.print(self._line(row, successes, eta), highlight=False, soft_wrap=True)
 
+    def note(self, text: str) -> None:
+        """Prints a line that stays above the panel."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
     def _remaining(self, row: Mapping[str, Any]) -> tuple[float, str]:
         """Share of the nearest limit that is used up, and the time until it is reached."""
         spent, shares = float(row["train_seconds"]), [0.0]

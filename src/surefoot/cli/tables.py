@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,18 +25,20 @@ if TYPE_CHECKING:
 
 def print_plan(console: Console, plan: Plan) -> None:
     """The contract, the recipe with its accounting, the seeds and the strata."""
-    if isinstance(plan, ExternalPlan):
-        tables = _outside_contract(console, plan)
-    else:
-        assert isinstance(plan, RobotPlan)
-        tables = _robot_contract(console, plan)
-    for table in (*tables, _recipe(plan)):
+    for table in (*_contract(plan, console), _recipe(plan)):
         console.print()
         console.print(table, highlight=False)
     console.print()
 
 
-def _outside_contract(console: Console, plan: ExternalPlan) -> tuple[Table, ...]:
+@singledispatch
+def _contract(plan: Plan, console: Console) -> tuple[Table, ...]:
+    """What a run promises, in tables; the headline is printed."""
+    raise NotImplementedError(type(plan).__name__)
+
+
+@_contract.register
+def _(plan: ExternalPlan, console: Console) -> tuple[Table, ...]:
     c = plan.task.contract
     versions = ", ".join(f"{k} {v}" for k, v in c.versions.items())
     console.print(
@@ -58,7 +61,8 @@ def _outside_contract(console: Console, plan: ExternalPlan) -> tuple[Table, ...]
     return (terms,)
 
 
-def _robot_contract(console: Console, plan: RobotPlan) -> tuple[Table, ...]:
+@_contract.register
+def _(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
     c = plan.task.contract
     console.print(
         f"[bold]{plan.task_name}[/bold]  robot {c.robot}, {plan.task.robot.mass_kg:.1f} kg, "
@@ -100,7 +104,7 @@ def _robot_contract(console: Console, plan: RobotPlan) -> tuple[Table, ...]:
 
 
 def _physics(plan: Plan) -> str:
-    p, e = plan.plant, plan.evaluation
+    p, e = plan.training_plant, plan.evaluation_plant
     if p is None or e is None:
         return "the environment's own"
     return (
@@ -186,14 +190,12 @@ def print_summary(
     )
     fell = s.figures.get("fall")
     table.add_row(
-        "fall rate" if isinstance(plan, RobotPlan) else "ended early",
+        plan.early_end,
         f"{_percent(s.fall_rate)}  ({_percent(s.fall_low)} to {_percent(s.fall_high)}"
         + (f"; n {fell.n}, n_eff {fell.n_eff:.1f})" if fell else ")"),
     )
-    if isinstance(plan, RobotPlan):
-        table.add_row("velocity error", number("velocity_error_mps", "m/s"))
-        table.add_row("yaw-rate error", number("yaw_error_radps", "rad/s"))
-        table.add_row("energy", number("cost_of_transport", "cost of transport"))
+    for label, name, unit in plan.motion_metrics:
+        table.add_row(label, number(name, unit))
     iqm = s.figures.get("return_iqm")
     if iqm is not None and iqm.low is not None and iqm.high is not None:
         worth = f"({iqm.low:.2f} to {iqm.high:.2f}; n {iqm.n}, n_eff {iqm.n_eff:.1f})"

@@ -238,7 +238,7 @@ def replay_family(
     policy, _, name = resolve_policy(plan, run, checkpoint)
     if split == "train":
         rows = rerun_family(
-            plan.task, plan.seeds, plan.plant, plan.engine, plan.atlas(), policy, family, envs
+            plan.task, plan.seeds, plan.training_plant, plan.engine, plan.atlas(), policy, family, envs
         )
     else:
         mine = [k for k, s in enumerate(plan.panel.scenarios) if s.family == family][:envs]

@@ -1,4 +1,4 @@
-"""A run that does not come to its end says so: run.json must not say `running` of what has broken off."""
+"""The status of a run that does not come to its end: run.json must not say `running` of what broke off."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def record_outcome(
         if writes:
             _note(error, run, status="interrupted", figures=figures())
         raise
-    except (Exception, SystemExit) as error:  # SystemExit: what is refused to a fellow
+    except (Exception, SystemExit) as error:  # SystemExit: another process was refused
         marked = writes and _note(error, run, status="failed", error=_why(error), figures=figures())
-        told = error if isinstance(error, SurefootError) else _memory(error)
-        if told is None:
+        refusal = error if isinstance(error, SurefootError) else _memory(error)
+        if refusal is None:
             raise
-        raise SurefootError(f"{told} {run.path} is marked failed." if marked else str(told)) from error
+        raise SurefootError(f"{refusal} {run.path} is marked failed." if marked else str(refusal)) from error
 
 
 def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:
-    """Whether it is in run.json now."""
+    """Writes `changes` into run.json, and adds that to the notes of `reason`; returns whether it could."""
     try:
         run.write_record(**changes)
     except SurefootError as unwritten:  # of a full disk, say: the reason for it all is worth more
@@ -47,7 +47,8 @@ def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:
 
 
 def _memory(error: BaseException) -> SurefootError | None:
-    """The sentence for memory that was refused; torch has no type for that on the CPU."""
+    """Returns the sentence for memory that was refused, or None where `error` is something else; torch has no
+    type for that on the CPU."""
     refused = isinstance(error, MemoryError | torch.OutOfMemoryError)
     if not refused and "can't allocate memory" not in str(error):
         return None
@@ -58,6 +59,7 @@ def _memory(error: BaseException) -> SurefootError | None:
 
 
 def _why(error: BaseException) -> str:
+    """Returns the reason as run.json states it."""
     if isinstance(error, SystemExit):
         return "Another process of this run was refused."
     return str(error) if isinstance(error, SurefootError) else f"{type(error).__name__}: {error}"

@@ -6,7 +6,8 @@ from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.collection import collect
 from surefoot.training.evaluate import evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
-from surefoot.training.plan import ExternalPlan, Plan, RobotPlan, make_plan, on_panel, robot_plan
+from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
+from surefoot.training.planning import make_plan, robot_plan
 from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
 from surefoot.training.selection import Limits, Progress
 from surefoot.training.session import resume_run, start_run, train_planned
@@ -31,7 +32,6 @@ __all__ = [
     "load_policy",
     "make_plan",
     "new_run",
-    "on_panel",
     "resolve_policy",
     "restore_robot_plan",
     "resume_run",

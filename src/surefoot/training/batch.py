@@ -1,9 +1,10 @@
-"""What the ledger says of one update: everything measured per step or episode actually lived."""
+"""The ledger's row of one update: everything is measured per step or episode actually lived."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,24 +14,26 @@ from torch import Tensor
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.env import EpisodeStats
 from surefoot.rollout import RolloutBlock
-from surefoot.runs import LEDGER_VERSION
+from surefoot.runs import LEDGER_VERSION, RunFolder
+from surefoot.training.plan import Plan, TrainingEnv
+from surefoot.training.selection import Progress
 
-FIGURES = ("reward", "mean", "std", "p01", "p99", "largest", "clipped")
+STATISTICS = ("reward", "mean", "std", "p01", "p99", "largest", "clipped")
 
 
 def block_statistics(
     block: RolloutBlock, reasons: int, strata: int, action_clip: float, group: ProcessGroup = SINGLE
 ) -> Tensor:
-    """All that the ledger wants of a block, as one vector that is computed without asking the device; of all
-    processes' blocks, where there are several."""
-    everyone = group.gather(block.advantage, 1).flatten()
-    ordered = everyone.sort().values
+    """Returns all that the ledger wants of a block as one vector, which `ledger_row` takes apart. Computed
+    without asking the device; of all processes' blocks, where there are several."""
+    advantages = group.gather(block.advantage, 1).flatten()
+    ordered = advantages.sort().values
     spread = [
-        everyone.mean(),
-        everyone.std(),
+        advantages.mean(),
+        advantages.std(),
         _quantile(ordered, 0.01),
         _quantile(ordered, 0.99),
-        everyone.abs().max(),
+        advantages.abs().max(),
     ]
     clipped = (block.action.abs() > action_clip).float().mean()
     means = torch.cat([torch.stack([block.reward.mean(), clipped]), block.terms.mean((0, 1))])
@@ -46,38 +49,62 @@ def block_statistics(
 
 
 def _quantile(ordered: Tensor, share: float) -> Tensor:
-    """Between the two values nearest to it, as torch.quantile, which copies the share from the host."""
+    """Interpolates between the two values nearest to it, as torch.quantile does, which copies the share from
+    the host."""
     at = share * (len(ordered) - 1)
     low = int(at)
     return torch.lerp(ordered[low], ordered[min(low + 1, len(ordered) - 1)], at - low)
 
 
+@dataclass(frozen=True)
+class LedgerConstants:
+    """What is the same in every row of a run's ledger, or says how to read what is not."""
+
+    rollout_shape: tuple[int, int]
+    """Steps and environments of an update, of all processes."""
+    reward_names: Sequence[str]
+    reasons: Sequence[str]
+    """Why an episode ended; the first: it has not."""
+    families: int
+    strata: int
+    control_hz: float
+    epochs: int
+    gradient_steps: int
+    buffer_bytes: int
+
+    @classmethod
+    def of(cls, plan: Plan, env: TrainingEnv, buffer_bytes: int) -> LedgerConstants:
+        """Reads them from a plan and its environments; `buffer_bytes` are those of all rollout blocks."""
+        return cls(
+            rollout_shape=plan.accounting.rollout_shape,
+            reward_names=env.reward_names,
+            reasons=env.reasons,
+            families=plan.recipe.families,
+            strata=plan.accounting.strata,
+            control_hz=plan.recipe.control_hz,
+            epochs=plan.recipe.epochs,
+            gradient_steps=plan.accounting.gradient_steps,
+            buffer_bytes=buffer_bytes,
+        )
+
+
 def ledger_row(
-    figures: Tensor,
+    constants: LedgerConstants,
+    update: int,
+    statistics: Tensor,
     metrics: Mapping[str, float | int | None],
     stats: EpisodeStats,
-    *,
-    update: int,
-    shape: tuple[int, int],
-    reward_names: Sequence[str],
-    reasons: Sequence[str],
-    families: int,
-    strata: int,
     seconds: Mapping[str, float | None],
-    train_seconds: float,
-    wall_seconds: float,
-    control_hz: float,
-    epochs: int,
-    gradient_steps: int,
-    buffer_bytes: int,
+    progress: Progress,
 ) -> dict[str, Any]:
-    """The row of one update, from its `block_statistics` and what the learner says about itself (`metrics`).
-    Keys are dotted names; lists are indexed by stratum or family."""
-    horizon, envs = shape
+    """Returns the row of one update, from its `block_statistics`, what the learner says about itself
+    (`metrics`), the episodes that ended, the seconds of its phases and where the run stands. Keys are dotted
+    names; lists are indexed by stratum or family."""
+    c, (horizon, envs) = constants, constants.rollout_shape
     samples = horizon * envs
-    sizes = [len(FIGURES), len(reward_names), len(reasons), strata, strata]
-    single, terms, reason, count, by_stratum = torch.split(figures.cpu(), sizes)
-    f = dict(zip(FIGURES, single.tolist(), strict=True))
+    sizes = [len(STATISTICS), len(c.reward_names), len(c.reasons), c.strata, c.strata]
+    single, terms, reason, count, by_stratum = torch.split(statistics.cpu(), sizes)
+    f = dict(zip(STATISTICS, single.tolist(), strict=True))
     ended = stats.ended
     lengths = np.concatenate([e["steps"] for e in ended]) if ended else np.zeros(0)
     returns = np.concatenate([e["return"] for e in ended]) if ended else np.zeros(0)
@@ -86,38 +113,47 @@ def ledger_row(
         "schema_version": LEDGER_VERSION,
         "update": update,
         "samples": update * samples,
-        "robot_seconds": update * samples / control_hz,
+        "robot_seconds": update * samples / c.control_hz,
         **{f"seconds.{k}": v for k, v in seconds.items()},
-        "train_seconds": train_seconds,
-        "wall_seconds": wall_seconds,
+        "train_seconds": progress.train_seconds,
+        "wall_seconds": progress.wall_seconds,
         "steps_per_second": samples
         / sum(v for k, v in seconds.items() if v is not None and k != "evaluation"),
         "reward_per_step": f["reward"],
         "episode.count": len(lengths),
         "episode.return": float(returns.mean()) if len(returns) else None,
         "episode.steps": float(lengths.mean()) if len(lengths) else None,
-        **{f"reward.{n}": v for n, v in zip(reward_names, terms.tolist(), strict=True)},
-        **{f"reset.{n}": int(c) for n, c in zip(reasons[1:], reason.tolist()[1:], strict=True)},
+        **{f"reward.{n}": v for n, v in zip(c.reward_names, terms.tolist(), strict=True)},
+        **{f"reset.{n}": int(k) for n, k in zip(c.reasons[1:], reason.tolist()[1:], strict=True)},
         "stratum.resets": stats.resets.tolist(),
-        "stratum.samples": [int(c) for c in count.tolist()],
-        "family.resets": np.bincount(family, minlength=families).tolist(),
-        "family.samples": [samples // families] * families,
+        "stratum.samples": [int(k) for k in count.tolist()],
+        "family.resets": np.bincount(family, minlength=c.families).tolist(),
+        "family.samples": [samples // c.families] * c.families,
         **{f"advantage.{k}": f[k] for k in ("mean", "std", "p01", "p99", "largest")},
         "advantage.by_stratum": (by_stratum / count.clamp_min(1)).tolist(),
         "action_clip_share": f["clipped"],
         "freshness.horizon_steps": horizon,
         "freshness.mean_age_steps": (horizon - 1) / 2,
-        "freshness.epochs": epochs,
-        "freshness.gradient_steps": gradient_steps,
-        "memory.buffer_bytes": buffer_bytes,
+        "freshness.epochs": c.epochs,
+        "freshness.gradient_steps": c.gradient_steps,
+        "memory.buffer_bytes": c.buffer_bytes,
         "memory.peak_rss_bytes": peak_rss_bytes(),
         "memory.peak_device_bytes": peak_device_bytes(),
     }
     return row | _terrain(stats) | dict(metrics)
 
 
+def write_update(run: RunFolder, row: Mapping[str, Any], stats: EpisodeStats) -> None:
+    """Writes one update into the run folder: its episodes, the states that engines failed from, and its row
+    of the ledger."""
+    run.add_episodes(stats.ended, row["update"])
+    run.save_failures(stats.failures, row["update"])
+    run.ledger.append(row)
+
+
 def _terrain(stats: EpisodeStats) -> dict[str, Any]:
-    """By terrain class, lists over levels: where environments stand, and the episodes that ended there."""
+    """Returns what the row says by terrain class, in lists over levels: where environments stand, and the
+    episodes that ended there."""
     row: dict[str, Any] = {}
     if not stats.terrain_occupancy:
         return row
@@ -126,20 +162,20 @@ def _terrain(stats: EpisodeStats) -> dict[str, Any]:
     names = ("terrain", "level", "reason", "walked_m", "commanded_m")
     ended = {k: np.concatenate([e[k] for e in stats.ended] or [np.zeros(0)]) for k in names}
     for name, standing in stats.terrain_occupancy.items():
-        mine = ended["terrain"] == name
-        level, levels = ended["level"][mine].astype(np.int64), len(standing)
+        here = ended["terrain"] == name
+        level, levels = ended["level"][here].astype(np.int64), len(standing)
 
         def by_level(weights: np.ndarray, level: np.ndarray = level, levels: int = levels) -> np.ndarray:
             return np.bincount(level, weights, minlength=levels)
 
-        walked, asked = (by_level(ended[k][mine]) for k in ("walked_m", "commanded_m"))
+        walked, commanded = (by_level(ended[k][here]) for k in ("walked_m", "commanded_m"))
         row |= {
             f"terrain.level.{name}": _mean_level(standing),
             f"terrain.envs.{name}": standing.tolist(),
             f"terrain.episodes.{name}": by_level(np.ones(len(level))).astype(int).tolist(),
-            f"terrain.falls.{name}": by_level(ended["reason"][mine] > 1).astype(int).tolist(),
+            f"terrain.falls.{name}": by_level(ended["reason"][here] > 1).astype(int).tolist(),
             f"terrain.walked.{name}": [
-                float(w / a) if a > 0 else None for w, a in zip(walked, asked, strict=True)
+                float(w / c) if c > 0 else None for w, c in zip(walked, commanded, strict=True)
             ],
         }
     return row
@@ -150,12 +186,12 @@ def _mean_level(count: np.ndarray) -> float | None:
 
 
 def peak_device_bytes() -> int | None:
-    """Most CUDA memory that torch has held; None without CUDA."""
+    """Returns the most CUDA memory that torch has held; None without CUDA."""
     return torch.cuda.max_memory_reserved() if torch.cuda.is_available() else None
 
 
 def peak_rss_bytes() -> int | None:
-    """Peak resident memory of this process; None on Windows, where it is not measured."""
+    """Returns the peak resident memory of this process; None on Windows, where it is not measured."""
     if sys.platform == "win32":
         return None
     import resource

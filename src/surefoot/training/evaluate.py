@@ -8,27 +8,17 @@ from pathlib import Path
 from rich.console import Console
 
 from surefoot.compute import prepare_torch
-from surefoot.contract import NOMINAL, TRAINED, Column, Half, SurefootError, as_half, columns, load_panel
-from surefoot.evaluation import BASELINES as EXTERNAL_BASELINES
-from surefoot.evaluation import engines_for, evaluate_panel, evaluate_seeds
-from surefoot.policy import BASELINES, Policy
+from surefoot.contract import TRAINED, Column, Half, as_half
+from surefoot.policy import Policy
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelSummary, summarise
-from surefoot.training.plan import ExternalPlan, Plan, RobotPlan, on_panel
+from surefoot.training.plan import Plan
 from surefoot.training.restore import resolve_policy, restore_plan
 
 
 def columns_of(plan: Plan, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
-    """The columns that were asked for. Nothing outside can be perturbed: `all` is nothing there."""
-    if isinstance(plan, RobotPlan):
-        return columns(plan.panel, perturb, sweep)
-    asked = [p for p in perturb if p not in ("all", "none", NOMINAL)]
-    if asked or sweep:
-        raise SurefootError(
-            f"{plan.task_name} comes from outside and cannot be perturbed; leave out "
-            f"{'--perturb ' + ' '.join(asked) if asked else '--sweep'}."
-        )
-    return ()
+    """The columns that were asked for."""
+    return plan.columns(perturb, sweep)
 
 
 def evaluate_run(
@@ -46,18 +36,8 @@ def evaluate_run(
     """Evaluates a run's checkpoint and writes the result beside the run's other panels."""
     chosen_half = as_half(half)
     run = RunFolder.open(folder)
-    plan = restore_plan(run)
-    if isinstance(plan, ExternalPlan) and (panel is not None or engine not in ("auto", plan.engine)):
-        raise SurefootError(
-            f"{plan.task_name} comes from outside and has one panel of seeds and its own simulator; "
-            "leave out --panel and --engine."
-        )
-    if panel is not None:
-        assert isinstance(plan, RobotPlan)
-        plan = on_panel(plan, load_panel(panel))
-    asked = columns_of(plan, perturb, sweep)
-    if isinstance(plan, RobotPlan):
-        engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
+    plan = restore_plan(run).judged_on(panel, engine)
+    asked = plan.columns(perturb, sweep)
     prepare_torch()
     policy, digest, name = resolve_policy(plan, run, checkpoint_name)
     stem = Path(checkpoint_name.replace(":", "-")).stem
@@ -96,24 +76,7 @@ def evaluate_policy(
 ) -> PanelSummary:
     """Runs every pass that was asked for, and writes the table beside the run's other panels."""
     begun = time.perf_counter()
-    if isinstance(plan, ExternalPlan):
-        against = EXTERNAL_BASELINES if baselines else ()
-        table, passes = evaluate_seeds(
-            plan.task, plan.panel, half, policy, baselines=against, name=name, device=plan.device
-        )
-    else:
-        assert isinstance(plan, RobotPlan)
-        table, passes = evaluate_panel(
-            plan.task,
-            plan.panel,
-            half,
-            plan.recipe.control_hz,
-            policy,
-            engine=engine,
-            columns=columns,
-            baselines=BASELINES if baselines else (),
-            name=name,
-        )
+    table, passes = plan.evaluate(policy, half, columns, engine=engine, baselines=baselines, name=name)
     summary = summarise(
         table.rows,
         plan.task.contract,

@@ -1,4 +1,4 @@
-"""The parent of a worker: starts it, shows what it says, hands on a wish to stop, and knows how it ended."""
+"""The parent of a library's worker: starts it, shows its messages, passes signals on, records a failure."""
 
 from __future__ import annotations
 
@@ -7,29 +7,25 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surefoot.runs import LibraryRecord, RunFolder
 from surefoot.trackers import Tracker
+from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
 from surefoot.training.selection import Limits
-
-if TYPE_CHECKING:
-    from surefoot.cli import Display
+from surefoot.training.signals import stop_signals
 
 LOG = "library.log"
 
 
 class LibraryFailed(Exception):
-    """A library broke off. The run is marked failed, and its log is in the run folder."""
+    """Raised when a library broke off. The run is marked failed, and its log is in the run folder."""
 
 
 class LibraryProcess:
-    """Looks like a `Trainer` to whoever starts a run; the training happens in another process."""
+    """Trains a run with a library, in another process; whoever starts a run uses it as a `Trainer`."""
 
     def __init__(self, plan: Plan, run: RunFolder) -> None:
         self.plan, self.run = plan, run
@@ -38,7 +34,9 @@ class LibraryProcess:
         self._child: subprocess.Popen[str] | None = None
         self._error = ""
 
-    def train(self, limits: Limits, display: Display, tracker: Tracker) -> None:
+    def train(self, limits: Limits, observer: Observer, tracker: Tracker) -> None:
+        """Trains until a limit is reached or a signal comes; raises `LibraryFailed` if the library breaks
+        off."""
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [
             sys.executable,
@@ -53,27 +51,34 @@ class LibraryProcess:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
                 env=environment, start_new_session=True,
             )  # fmt: skip
-        with self._signals(child):
+        with stop_signals(self._stop):
             assert child.stdout is not None
             for line in child.stdout:
-                self._hear(json.loads(line), display, tracker)
+                self._receive(json.loads(line), observer, tracker)
             code = child.wait()
         self.run.record = RunFolder.open(self.run.path).record  # the worker wrote it
         if code:
             self._fail(code)
 
-    def _hear(self, said: dict[str, Any], display: Display, tracker: Tracker) -> None:
-        if "row" in said:
-            tracker.log(said["row"])
-            display.show(said["row"], said["successes"])
-        elif "library" in said:
-            for line in notes(LibraryRecord.model_validate(said["library"])):
-                display.console.print(line, highlight=False, markup=False, soft_wrap=True)
-        elif "error" in said:
-            self._error = said["error"]
+    def _stop(self, received: signal.Signals) -> None:
+        """Lets the worker finish its update."""
+        assert self._child is not None
+        assert self._child.stdin is not None
+        self._child.stdin.write(received.name + "\n")
+        self._child.stdin.flush()
+
+    def _receive(self, message: dict[str, Any], observer: Observer, tracker: Tracker) -> None:
+        if "row" in message:
+            tracker.log(message["row"])
+            observer.show(message["row"], message["successes"])
+        elif "library" in message:
+            for line in notes(LibraryRecord.model_validate(message["library"])):
+                observer.note(line)
+        elif "error" in message:
+            self._error = message["error"]
         else:
-            self.chosen = said["chosen"]
-            self.stopped = signal.Signals[said["stopped"]] if said["stopped"] else None
+            self.chosen = message["chosen"]
+            self.stopped = signal.Signals[message["stopped"]] if message["stopped"] else None
 
     def _fail(self, code: int) -> None:
         log = (self.run.path / LOG).read_text(errors="replace").strip().splitlines()
@@ -85,27 +90,6 @@ class LibraryProcess:
             f"{self.plan.learner} broke off: {why}. The run is marked failed; its log is "
             f"{self.run.path / LOG}"
         )
-
-    @contextmanager
-    def _signals(self, child: subprocess.Popen[str]) -> Iterator[None]:
-        """Ctrl-C and SIGTERM let the worker finish its update; a second one ends it."""
-        asked = False
-
-        def stop(number: int, _: FrameType | None) -> None:
-            nonlocal asked
-            if asked:
-                raise KeyboardInterrupt
-            asked = True
-            assert child.stdin is not None
-            child.stdin.write(signal.Signals(number).name + "\n")
-            child.stdin.flush()
-
-        before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for s, handler in before.items():
-                signal.signal(s, handler)
 
     def close(self) -> None:
         child = self._child
@@ -121,14 +105,14 @@ class LibraryProcess:
 
 
 def notes(library: LibraryRecord) -> list[str]:
-    """What a person should know about a library's run before it starts."""
-    of = f"{library.name} {library.version}" if library.version else library.name
+    """Returns what a person should know about a library's run before it starts, in lines."""
+    title = f"{library.name} {library.version}" if library.version else library.name
     handling = "Bootstrapped from the final observation by the adapter"
-    timeouts = library.stock_timeouts if library.timeouts == "stock" else f"{handling}; as it comes, {of} "
+    timeouts = library.stock_timeouts if library.timeouts == "stock" else f"{handling}; as it comes, {title} "
     if library.timeouts == "corrected":
         timeouts += library.stock_timeouts
     return [
-        f"{of}, timeouts {library.timeouts}: {timeouts}.",
+        f"{title}, timeouts {library.timeouts}: {timeouts}.",
         "Otherwise than the recipe:",
         *(f"  - {d}" for d in library.differences),
     ]

@@ -1,8 +1,8 @@
-"""A run whose loop belongs to a library, in a process of its own:
+"""The worker that trains a run with a library, in a process of its own:
 `python -m surefoot.training.library_worker RUN LIMITS`.
 
-The library calls, we record: ledger, evaluations and checkpoints go into the run folder as `Trainer` puts
-them there. What is said on stdout is for `LibraryProcess` in the parent, a JSON object a line; what the
+The library calls, Surefoot records: ledger, evaluations and checkpoints go into the run folder as `Trainer`
+puts them there. Messages on stdout are for `LibraryProcess` in the parent, a JSON object a line; what the
 library prints goes to the run's library.log. A line or an end on stdin means stop.
 """
 
@@ -27,81 +27,90 @@ from torch import Tensor
 
 from surefoot.artifacts import plain
 from surefoot.compute import Writer, prepare_torch
-from surefoot.env import TrainSampler
+from surefoot.env import EpisodeStats
 from surefoot.learners import PpoMetrics
 from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryNotes, Timeouts, Trained, TrainingDone
-from surefoot.policy import PolicyBundle, policy_card
+from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
-from surefoot.training.batch import block_statistics, ledger_row
+from surefoot.training.batch import LedgerConstants, block_statistics, ledger_row, write_update
+from surefoot.training.measurements import ProcessMeasurements
 from surefoot.training.plan import RobotPlan
 from surefoot.training.restore import restore_robot_plan
-from surefoot.training.selection import Limits, Scored
-from surefoot.training.trainer import training_env
+from surefoot.training.selection import CheckpointSelection, Limits, Progress
 
 TOLERANCE = 1e-3
 """Most that an exported policy's actions may differ from the library's own; rounding is 1e-6."""
-SILENT = (*PpoMetrics.__dataclass_fields__,)
-"""Figures of the learner; null where a library does not tell."""
-UNKNOWN = ("mean", "std", "p01", "p99", "largest", "by_stratum")
-"""Of advantages, which libraries keep to themselves."""
+LEARNER_METRICS = (*PpoMetrics.__dataclass_fields__,)
+"""What a row says of the learner; null where a library does not tell."""
+UNKNOWN_ADVANTAGES = tuple(f"advantage.{k}" for k in ("mean", "std", "p01", "p99", "largest", "by_stratum"))
+"""What a row says of advantages, which libraries keep to themselves."""
 
 
 class Channel:
-    """To and from the parent."""
+    """Sends messages to the parent, and hears from it when to stop."""
 
     def __init__(self) -> None:
         self._out = os.dup(1)
         os.dup2(2, 1)  # what a library prints is for the log
-        self._alone = False
+        self._orphaned = False
 
     def send(self, **message: Any) -> None:
         try:
             os.write(self._out, (json.dumps(plain(message)) + "\n").encode())
         except BrokenPipeError:  # the parent is gone; what there is to say is in the run folder too
-            self._alone = True
+            self._orphaned = True
 
     def stop(self) -> signal.Signals | None:
-        """The signal that the parent was stopped by; SIGTERM if it is gone."""
-        if self._alone:
+        """Returns the signal that the parent was stopped by; SIGTERM if it is gone."""
+        if self._orphaned:
             return signal.SIGTERM
         if not select.select([0], [], [], 0)[0]:
             return None
-        said = os.read(0, 64).decode().strip()
-        return signal.Signals[said] if said else signal.SIGTERM
+        name = os.read(0, 64).decode().strip()
+        return signal.Signals[name] if name else signal.SIGTERM
 
 
-class LibraryTrainer(Scored):
-    """One run, as `Trainer` is for our own learner, and what an adapter is given (`AdapterSession`)."""
+class LibraryTrainer:
+    """Trains one run with a library, as `Trainer` does with Surefoot's own learner.
+
+    The loop is the library's: its adapter is given this object (`AdapterSession`), steps `env`, and calls
+    `updated` after every update, which records, evaluates and saves as `Trainer` does and raises
+    `TrainingDone` at a limit or a signal.
+    """
 
     def __init__(
         self, plan: RobotPlan, run: RunFolder, limits: Limits, channel: Channel, writer: Writer
     ) -> None:
-        super().__init__(plan, run)
-        self._writer = writer
+        self.plan, self.run = plan, run
+        self.progress, self.measurements = Progress(), ProcessMeasurements(plan)
+        self.selection = CheckpointSelection(plan, run, self.progress, self.policy)
+        self.stopped: signal.Signals | None = None
+        self.chosen = "latest"
         self.recipe, self.seed, self.device = plan.recipe, plan.seeds.root, plan.device
         self.timeouts: Timeouts = plan.timeouts
         self.folder = run.path / "library"
-        self._limits, self._channel = limits, channel
-        self._task = task = plan.task
-        device, atlas = torch.device(plan.device), plan.atlas()
-        sampler = TrainSampler(task.contract, task.robot, plan.seeds, self.recipe.control_hz, atlas, device)
-        self.env = LibraryEnv(training_env(plan, sampler, atlas), self.recipe.horizon, self.recipe.gamma)
-        self._trained: Trained | None = None
-        self._begun, self._environment = 0.0, 0.0
+        environments = plan.environments(range(self.recipe.envs))
+        self.env = LibraryEnv(environments, self.recipe.horizon, self.recipe.gamma)
         self.export_error = 0.0
         """Largest difference between the exported policy's actions and the library's own."""
+        self._limits, self._channel, self._writer = limits, channel, writer
+        self._constants = LedgerConstants.of(plan, environments, self.env.block.bytes)
+        self._trained: Trained | None = None
+        self._begun, self._environment = 0.0, 0.0
 
     # ---- what an adapter calls
 
     def begin(self, about: LibraryNotes) -> None:
-        told = {"settings": plain(about.settings), "differences": tuple(about.differences)}
+        """Records the library's settings, and what it does otherwise than the recipe says."""
         known = self.run.record.library
         assert known is not None
-        record = known.model_copy(update=told)
+        notes = {"settings": plain(about.settings), "differences": tuple(about.differences)}
+        record = known.model_copy(update=notes)
         self.run.write_record(library=record)
         self._channel.send(library=record)
 
     def updated(self, metrics: Mapping[str, float | None], trained: Trained) -> None:
+        """Records the update that the library has just made; evaluates and saves at fixed intervals."""
         if self.env.device.type == "cuda":
             torch.cuda.synchronize(self.env.device)
         now, p, recipe = time.perf_counter(), self.progress, self.recipe
@@ -110,47 +119,47 @@ class LibraryTrainer(Scored):
         begun = self._begun or self.env.begun_at
         p.update += 1
         p.train_seconds += now - begun
-        self._syncs.after(p.update)
+        self.measurements.syncs.after(p.update)
         self._trained = trained
-        row = self._row(metrics, begun, now)
-        best = self._score(row, self._writer) if p.update % recipe.evaluate_every == 0 else False
-        if not self.startup:
-            self._started()
-            row |= self.startup
-        self._writer.do(partial(self.run.ledger.append, row))
+        row, stats = self._row(metrics, begun, now)
+        evaluates = p.update % recipe.evaluate_every == 0
+        best = self.selection.score(row, self._writer) if evaluates else False
+        self.measurements.updated(p.update)
+        row |= self.measurements.startup(p.update)
+        self._writer.do(partial(write_update, self.run, row, stats))
         self._channel.send(row=row, successes=p.successes)
         if best or p.update % recipe.checkpoint_every == 0:
-            self._checkpoint(best)
+            self._save(best)
         self.stopped = self._channel.stop()
-        if self.stopped or self._reached(self._limits):
+        if self.stopped or self._limits.reached(p):
             raise TrainingDone
         self._environment = self.env.seconds
-        self._syncs.before(p.update + 1)
+        self.measurements.syncs.before(p.update + 1)
         self._begun = time.perf_counter()
 
     # ---- the run
 
     def finish(self) -> None:
-        self._checkpoint(best=False)
+        """Saves the last policy, chooses the checkpoint that the result is stated on, and says which."""
+        self._save(best=False)
         self._writer.wait()
         if not self.stopped:
-            self.chosen = self._choose()
+            self.chosen = self.selection.choose()
         status = "interrupted" if self.stopped else "finished"
         self.run.write_record(status=status, figures=self.figures())
         self._channel.send(chosen=self.chosen, stopped=self.stopped.name if self.stopped else None)
 
     def figures(self) -> dict[str, float | int | None]:
-        return super().figures() | {"export_error": self.export_error}
+        """Returns the run's figures so far, as run.json has them."""
+        figures = self.measurements.figures(self.plan, self.progress, self.chosen)
+        return figures | {"export_error": self.export_error}
 
     def policy(self) -> PolicyBundle:
-        """The library's policy as a bundle, compared with the library itself on what it sees now, and on
-        more than it ever sees: so that clipping is compared too."""
+        """Returns the library's policy as a bundle, compared with the library itself on what it sees now, and
+        on more than it ever sees: so that clipping is compared too."""
         assert self._trained is not None
-        found, r, task = self._trained.export(), self.recipe, self._task
-        card = policy_card(
-            task.contract, task.robot, r.control_hz, r.hidden, r.normalise, found.observation_clip
-        )
-        bundle = PolicyBundle(card, found.tensors)
+        exported = self._trained.export()
+        bundle = PolicyBundle(self.plan.policy_card(exported.observation_clip), exported.tensors)
         for obs in (self.env.obs, 20 * self.env.obs):
             limit = self.env.clip  # of the environment, which clips what a panel's policy says as well
             with full_precision():
@@ -163,12 +172,13 @@ class LibraryTrainer(Scored):
             raise RuntimeError(f"the exported policy acts otherwise than the library: {self.export_error:g}")
         return bundle
 
-    def _row(self, metrics: Mapping[str, float | None], begun: float, now: float) -> dict[str, Any]:
-        plan, p, env = self.plan, self.progress, self.env
-        inner, block = env.env, env.block
+    def _row(
+        self, metrics: Mapping[str, float | None], begun: float, now: float
+    ) -> tuple[dict[str, Any], EpisodeStats]:
+        """Returns the ledger's row of the update that ran from `begun` to `now`, and its episode
+        statistics."""
+        env, inner = self.env, self.env.env
         stats = inner.episode_stats({k: v.cpu() for k, v in inner.stats_tensors().items()})
-        self._writer.do(partial(self.run.add_episodes, stats.ended, p.update))
-        self._writer.do(partial(self.run.save_failures, stats.failures, p.update))
         rollout, spent = env.rolled_at - begun, env.seconds - self._environment
         cuda = env.device.type == "cuda"  # where the host's clock cannot tell the two apart
         seconds = {
@@ -178,42 +188,36 @@ class LibraryTrainer(Scored):
             "evaluation": 0.0,
         }
         row = ledger_row(
-            block_statistics(block, len(inner.reasons), plan.accounting.strata, env.clip),
-            dict.fromkeys(SILENT) | dict(metrics),
+            self._constants,
+            self.progress.update,
+            block_statistics(env.block, len(inner.reasons), self._constants.strata, env.clip),
+            dict.fromkeys(LEARNER_METRICS) | dict(metrics),
             stats,
-            update=p.update,
-            shape=plan.accounting.rollout_shape,
-            reward_names=inner.reward_names,
-            reasons=inner.reasons,
-            families=plan.recipe.families,
-            strata=plan.accounting.strata,
-            seconds=seconds,
-            train_seconds=p.train_seconds,
-            wall_seconds=p.train_seconds + p.evaluation_seconds,
-            control_hz=plan.recipe.control_hz,
-            epochs=plan.recipe.epochs,
-            gradient_steps=plan.accounting.gradient_steps,
-            buffer_bytes=block.bytes,
+            seconds,
+            self.progress,
         )
-        return row | dict.fromkeys(f"advantage.{k}" for k in UNKNOWN)
+        return row | dict.fromkeys(UNKNOWN_ADVANTAGES), stats
 
-    def _checkpoint(self, best: bool) -> None:
+    def _save(self, best: bool) -> None:
+        """Saves a checkpoint; the writer writes it."""
         assert self._trained is not None
         policy = self.policy()
         tensors = {f"learner.{k}": v for k, v in flatten(self._trained.state()).items()}
         tensors |= {f"policy.{k}": v for k, v in policy.tensors.items()}
         copies = {k: v.to("cpu", copy=True) for k, v in tensors.items()}
-        self._writer.do(partial(self.run.save_checkpoint, copies, self._meta(policy), best=best))
+        meta = self.selection.checkpoint_meta(policy)
+        self._writer.do(partial(self.run.save_checkpoint, copies, meta, best=best))
 
     def close(self) -> None:
         self.env.env.close()
-        super().close()
+        self.selection.close()
+        self.run.ledger.close()
 
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Some libraries let matrix products on a GPU round to tf32; a panel's policy does not. What is compared
-    is what they mean, not how they round."""
+    """Computes matrix products in float32 within the block. Some libraries let them round to tf32 on a GPU; a
+    panel's policy does not. What is compared is what they mean, not how they round."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -223,7 +227,7 @@ def full_precision() -> Iterator[None]:
 
 
 def flatten(state: Any, name: str = "") -> dict[str, Tensor]:
-    """Tensors and numbers of nested mappings and lists, by dotted names; words are left out."""
+    """Returns the tensors and numbers of nested mappings and lists by dotted names; words are left out."""
     if isinstance(state, Tensor):
         return {name: state.detach()}
     if isinstance(state, bool | int | float):
@@ -240,6 +244,7 @@ def _many(state: Any) -> bool:
 
 
 def main(folder: str, limits: str) -> int:
+    """Trains the run in `folder` until `limits` (JSON) are reached; returns the exit code."""
     channel = Channel()
     run = RunFolder.open(folder)
     try:
@@ -259,9 +264,9 @@ def main(folder: str, limits: str) -> int:
             trainer.folder.rmdir()
     except Exception as error:
         traceback.print_exc()
-        said = f"{type(error).__name__}: {error}"
-        run.write_record(status="failed", error=said)
-        channel.send(error=said)
+        reason = f"{type(error).__name__}: {error}"
+        run.write_record(status="failed", error=reason)
+        channel.send(error=reason)
         return 1
     return 0
 

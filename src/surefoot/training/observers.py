@@ -1,4 +1,4 @@
-"""Who is told what a run does while it trains."""
+"""Who follows a run while it trains: a person's terminal, or nobody."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 
-class Watcher(Protocol):
-    """Who is told of every update."""
+class Observer(Protocol):
+    """Follows a run from update to update."""
 
     def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
-        """`row` is the ledger's; `successes` are those of the selection half so far."""
+        """Shows an update: its `row` of the ledger, and all `successes` on the selection half so far."""
+
+    def note(self, text: str) -> None:
+        """Shows a line that a person should know about the run."""

@@ -1,49 +1,72 @@
-"""Everything that is fixed before a run: the task with its overrides, the panel, the seeds, and what they add
-up to."""
+"""Plans: everything that is fixed before a run, and what can be done with it.
+
+A plan holds the task with its overrides, the panel, the seeds, the engine and what they add up to. It makes
+the environments that a run trains in, the evaluators that judge it and the card of its policy. A task of
+Surefoot's own (`RobotPlan`) and an environment from outside (`ExternalPlan`) do each of these in their own
+way, so callers never ask which of the two they have.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, ClassVar
 
 import torch
 
-from surefoot.compute import check_device
+from surefoot.compiler import Untraceable
 from surefoot.contract import (
-    PANEL_SEEDS,
+    NOMINAL,
+    TRAINED,
     Accounting,
-    Contract,
+    Column,
     Disjointness,
+    Half,
     Panel,
     Plant,
     Recipe,
     SeedPanel,
     SeedPlan,
     SurefootError,
-    TaskContract,
-    account,
+    columns,
     construct_id,
+    environment_seeds,
     evaluation_plant,
     load_panel,
-    nearest_divisors,
-    prove_disjoint,
-    prove_seeds_disjoint,
-    seed_panel,
-    training_id,
 )
-from surefoot.engines import choose_engine
-from surefoot.env.external import ExternalTask, external_task, is_external
+from surefoot.env import TrainSampler, VecEnv
+from surefoot.env.compiled import CompiledEnv
+from surefoot.env.external import ExternalEnv, ExternalTask
+from surefoot.evaluation import BASELINES as EXTERNAL_BASELINES
+from surefoot.evaluation import (
+    ExternalEvaluator,
+    PanelEvaluator,
+    engines_for,
+    evaluate_panel,
+    evaluate_seeds,
+    external_baseline,
+)
+from surefoot.learners import Symmetry, symmetry
 from surefoot.learners.libraries import Timeouts, find_learner
+from surefoot.policy import BASELINES, PREFIX, Policy, PolicyCard, baseline, external_card, policy_card
+from surefoot.runs import LibraryRecord
+from surefoot.statistics import PanelResult
 from surefoot.tasks import Task
-from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
+from surefoot.training.checks import check_disjoint
+
+TrainingEnv = VecEnv | CompiledEnv | ExternalEnv
+Evaluator = PanelEvaluator | ExternalEvaluator
+Passes = tuple[PanelResult, list[PanelResult]]
+"""A whole table of episodes, and the passes over the panel that it is made of; the first is the headline."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A run that has not started."""
+class Plan(ABC):
+    """A run that has not started. Subclasses say how its environments are made and judged."""
 
     task: Task | ExternalTask
     task_name: str
@@ -51,9 +74,9 @@ class Plan:
     panel: Panel | SeedPanel
     seeds: SeedPlan
     disjointness: Disjointness
-    plant: Plant | None
+    training_plant: Plant | None
     """None: physics is an outside simulator's."""
-    evaluation: Plant | None
+    evaluation_plant: Plant | None
     engine: str
     engine_reason: str
     """Why this engine, in a sentence."""
@@ -65,8 +88,13 @@ class Plan:
     timeouts: Timeouts = "stock"
     """How a library treats episodes that run out of time."""
 
+    early_end: ClassVar[str]
+    """What a summary calls the share of episodes that did not last."""
+    motion_metrics: ClassVar[tuple[tuple[str, str, str], ...]]
+    """(label, field of `PanelSummary`, unit) of how well a robot moved, for a summary."""
+
     def as_json(self) -> dict[str, Any]:
-        """The object that `surefoot plan --json` prints."""
+        """Returns the object that `surefoot plan --json` prints."""
         return {
             "task": self.task_name,
             **self.accounting.model_dump(mode="json"),
@@ -79,7 +107,7 @@ class Plan:
             "disjoint": self.disjointness.disjoint,
             "engine": self.engine,
             "engine_reason": self.engine_reason,
-            "training_plant": self.plant.model_dump(mode="json") if self.plant else None,
+            "training_plant": self.training_plant.model_dump(mode="json") if self.training_plant else None,
             "device": self.device,
             "learner": self.learner,
             "timeouts": self.timeouts,
@@ -88,283 +116,260 @@ class Plan:
             "recipe": self.recipe.model_dump(mode="json"),
         }
 
+    def library_record(self) -> LibraryRecord | None:
+        """Returns what is known of the learner's library before it trains; None for Surefoot's own PPO. Its
+        worker adds the settings."""
+        library = find_learner(self.learner)
+        if library is None:
+            return None
+        return LibraryRecord(
+            name=library.name,
+            version=library.version,
+            timeouts=self.timeouts,
+            stock_timeouts=library.timeouts,
+        )
+
+    def seed_set(self) -> dict[str, str]:
+        """Returns the first key of every seed family, in hexadecimal, as run.json states it."""
+        first_of_family = range(0, self.recipe.envs, self.accounting.envs_per_seed_family)
+        return {str(f): f"{key:016x}" for f, key in enumerate(self.first_keys(first_of_family))}
+
+    # ---- training
+
+    @property
+    @abstractmethod
+    def compiles(self) -> bool:
+        """Whether kernels are compiled for a robot and plant that are new to this machine."""
+
+    @abstractmethod
+    def environments(self, part: range) -> TrainingEnv:
+        """Makes the environments `part` of the recipe's, as they are trained in."""
+
+    @abstractmethod
+    def mirror(self, device: torch.device) -> Symmetry | None:
+        """Returns the left-right reflection of observations and actions; None where nothing tells it."""
+
+    @abstractmethod
+    def first_keys(self, envs: Sequence[int]) -> list[int]:
+        """Returns what the first episodes of environments `envs` are drawn from."""
+
+    @abstractmethod
+    def simulator_versions(self) -> dict[str, str]:
+        """Returns the versions of a simulator from outside, by package; those of Surefoot's own engines are
+        among the versions of every run."""
+
+    @abstractmethod
+    def policy_card(self) -> PolicyCard:
+        """Returns how a policy of this plan is wired to its robot or simulator."""
+
+    # ---- evaluation
+
+    @abstractmethod
+    def selection_evaluator(self) -> Evaluator:
+        """Lays out the selection half, on which a run is scored while it learns."""
+
+    @abstractmethod
+    def columns(self, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
+        """Returns the perturbation columns called `perturb`; unknown ones are refused."""
+
+    @abstractmethod
+    def judged_on(self, panel: str | None, engine: str) -> Plan:
+        """Returns the plan to evaluate with: on the panel called `panel` (None: its own). An `engine` that
+        cannot run it is refused."""
+
+    @abstractmethod
+    def baseline(self, name: str) -> Policy:
+        """Returns the untrained policy called `name` (with or without `baseline:`)."""
+
+    @abstractmethod
+    def evaluate(
+        self,
+        policy: Policy,
+        half: Half,
+        columns: tuple[Column, ...] = (),
+        *,
+        engine: str = "auto",
+        baselines: bool = True,
+        name: str = TRAINED,
+    ) -> Passes:
+        """Runs `policy` over a half of the panel: nominally, under `columns`, and beside the baselines.
+        Rows call it `name`."""
+
 
 @dataclass(frozen=True)
 class RobotPlan(Plan):
-    """Of a task of Surefoot's own, whose robot and physics are known."""
+    """A run on a task of Surefoot's own, whose robot and physics are known."""
 
     task: Task
     panel: Panel
-    plant: Plant
-    evaluation: Plant
+    training_plant: Plant
+    evaluation_plant: Plant
+
+    early_end = "fall rate"
+    motion_metrics = (
+        ("velocity error", "velocity_error_mps", "m/s"),
+        ("yaw-rate error", "yaw_error_radps", "rad/s"),
+        ("energy", "cost_of_transport", "cost of transport"),
+    )
 
     def atlas(self) -> Atlas | None:
+        """Builds the terrain of the task; None for a flat floor."""
         return Atlas.build(self.task.tiles) if self.task.tiles else None
+
+    @property
+    def compiles(self) -> bool:
+        return self.engine != "mujoco"
+
+    def environments(self, part: range) -> VecEnv | CompiledEnv:
+        """Compiled where they can be: on stride, with functions that can be traced, and a rollout shorter
+        than an episode."""
+        task, atlas, device = self.task, self.atlas(), torch.device(self.device)
+        hz = self.recipe.control_hz
+        sampler = TrainSampler(task.contract, task.robot, self.seeds, hz, atlas, device, part)
+        env = VecEnv(task, sampler, self.training_plant, engine=self.engine, atlas=atlas, device=self.device)
+        if self.engine != "stride" or self.recipe.horizon >= sampler.episode_steps:
+            return env
+        try:
+            return CompiledEnv(env)
+        except Untraceable as reason:
+            if sampler.first == 0:  # one process says so, not all
+                print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
+            return env
+
+    def mirror(self, device: torch.device) -> Symmetry | None:
+        return symmetry(self.task.contract, self.task.robot, self.task.scan, device)
+
+    def first_keys(self, envs: Sequence[int]) -> list[int]:
+        keys: list[int] = self.seeds.episode_key(list(envs), 0).tolist()
+        return keys
+
+    def simulator_versions(self) -> dict[str, str]:
+        return {}
+
+    def policy_card(self, observation_clip: float | None = None) -> PolicyCard:
+        """Returns the card of the robot. `observation_clip`: where a library clips what it normalised."""
+        task, r = self.task, self.recipe
+        return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise, observation_clip)
+
+    def selection_evaluator(self) -> PanelEvaluator:
+        """On the evaluation plant, but on stride where training is: choosing may be fast, confirming is
+        not."""
+        engine, device = ("stride", self.device) if self.engine == "stride" else ("mujoco", "cpu")
+        hz = self.recipe.control_hz
+        return PanelEvaluator(self.task, self.panel, "selection", hz, engine=engine, device=device)
+
+    def columns(self, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
+        return columns(self.panel, perturb, sweep)
+
+    def on_panel(self, panel: Panel) -> RobotPlan:
+        """Returns the same run judged on another panel, which must be held out from it too; another
+        construct."""
+        check_disjoint(self.seeds, panel)
+        plant = evaluation_plant(self.recipe.control_hz, self.task.on_heightfield(panel))
+        identity = construct_id(self.task.contract, panel, plant)
+        return dataclasses.replace(self, panel=panel, evaluation_plant=plant, construct_id=identity)
+
+    def judged_on(self, panel: str | None, engine: str) -> RobotPlan:
+        plan = self if panel is None else self.on_panel(load_panel(panel))
+        engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
+        return plan
+
+    def baseline(self, name: str) -> Policy:
+        task = self.task
+        return baseline(name, task.contract, task.robot, self.recipe.control_hz, self.panel.seeds)
+
+    def evaluate(
+        self,
+        policy: Policy,
+        half: Half,
+        columns: tuple[Column, ...] = (),
+        *,
+        engine: str = "auto",
+        baselines: bool = True,
+        name: str = TRAINED,
+    ) -> Passes:
+        return evaluate_panel(
+            self.task,
+            self.panel,
+            half,
+            self.recipe.control_hz,
+            policy,
+            engine=engine,
+            columns=columns,
+            baselines=BASELINES if baselines else (),
+            name=name,
+        )
 
 
 @dataclass(frozen=True)
 class ExternalPlan(Plan):
-    """Of an environment from outside."""
+    """A run on an environment from outside: its own simulator, a panel of held-out seeds, no
+    perturbations."""
 
     task: ExternalTask
     panel: SeedPanel
 
+    early_end = "ended early"
+    motion_metrics = ()
+    compiles = False
 
-class Options(TypedDict, total=False):
-    """What any plan can be asked for; what is left out is as `robot_plan` has it."""
+    def environments(self, part: range) -> ExternalEnv:
+        return ExternalEnv(self.task, self.seeds, part, self.device)
 
-    overrides: dict[str, Any] | None
-    seed: int
-    engine: str
-    device: str
-    processes: int
-    learner: str
+    def mirror(self, device: torch.device) -> None:
+        return None
 
+    def first_keys(self, envs: Sequence[int]) -> list[int]:
+        """Returns the seeds that the simulator is given."""
+        return environment_seeds(self.seeds, envs)
 
-def make_plan(
-    task: str,
-    *,
-    timeouts: Timeouts = "stock",
-    trained_with: str | None = None,
-    success_return: float | None = None,
-    **options: Unpack[Options],
-) -> Plan:
-    """Freezes a plan of a task of Surefoot's own, or of an environment from outside, whose episodes succeed
-    when they return `success_return`."""
-    if timeouts == "corrected" and options.get("learner", "ppo") == "ppo":
-        raise SurefootError(
-            "Surefoot's own PPO bootstraps every episode that runs out of time from its final observation: "
-            "nothing is to be corrected; leave out --timeouts, or choose a library with --learner."
+    def simulator_versions(self) -> dict[str, str]:
+        return self.task.contract.versions
+
+    def policy_card(self) -> PolicyCard:
+        r = self.recipe
+        return external_card(self.task.contract, r.control_hz, r.hidden, r.normalise)
+
+    def selection_evaluator(self) -> ExternalEvaluator:
+        return ExternalEvaluator(self.task, self.panel, "selection", self.device)
+
+    def columns(self, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
+        """Nothing outside can be perturbed: `all` is nothing there."""
+        named = [p for p in perturb if p not in ("all", "none", NOMINAL)]
+        if named or sweep:
+            raise SurefootError(
+                f"{self.task_name} comes from outside and cannot be perturbed; leave out "
+                f"{'--perturb ' + ' '.join(named) if named else '--sweep'}."
+            )
+        return ()
+
+    def judged_on(self, panel: str | None, engine: str) -> ExternalPlan:
+        if panel is not None or engine not in ("auto", self.engine):
+            raise SurefootError(
+                f"{self.task_name} comes from outside and has one panel of seeds and its own simulator; "
+                "leave out --panel and --engine."
+            )
+        return self
+
+    def baseline(self, name: str) -> Policy:
+        return external_baseline(name.removeprefix(PREFIX), self.task, self.panel)
+
+    def evaluate(
+        self,
+        policy: Policy,
+        half: Half,
+        columns: tuple[Column, ...] = (),
+        *,
+        engine: str = "auto",
+        baselines: bool = True,
+        name: str = TRAINED,
+    ) -> Passes:
+        return evaluate_seeds(
+            self.task,
+            self.panel,
+            half,
+            policy,
+            baselines=EXTERNAL_BASELINES if baselines else (),
+            name=name,
+            device=self.device,
         )
-    if is_external(task):
-        return external_plan(task, success_return=success_return, **options)
-    if success_return is not None:
-        raise SurefootError(
-            f"--success-return is for environments from outside; what a success of {task} is stands in its "
-            "contract, so leave it out."
-        )
-    return robot_plan(task, timeouts=timeouts, trained_with=trained_with, **options)
-
-
-def external_plan(
-    task: str,
-    *,
-    overrides: dict[str, Any] | None = None,
-    seed: int = 1,
-    engine: str = "auto",
-    device: str = "cpu",
-    processes: int = 1,
-    learner: str = "ppo",
-    success_return: float | None = None,
-) -> ExternalPlan:
-    """Every environment and every held-out seed is a family of its own: they share nothing."""
-    if learner != "ppo":
-        raise SurefootError(
-            f"{task} comes from outside, and only Surefoot's own PPO trains that; leave out --learner."
-        )
-    check_device(device)
-    found = external_task(task, device, success_return)
-    contract, changed = found.contract, dict(overrides or {})
-    if engine not in ("auto", contract.source):
-        raise SurefootError(f"{task} brings its own simulator; leave out --engine.")
-    envs = changed.get("envs", found.recipe.envs)
-    if changed.get("families", envs) != envs:
-        raise SurefootError(f"Every environment of {task} is a seed family of its own; leave out --families.")
-    if changed.get("control_hz", found.recipe.control_hz) != found.recipe.control_hz:
-        raise SurefootError(f"{task} has a control rate of its own; leave out --control-hz.")
-    panel = seed_panel(contract.episode_steps, changed.get("eval_families", PANEL_SEEDS))
-    own = {"families": envs, "eval_families": len(panel.scenarios)}
-    recipe = Recipe(**(found.recipe.model_dump() | changed | own))
-    check_share(recipe, processes)
-    seeds = SeedPlan(root=seed, split="train", families=recipe.families, envs=recipe.envs)
-    proof = prove_seeds_disjoint(seeds, panel)
-    if not proof.disjoint:
-        raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
-    return ExternalPlan(
-        dataclasses.replace(found, recipe=recipe),
-        task,
-        recipe,
-        panel,
-        seeds,
-        proof,
-        None,
-        None,
-        contract.source,
-        "the environment's own simulator",
-        device,
-        accounting(recipe, contract, panel),
-        construct_id(contract, panel, None),
-        training_id(contract, recipe, None, contract.source, learner, seeds),
-        learner,
-    )
-
-
-def robot_plan(
-    task: str,
-    *,
-    overrides: dict[str, Any] | None = None,
-    seed: int = 1,
-    engine: str = "auto",
-    device: str = "cpu",
-    processes: int = 1,
-    learner: str = "ppo",
-    timeouts: Timeouts = "stock",
-    trained_with: str | None = None,
-) -> RobotPlan:
-    """Freezes a plan of a task of Surefoot's own; `overrides` are recipe fields. Every contradiction is found
-    here, before anything is written. A plan is the same for any number of processes that can share its
-    families. `trained_with`: the version of a library that a run was trained with, which then need not be
-    installed to judge it."""
-    found = find_task(task)
-    library = find_learner(learner)
-    timeouts = library.handling(timeouts) if library else "stock"
-    if library is not None and processes > 1:
-        raise SurefootError(
-            f"{learner} trains in one process; start it without torchrun, or use --learner ppo."
-        )
-    if library is not None and trained_with is None:
-        library.check()
-        trained_with = library.version
-    # Another version of a library is another treatment.
-    treatment = " ".join(filter(None, (learner, trained_with, timeouts))) if library else learner
-    check_device(device)
-    engine, reason = choose_engine(engine, found.robot, found.plant, device)
-    found = found.on(engine)
-    recipe = Recipe(**(found.recipe_on(device).model_dump() | (overrides or {})))
-    plant = found.plant.model_copy(
-        update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
-    )
-    check_share(recipe, processes)
-    found = dataclasses.replace(found, recipe=recipe, plant=plant, minutes=found.minutes_on(device))
-    contract = found.contract
-    seeds = SeedPlan(root=seed, split="train", families=recipe.families, envs=recipe.envs)
-    check_terrain(contract, seeds)
-    panel = load_panel(contract.panel)
-    families = (overrides or {}).get("eval_families") or panel.seeds.families
-    panel = panel.with_families(families)
-    recipe = recipe.model_copy(update={"eval_families": families})
-    evaluation = evaluation_plant(recipe.control_hz, found.on_heightfield(panel))
-    proof = check_disjoint(seeds, panel)
-    if torch.device(device).type == "cuda":
-        check_memory(found, torch.cuda.mem_get_info(device)[0], processes)
-    return RobotPlan(
-        found,
-        task,
-        recipe,
-        panel,
-        seeds,
-        proof,
-        plant,
-        evaluation,
-        engine,
-        reason,
-        device,
-        accounting(recipe, contract, panel),
-        construct_id(contract, panel, evaluation),
-        training_id(contract, recipe, plant, engine, treatment, seeds),
-        learner,
-        timeouts,
-    )
-
-
-def accounting(recipe: Recipe, contract: Contract, panel: Panel | SeedPanel) -> Accounting:
-    """What a recipe comes to under a contract, judged on a panel."""
-    return account(
-        recipe,
-        contract.observation_size,
-        contract.critic_size,
-        contract.action.size,
-        len(contract.rewards),
-        contract.strata.count,
-        len(panel.scenarios),
-    )
-
-
-def on_panel(plan: RobotPlan, panel: Panel) -> RobotPlan:
-    """The same run judged on another panel, which must be held out from it too; another construct."""
-    check_disjoint(plan.seeds, panel)
-    plant = evaluation_plant(plan.recipe.control_hz, plan.task.on_heightfield(panel))
-    identity = construct_id(plan.task.contract, panel, plant)
-    return dataclasses.replace(plan, panel=panel, evaluation=plant, construct_id=identity)
-
-
-ROBOT_BYTES = 4096
-"""Of an environment on a device, block and networks apart: engine, script, task's memory."""
-
-
-def device_bytes(task: Task, processes: int = 1) -> int:
-    """Device memory that training needs on each process' device, from the shapes; a third is added for what
-    allocators keep, and a GiB for the device's own (measured with 128-128 networks, one process: 30.1 GiB in
-    use at N = 262,144)."""
-    c, r = task.contract, task.recipe
-    obs, critic, act, terms = c.observation_size, c.critic_size, c.action.size, len(c.rewards)
-    block = 4 * (obs + critic + 2 * act + 6 + terms) + 11
-    records = 4 * (12 + terms)
-    values = 4 * (2 * critic + 2 * max(r.hidden))
-    figures = 6 * c.strata.count + 16
-    samples = r.samples_per_update * (block + records + values + figures)
-    minibatch = r.samples_per_update // r.minibatches * 4 * (obs + critic + 4 * sum(r.hidden) + 3 * act + 16)
-    share = (samples + minibatch + r.envs * ROBOT_BYTES) / processes
-    # Several processes draw all minibatches and sort out their own: int32, int64 and a few more of each.
-    sorting = r.epochs * r.samples_per_update * 40 if processes > 1 else 0
-    return round(1.35 * (share + sorting)) + 2**30
-
-
-def check_memory(task: Task, free: int, processes: int = 1) -> None:
-    """Refuses what would run out of device memory, naming the most environments that would not."""
-    if device_bytes(task, processes) <= free:
-        return
-    r, fits = task.recipe, 0
-    step = math.lcm(r.families, r.minibatches // math.gcd(r.minibatches, r.horizon))
-    for k in range(r.envs // step, 0, -1):
-        less = dataclasses.replace(task, recipe=r.model_copy(update={"envs": k * step}))
-        if device_bytes(less, processes) <= free:
-            fits = k * step
-            break
-    need, have = device_bytes(task, processes) / 2**30, free / 2**30
-    remedy = f"use --envs {fits} or less" if fits else "use a smaller --horizon or --device cpu"
-    raise SurefootError(
-        f"{r.envs} environments would need {need:.1f} GiB of device memory and {have:.1f} GiB are free; "
-        f"{remedy}."
-    )
-
-
-def check_share(recipe: Recipe, processes: int) -> None:
-    """Families are never shared: all of an environment's family is in its process."""
-    if recipe.families % processes:
-        near = " or ".join(str(k) for k in nearest_divisors(recipe.families, processes))
-        raise SurefootError(
-            f"{recipe.families} seed families cannot be split over {processes} processes; use "
-            f"--nproc-per-node {near}, or a multiple of {processes} for --families."
-        )
-
-
-def check_terrain(contract: TaskContract, seeds: SeedPlan) -> None:
-    """Classes that are dealt for life all have their robots."""
-    strata = contract.strata
-    if "terrain" not in strata.names or contract.factor("terrain").level != "env":
-        return
-    names = contract.factor("terrain").categories
-
-    def nobodys(families: int) -> list[str]:
-        dealt = strata.dealt_for_life("terrain", families, seeds.envs // families)
-        return [name for k, name in enumerate(names) if k not in dealt]
-
-    if missing := nobodys(seeds.families):
-        fewer = (k for k in range(seeds.families - 1, 0, -1) if not seeds.envs % k and not nobodys(k))
-        k, most = next(fewer, None), len(contract.factor("terrain").deck)
-        raise SurefootError(
-            f"{contract.name} deals classes of terrain to robots for life, and with --envs {seeds.envs} "
-            f"--families {seeds.families} nobody is dealt {', '.join(missing)}; "
-            f"use {f'--families {k}' if k else f'--envs {most} --families 1'}."
-        )
-
-
-def check_disjoint(seeds: SeedPlan, panel: Panel) -> Disjointness:
-    proof = prove_disjoint(seeds, panel.seeds)
-    if not proof.disjoint:
-        raise SurefootError(
-            f"Panel {panel.name} shares keys with training ({proof.reason}); "
-            "make it with split 'eval' so that it is held out."
-        )
-    return proof

@@ -6,11 +6,10 @@ import torch
 
 from surefoot.compute import SINGLE, ProcessGroup, local_device
 from surefoot.contract import TRAINED, ExternalContract, SurefootError, text_digest
-from surefoot.env.external import ExternalTask
-from surefoot.evaluation import external_baseline
-from surefoot.policy import PREFIX, Policy, PolicyBundle, PolicyCard, baseline
+from surefoot.policy import PREFIX, Policy, PolicyBundle, PolicyCard
 from surefoot.runs import RunFolder, checkpoint
-from surefoot.training.plan import ExternalPlan, Plan, RobotPlan, make_plan
+from surefoot.training.plan import Plan, RobotPlan
+from surefoot.training.planning import make_plan
 
 
 def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
@@ -30,8 +29,8 @@ def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
         if isinstance(r.contract, ExternalContract)
         else None,
     )
-    if isinstance(r.contract, ExternalContract) and isinstance(plan.task, ExternalTask):
-        then, now = r.contract.versions, plan.task.contract.versions
+    if isinstance(r.contract, ExternalContract):
+        then, now = r.contract.versions, plan.simulator_versions()
         if then != now:
             want = " ".join(f"{k}=={v}" for k, v in then.items() if now.get(k) != v)
             raise SurefootError(
@@ -57,6 +56,21 @@ def restore_robot_plan(run: RunFolder) -> RobotPlan:
     return plan
 
 
+def check_resumable(run: RunFolder) -> None:
+    """Refuses to continue a run that cannot be continued exactly."""
+    r = run.record
+    if r.learner != "ppo":
+        raise SurefootError(
+            f"{run.path} was trained by {r.learner}, whose runs cannot be continued exactly; "
+            "train anew with another --out."
+        )
+    if isinstance(r.contract, ExternalContract):
+        raise SurefootError(
+            f"{run.path} was trained on {r.task}, whose simulator's state cannot be saved; it "
+            "cannot be continued exactly, so train anew with another --out and larger limits."
+        )
+
+
 def load_policy(run: RunFolder, name: str) -> tuple[checkpoint.Checkpoint, PolicyBundle]:
     """The policy of a checkpoint. The file's digest is verified as it is read, and the normaliser against the
     digest noted when it was saved and against the one that the learner went on with."""
@@ -79,10 +93,4 @@ def resolve_policy(plan: Plan, run: RunFolder, name: str) -> tuple[Policy, str, 
     if not name.startswith(PREFIX):
         found, bundle = load_policy(run, name)
         return bundle, found.digest, TRAINED
-    if isinstance(plan, ExternalPlan):
-        made = external_baseline(name.removeprefix(PREFIX), plan.task, plan.panel)
-    else:
-        assert isinstance(plan, RobotPlan)
-        task = plan.task
-        made = baseline(name, task.contract, task.robot, plan.recipe.control_hz, plan.panel.seeds)
-    return made, text_digest(name), name.removeprefix(PREFIX)
+    return plan.baseline(name), text_digest(name), name.removeprefix(PREFIX)

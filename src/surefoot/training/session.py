@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
-from surefoot.contract import ExternalContract, SurefootError
+from surefoot.contract import SurefootError
 from surefoot.learners.libraries import Timeouts
 from surefoot.reporting import write_report
 from surefoot.runs import RunFolder, resume_hint
@@ -18,8 +18,9 @@ from surefoot.statistics import PanelSummary
 from surefoot.trackers import check_tracker
 from surefoot.training.evaluate import columns_of, evaluate_policy
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
-from surefoot.training.plan import Plan, RobotPlan, make_plan
-from surefoot.training.restore import load_policy, restore_plan
+from surefoot.training.plan import Plan
+from surefoot.training.planning import make_plan
+from surefoot.training.restore import check_resumable, load_policy, restore_plan
 from surefoot.training.selection import Limits
 from surefoot.training.tracking import begin_tracker
 from surefoot.training.trainer import Trainer, new_run
@@ -101,16 +102,7 @@ def resume_run(
         if group.is_main:
             check_tracker(tracker)
         run = RunFolder.open(folder)
-        if run.record.learner != "ppo":
-            raise SurefootError(
-                f"{run.path} was trained by {run.record.learner}, whose runs cannot be continued exactly; "
-                "train anew with another --out."
-            )
-        if isinstance(run.record.contract, ExternalContract):
-            raise SurefootError(
-                f"{run.path} was trained on {run.record.task}, whose simulator's state cannot be saved; it "
-                "cannot be continued exactly, so train anew with another --out and larger limits."
-            )
+        check_resumable(run)
         plan = restore_plan(run, group)
         columns_of(plan, perturb)
         if updates is None and minutes is None and until is None:
@@ -198,8 +190,7 @@ def _train(
 
     if not group.is_main:
         console, tracker_name = Console(quiet=True), "none"
-    compiles = plan.engine != "mujoco" and isinstance(plan, RobotPlan)
-    new = "; a robot and plant new to this machine are compiled first" if compiles else ""
+    new = "; a robot and plant new to this machine are compiled first" if plan.compiles else ""
     with ExitStack() as closing:
         with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
             group.bind_device(plan.device)

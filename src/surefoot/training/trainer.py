@@ -3,55 +3,53 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 
-from surefoot.compiler import Untraceable
 from surefoot.compute import SINGLE, ProcessGroup, Writer
-from surefoot.contract import environment_seeds
-from surefoot.env import EpisodeStats, TrainSampler, VecEnv, join_snapshots, part_of_snapshot
-from surefoot.env.compiled import CompiledEnv
-from surefoot.env.external import ExternalEnv, ExternalTask
-from surefoot.learners import Ppo, symmetry
-from surefoot.learners.libraries import LIBRARIES
-from surefoot.policy import PolicyBundle, PolicyCard, external_card, policy_card
+from surefoot.env import EpisodeStats, join_snapshots, part_of_snapshot
+from surefoot.learners import Ppo
+from surefoot.policy import PolicyBundle
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import (
-    LibraryRecord,
     RunFolder,
     RunRecord,
     read_ledger,
     record_outcome,
     run_name,
+    section,
     timestamp,
     versions,
 )
-from surefoot.terrain import Atlas
 from surefoot.trackers import Tracker
-from surefoot.training.batch import ledger_row
+from surefoot.training.batch import LedgerConstants, ledger_row, write_update
 from surefoot.training.honesty import EVERY as HONESTY_EVERY
 from surefoot.training.honesty import honesty_row
 from surefoot.training.iteration import IterationResult, TrainingIteration
-from surefoot.training.observers import Watcher
-from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
-from surefoot.training.selection import Limits, Scored
+from surefoot.training.measurements import ProcessMeasurements
+from surefoot.training.observers import Observer
+from surefoot.training.plan import Plan
+from surefoot.training.selection import CheckpointSelection, Limits, Progress
+from surefoot.training.signals import stop_signals
 
 
-class Trainer(Scored):
-    """One run: built from a plan (anew) or from a run folder (resumed).
+class Trainer:
+    """Trains one run: built from a plan (anew) or from a run folder (resumed).
 
-    Several processes train it together, each with its share of the environments; all of them go through the
-    same updates, and the lead alone evaluates and writes. Without `select` nothing is scored while it trains
-    and nothing is chosen: the result is the last policy.
+    How the pieces fit: the plan makes the environments `env`; a `TrainingIteration` fills the rollout `block`
+    with what they and the `learner` do, adds advantages, and updates the learner. `ledger_row` states what it
+    measured, a `CheckpointSelection` scores the policy on the selection half and remembers the best, and a
+    `Writer` puts rows, results and checkpoints into the run folder while training goes on. `progress` is
+    where the run stands, `measurements` what this process alone has measured.
+
+    Several processes train a run together, each with its share of the environments. All of them go through
+    the same updates, and the main process alone evaluates and writes. Without `select` nothing is scored
+    while it trains and nothing is chosen: the result is the last policy.
     """
 
     def __init__(
@@ -62,10 +60,16 @@ class Trainer(Scored):
         select: bool = True,
         group: ProcessGroup = SINGLE,
     ) -> None:
-        self.group, self._select, self._begun_at = group, select, 0
+        self.plan, self.run, self.group, self._select = plan, run, group, select
+        self.progress, self.measurements = Progress(), ProcessMeasurements(plan)
+        self.stopped: signal.Signals | None = None
+        self.chosen = "latest"
+        """The checkpoint that the run's result is stated on."""
         with record_outcome(run, group.is_main and not resume):  # what cannot be resumed stays as it was
             with group.fail_together():
-                super().__init__(plan, run, select and group.is_main)
+                self.selection = CheckpointSelection(
+                    plan, run, self.progress, self.policy, enabled=select and group.is_main
+                )
                 self._build()
                 if resume:
                     self._resume()
@@ -77,11 +81,8 @@ class Trainer(Scored):
         recipe, contract = plan.recipe, plan.task.contract
         device = torch.device(plan.device)
         part = group.env_range(recipe.envs)
-        self.env = environments(plan, part)
-        mirror = None
-        if isinstance(plan, RobotPlan):
-            mirror = symmetry(plan.task.contract, plan.task.robot, plan.task.scan, device)
-        self.learner = Ppo(contract, recipe, mirror, plan.seeds, device, group=group)
+        self.env = plan.environments(part)
+        self.learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device, group=group)
         self.block = RolloutBlock.empty(
             recipe.horizon,
             len(part),
@@ -100,277 +101,213 @@ class Trainer(Scored):
             action_clip=contract.action.clip,
             group=group,
         )
-        self.overlaps = self.iteration.overlaps
+        self._constants = LedgerConstants.of(plan, self.env, self.block.bytes * group.world)
 
-    def train(self, limits: Limits, display: Watcher, tracker: Tracker) -> None:
-        """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal.
+    def policy(self) -> PolicyBundle:
+        """Returns a copy of the policy as it stands."""
+        return PolicyBundle(self.plan.policy_card(), self.learner.policy_tensors())
 
-        Where the device works on its own, an update is written down while the next one is under way; files
-        are another thread's work everywhere.
-        """
-        # Signals are held off for longest: torchrun ends all who lost one, and that is to be written down.
-        with self._signals(), record_outcome(self.run, self.group.is_main, self.figures):
+    def figures(self) -> dict[str, float | int | None]:
+        """Returns the run's figures so far, as run.json has them."""
+        return self.measurements.figures(self.plan, self.progress, self.chosen)
+
+    # ---- the loop
+
+    def train(self, limits: Limits, observer: Observer, tracker: Tracker) -> None:
+        """Trains until a limit is reached or a signal comes, then chooses the checkpoint that the result is
+        stated on."""
+        # A second Ctrl-C aborts the update, but not under torchrun, which passes on what processes may have
+        # got already. Signals are held off for longest: torchrun ends all who lost one, and that is to be
+        # written down.
+        with (
+            stop_signals(self._stop, abort=self.group.world == 1),
+            record_outcome(self.run, self.group.is_main, self.figures),
+        ):
             with Writer() as writer:
-                self._loop(limits, display, tracker, writer)
+                self._loop(limits, observer, tracker, writer)
             if not self.group.is_main:
                 return
             if not self.stopped:
-                self.chosen = self._choose()
+                self.chosen = self.selection.choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
-    def _loop(self, limits: Limits, display: Watcher, tracker: Tracker, writer: Writer) -> None:
+    def _loop(self, limits: Limits, observer: Observer, tracker: Tracker, writer: Writer) -> None:
+        """Collects, learns and records; evaluates and saves at fixed intervals.
+
+        Where the device works on its own (`iteration.overlaps`), an update is recorded while the next one is
+        under way; files are the writer's work everywhere.
+        """
         recipe, p = self.plan.recipe, self.progress
 
-        def note(row: dict[str, Any], stats: EpisodeStats) -> None:
+        def record(row: dict[str, Any], stats: EpisodeStats) -> None:
             if self.group.is_main:
                 writer.do(partial(self._write, row, stats, tracker))
-                display.show(dict(row), p.successes)  # the writer may have more to say in it
+                observer.show(dict(row), p.successes)  # a copy: the writer may have more to say in it
 
         self.iteration.prepare()
-        waiting: IterationResult | None = None
+        unrecorded: IterationResult | None = None
         while not self._finished(limits):
-            begun = time.perf_counter()
-            number = p.update + 1
-            self._syncs.before(number)
-            turn = self.iteration.run(number, with_batch_stats=number % HONESTY_EVERY == 0)
-            self._syncs.after(number)
+            begun, number = time.perf_counter(), p.update + 1
+            evaluates = self._select and number % recipe.evaluate_every == 0
+            saves = number % recipe.checkpoint_every == 0
+            waits = evaluates or saves or not self.iteration.overlaps
+
+            result = self._iterate(number)  # collect, advantages, update
             p.update = number
-            if waiting is not None:
-                note(*self._row(waiting))
-            look = self._select and number % recipe.evaluate_every == 0
-            save = number % recipe.checkpoint_every == 0
-            waiting = turn
-            if look or save or not self.iteration.overlaps:
-                turn.wait()
+            if unrecorded is not None:
+                record(*self._row(unrecorded))
+            unrecorded = result
+            if waits:
+                result.wait()
             p.train_seconds += time.perf_counter() - begun
-            if not self.startup:
-                self._started()
-                self._begun_at = number
-            if look or save or not self.iteration.overlaps:
-                waiting, (row, stats) = None, self._row(turn)
-                best = self._evaluate(row, writer) if look else False
-                note(row, stats)
-                if best or save:
+            self.measurements.updated(number)
+
+            if waits:
+                unrecorded, (row, stats) = None, self._row(result)
+                best = self._evaluate(row, writer) if evaluates else False
+                record(row, stats)
+                if best or saves:
                     self._save(best, writer)
-        if waiting is not None:
-            note(*self._row(waiting))
+        if unrecorded is not None:
+            record(*self._row(unrecorded))
         self._save(False, writer)
 
-    def _write(self, row: dict[str, Any], stats: EpisodeStats, tracker: Tracker) -> None:
-        """One update, into the run folder and the tracker; its episodes go into the table."""
-        self.run.add_episodes(stats.ended, row["update"])
-        self.run.save_failures(stats.failures, row["update"])
-        self.run.ledger.append(row)
-        tracker.log(row)
+    def _iterate(self, number: int) -> IterationResult:
+        syncs = self.measurements.syncs
+        syncs.before(number)
+        result = self.iteration.run(number, with_batch_stats=number % HONESTY_EVERY == 0)
+        syncs.after(number)
+        return result
 
     def _finished(self, limits: Limits) -> bool:
-        """The lead decides when a limit is reached; a signal to any process stops all."""
+        """Tells whether to stop. The main process decides when a limit is reached; a signal to any process
+        stops all."""
         if self.group.world == 1:
-            return self.stopped is not None or self._reached(limits)
-        flags = torch.tensor([int(self.group.is_main and self._reached(limits)), int(self.stopped or 0)])
+            return self.stopped is not None or limits.reached(self.progress)
+        reached = self.group.is_main and limits.reached(self.progress)
+        flags = torch.tensor([int(reached), int(self.stopped or 0)])
         self.group.all_reduce_max_(flags)
         reached, number = flags.tolist()
         if number:
             self.stopped = signal.Signals(number)
         return bool(reached or number)
 
-    def _row(self, turn: IterationResult) -> tuple[dict[str, Any], EpisodeStats]:
-        """The ledger's row of a turn, for which it waits, and what all environments brought; for the lead."""
-        turn.wait()
-        plan, p, env = self.plan, self.progress, self.env
-        own = self.iteration.episode_stats(turn)
+    def _stop(self, received: signal.Signals) -> None:
+        self.stopped = self.stopped or received
+
+    # ---- the ledger
+
+    def _row(self, result: IterationResult) -> tuple[dict[str, Any], EpisodeStats]:
+        """Returns the ledger's row of an iteration, for which it waits, and the episode statistics of all
+        processes. In other processes than the main one the row is empty."""
+        result.wait()
+        own = self.iteration.episode_stats(result)
         parts = self.group.gather_objects(own)
         if not parts:
             return {}, own
         stats = EpisodeStats.of(parts)
         row = ledger_row(
-            turn.host["figures"],
-            asdict(self.iteration.metrics(turn)),
+            self._constants,
+            result.number,
+            result.host["figures"],
+            asdict(self.iteration.metrics(result)),
             stats,
-            update=turn.number,
-            shape=plan.accounting.rollout_shape,
-            reward_names=env.reward_names,
-            reasons=env.reasons,
-            families=plan.recipe.families,
-            strata=plan.accounting.strata,
-            seconds=turn.seconds | {"evaluation": 0.0},
-            train_seconds=p.train_seconds,
-            wall_seconds=p.train_seconds + p.evaluation_seconds,
-            control_hz=plan.recipe.control_hz,
-            epochs=plan.recipe.epochs,
-            gradient_steps=plan.accounting.gradient_steps,
-            buffer_bytes=self.block.bytes * self.group.world,
+            result.seconds | {"evaluation": 0.0},
+            self.progress,
         )
-        if "honesty" in turn.host:
-            row |= honesty_row(turn.host["honesty"], plan.accounting.samples_per_update)
-        if turn.number == self._begun_at:
-            row |= self.startup
-        return row, stats
+        if "honesty" in result.host:
+            row |= honesty_row(result.host["honesty"], self.plan.accounting.samples_per_update)
+        return row | self.measurements.startup(result.number), stats
 
-    # ---- evaluation
-
-    def policy(self) -> PolicyBundle:
-        return PolicyBundle(self._card(), self.learner.policy_tensors())
-
-    def _card(self) -> PolicyCard:
-        r, task = self.plan.recipe, self.plan.task
-        if isinstance(task, ExternalTask):
-            return external_card(task.contract, r.control_hz, r.hidden, r.normalise)
-        return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise)
+    def _write(self, row: dict[str, Any], stats: EpisodeStats, tracker: Tracker) -> None:
+        write_update(self.run, row, stats)
+        tracker.log(row)
 
     def _evaluate(self, row: dict[str, Any], writer: Writer) -> bool:
-        """Scores the current policy on the selection half, into the ledger row; true when it is the best so
-        far. The lead does, while the others wait."""
-        best = self._score(row, writer) if self.group.is_main else False
+        """Scores the current policy, into the ledger's row; returns whether it is the best so far. The main
+        process does, while the others wait."""
+        best = self.group.is_main and self.selection.score(row, writer, self.iteration.overlaps)
         return bool(self.group.broadcast_object(best))
 
     # ---- checkpoints
 
     def _save(self, best: bool, writer: Writer | None = None) -> None:
-        """A checkpoint with the environments of all processes; written by `writer` if there is one."""
-        own = {k: v.cpu() for k, v in self.env.snapshot().items()}
+        """Saves a checkpoint with the environments of all processes; written by `writer` if there is one."""
+        snapshot = {k: v.cpu() for k, v in self.env.snapshot().items()}
         weights = self.learner.state.parameters.cpu()
-        parts = self.group.gather_objects((own, weights))
+        parts = self.group.gather_objects((snapshot, weights))
         if not parts:
             return
         if not all(torch.equal(w, weights) for _, w in parts):
             raise RuntimeError("the processes of this run have come to have different weights")
-        save = partial(self.run.save_checkpoint, *self._checkpoint([e for e, _ in parts]), best=best)
+        save = partial(self.run.save_checkpoint, *self._checkpoint([s for s, _ in parts]), best=best)
         if writer is None:
             save()
         else:
             writer.do(save)
 
     def _checkpoint(
-        self, environments: list[dict[str, torch.Tensor]]
+        self, snapshots: list[dict[str, torch.Tensor]]
     ) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """Tensors, copies on the host, and what is said about them."""
+        """Returns the tensors of a checkpoint, copied to the host, and its meta."""
         policy = self.policy()
         tensors = {f"learner.{k}": v for k, v in self.learner.tensors().items()}
-        tensors |= {f"env.{k}": v for k, v in join_snapshots(environments).items()}
+        tensors |= {f"env.{k}": v for k, v in join_snapshots(snapshots).items()}
         tensors |= {f"policy.{k}": v for k, v in policy.tensors.items()}
-        return {k: v.cpu() for k, v in tensors.items()}, self._meta(policy)
+        return {k: v.cpu() for k, v in tensors.items()}, self.selection.checkpoint_meta(policy)
 
     def _resume(self) -> None:
-        found = self.run.load_checkpoint("latest")
-
-        def under(prefix: str) -> dict[str, torch.Tensor]:
-            return {k.removeprefix(prefix): v for k, v in found.tensors.items() if k.startswith(prefix)}
-
-        self.learner.load(under("learner."))
-        self.env.restore(part_of_snapshot(under("env."), self.group.env_range(self.plan.recipe.envs)))
-        p, meta = self.progress, found.meta
-        p.update, p.successes = int(meta["update"]), [float(s) for s in meta["successes"]]
-        p.best, p.best_update = float(meta["best"]), int(meta["best_update"])
+        """Takes up where the latest checkpoint stood; what the run folder has beyond that is dropped."""
+        latest, p = self.run.load_checkpoint("latest"), self.progress
+        self.learner.load(section("learner", latest.tensors))
+        part = self.group.env_range(self.plan.recipe.envs)
+        self.env.restore(part_of_snapshot(section("env", latest.tensors), part))
+        p.load(latest.meta)
         if not self.group.is_main:
             return
         self.run.rewind(p.update)
-        # A run killed in its first update has a checkpoint and no ledger yet.
         rows, _ = read_ledger(self.run.ledger.path)
-        if rows:
-            p.train_seconds = float(rows[-1]["train_seconds"])
-            p.evaluation_seconds = float(rows[-1]["wall_seconds"]) - p.train_seconds
+        if rows:  # a run killed in its first update has a checkpoint and no ledger yet
+            p.load_seconds(rows[-1])
         self.run.write_record(status="running", confirmation=None, error=None, tracker_error=None)
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM finish the update that is under way; a second Ctrl-C aborts it, but not under
-        torchrun, which passes on what processes may have got already."""
-
-        def stop(number: int, _: FrameType | None) -> None:
-            if self.stopped is not None and self.group.world == 1:
-                raise KeyboardInterrupt
-            self.stopped = self.stopped or signal.Signals(number)
-
-        before = {s: signal.signal(s, stop) for s in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for s, handler in before.items():
-                signal.signal(s, handler)
 
     def close(self) -> None:
         self.iteration.close()
         self.env.close()
-        super().close()
-
-
-def environments(plan: Plan, part: range) -> VecEnv | CompiledEnv | ExternalEnv:
-    """The environments `part` of a plan, as they are trained on."""
-    if isinstance(plan, ExternalPlan):
-        return ExternalEnv(plan.task, plan.seeds, part, plan.device)
-    assert isinstance(plan, RobotPlan)
-    contract, robot, atlas = plan.task.contract, plan.task.robot, plan.atlas()
-    hz, device = plan.recipe.control_hz, torch.device(plan.device)
-    return training_env(plan, TrainSampler(contract, robot, plan.seeds, hz, atlas, device, part), atlas)
-
-
-def training_env(plan: RobotPlan, sampler: TrainSampler, atlas: Atlas | None) -> VecEnv | CompiledEnv:
-    """Compiled where it can be: tasks trained with stride whose functions can be traced."""
-    env = VecEnv(plan.task, sampler, plan.plant, engine=plan.engine, atlas=atlas, device=plan.device)
-    if plan.engine != "stride" or plan.recipe.horizon >= sampler.episode_steps:
-        return env
-    try:
-        return CompiledEnv(env)
-    except Untraceable as reason:
-        if sampler.first == 0:  # said once
-            print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
-        return env
-
-
-def library_record(plan: Plan) -> LibraryRecord | None:
-    """What is known of a library before it is asked; its worker adds what it was told."""
-    if plan.learner == "ppo":
-        return None
-    library = LIBRARIES[plan.learner]
-    return LibraryRecord(
-        name=library.name, version=library.version, timeouts=plan.timeouts, stock_timeouts=library.timeouts
-    )
-
-
-def _outside_versions(plan: Plan) -> dict[str, str]:
-    return plan.task.contract.versions if isinstance(plan.task, ExternalTask) else {}
+        self.selection.close()
+        self.run.ledger.close()
 
 
 def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFolder:
-    """Creates the run folder with run.json; nothing that exists is touched. Only the lead does."""
-    task = plan.task.contract.name
-    path = Path(out) if out else Path("runs") / run_name(task, plan.training_id, plan.seeds.root)
-    per_family = plan.accounting.envs_per_seed_family
-    firsts = range(0, plan.recipe.envs, per_family)
-    given = (
-        environment_seeds(plan.seeds, firsts)
-        if isinstance(plan, ExternalPlan)
-        else plan.seeds.episode_key(list(firsts), 0).tolist()
-    )
-    keys = {str(f): f"{key:016x}" for f, key in enumerate(given)}
+    """Creates the run folder with run.json; nothing that exists is touched. Only the main process writes."""
+    contract = plan.task.contract
+    path = Path(out) if out else Path("runs") / run_name(contract.name, plan.training_id, plan.seeds.root)
+    processes = {"processes": str(group.world)} if group.world > 1 else {}
     record = RunRecord(
         id=path.name,
         created=timestamp(),
         status="running",
         task=plan.task_name,
-        contract=plan.task.contract,
-        contract_digest=plan.task.contract.digest,
+        contract=contract,
+        contract_digest=contract.digest,
         recipe=plan.recipe,
         accounting=plan.accounting,
         seeds=plan.seeds,
-        seed_set=keys,
+        seed_set=plan.seed_set(),
         panel=plan.panel.name,
         panel_digest=plan.panel.digest,
         panel_seeds=plan.panel.seeds,
         disjointness=plan.disjointness,
-        strata=tuple(plan.task.contract.strata.labels()),
-        training_plant=plan.plant,
-        evaluation_plant=plan.evaluation,
+        strata=tuple(contract.strata.labels()),
+        training_plant=plan.training_plant,
+        evaluation_plant=plan.evaluation_plant,
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         engine=plan.engine,
         learner=plan.learner,
-        library=library_record(plan),
+        library=plan.library_record(),
         device=plan.device,
-        versions=versions()
-        | _outside_versions(plan)
-        | ({"processes": str(group.world)} if group.world > 1 else {}),
+        versions=versions() | plan.simulator_versions() | processes,
     )
     if not group.is_main:
         return RunFolder(path, record)

@@ -18,7 +18,7 @@ from surefoot.experiments.lab.record import CoComputed, Entry, Episode, LabRecor
 from surefoot.policy import PREFIX
 from surefoot.runs import RunFolder, read_rows, timestamp, versions
 from surefoot.statistics import column_summary, split_columns
-from surefoot.training import RobotPlan, on_panel
+from surefoot.training import RobotPlan
 
 EPISODES = 5
 METRICS = {
@@ -46,13 +46,13 @@ def gather(
     first, entries = plans[host], list[Entry]()
     about = [_about(1, first)]
     if second is not None:
-        about.append(_about(2, on_panel(first, second), first.panel))
+        about.append(_about(2, first.on_panel(second), first.panel))
     for number in range(1, len(about) + 1):
         for name in baselines:
-            plan = first if number == 1 or second is None else on_panel(first, second)
+            plan = first if number == 1 or second is None else first.on_panel(second)
             entries += _entries(path, number, plan, runs[host], None, name)
         for job, run in done.items():
-            plan = plans[job] if number == 1 or second is None else on_panel(plans[job], second)
+            plan = plans[job] if number == 1 or second is None else plans[job].on_panel(second)
             entries += _entries(path, number, plan, run, job, job.learner)
     told = {j: look_back(r) for j, r in done.items() if j.seed == host.seed}
     cases = find_cases(path, plans, runs, told, baselines, host)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from surefoot.artifacts import read_json
 from surefoot.contract import TRAINED, Column, SurefootError
-from surefoot.policy import BASELINES, PREFIX, baseline
+from surefoot.policy import BASELINES, PREFIX
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelSummary
 from surefoot.training import RobotPlan, evaluate_policy, resolve_policy
@@ -20,7 +20,7 @@ def usable_baselines(plan: RobotPlan) -> tuple[str, ...]:
     found = []
     for name in BASELINES:
         try:
-            baseline(name, plan.task.contract, plan.task.robot, plan.recipe.control_hz, plan.panel.seeds)
+            plan.baseline(name)
         except SurefootError:
             continue
         found.append(name)

@@ -23,7 +23,7 @@ from surefoot.experiments.lab.record import LabRecord
 from surefoot.experiments.lab.sheet import table_text
 from surefoot.experiments.lab.summary import print_lab
 from surefoot.runs import RunFolder, surefoot_command
-from surefoot.training import RobotPlan, on_panel, train_planned
+from surefoot.training import RobotPlan, train_planned
 
 INTERRUPTED = (130, 143)
 
@@ -114,7 +114,7 @@ def _judge_all(
     host = next(iter(plans))
     panels: list[tuple[str, Callable[[RobotPlan], RobotPlan]]] = [("", lambda plan: plan)]
     if second is not None:
-        panels.append((" on the second panel", lambda plan: on_panel(plan, second)))
+        panels.append((" on the second panel", lambda plan: plan.on_panel(second)))
     for where, moved in panels:
         for name in baselines:
             with stages.stage(f"baseline {name}{where}"):

@@ -190,7 +190,7 @@ def make_design(
                 updates=budget // a.samples_per_update,
             )
         )
-    on = choose_engine(scored_on, base.task.robot, base.evaluation, device)[0]
+    on = choose_engine(scored_on, base.task.robot, base.evaluation_plant, device)[0]
     return Design(
         kind=kind,
         task=task,

@@ -154,6 +154,9 @@ class Unseen:
     def show(self, row: object, successes: object) -> None:
         return None
 
+    def note(self, text: str) -> None:
+        return None
+
 
 def _run(
     path: Path,

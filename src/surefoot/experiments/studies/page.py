@@ -122,7 +122,7 @@ def _design(record: StudyRecord, plan: RobotPlan) -> Html:
         ("panel", f"{record.panel}, {record.half} half, digest {record.panel_digest[:12]}, on {d.scored_on} "
          f"({near(d)}) with the evaluation plant"),
         ("construct id", f"{record.construct_id[:12]}, the same for all runs"),
-        ("training plant", f"dt {plan.plant.dt_s:g} s x {plan.plant.decimation}"),
+        ("training plant", f"dt {plan.training_plant.dt_s:g} s x {plan.training_plant.decimation}"),
         ("versions", ", ".join(f"{k} {v}" for k, v in sorted(record.versions.items()))),
     ]  # fmt: skip
     rows = [part for name, value in facts for part in (el("dt", name), el("dd", value))]

@@ -46,6 +46,9 @@ class StudyProgress:
         self._at, self._begun, self._share = number, time.monotonic(), 0.0
         self._update(f"run {number + 1} of {len(self.todo)}: {self._name()}, preparing")
 
+    def note(self, text: str) -> None:
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
     def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
         value, _ = self.todo[self._at]
         shares = [int(row["update"]) / self.design.setting(value).updates]

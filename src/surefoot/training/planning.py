@@ -1,0 +1,204 @@
+"""How a plan is made: from a task's name and what is asked of it. Every contradiction is refused here, before
+anything is written."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+import torch
+
+from surefoot.compute import check_device
+from surefoot.contract import (
+    PANEL_SEEDS,
+    Accounting,
+    Contract,
+    Panel,
+    Recipe,
+    SeedPanel,
+    SeedPlan,
+    SurefootError,
+    account,
+    construct_id,
+    evaluation_plant,
+    load_panel,
+    prove_seeds_disjoint,
+    seed_panel,
+    training_id,
+)
+from surefoot.engines import choose_engine
+from surefoot.env.external import external_task, is_external
+from surefoot.learners.libraries import Timeouts, find_learner
+from surefoot.tasks import task as find_task
+from surefoot.training.checks import check_disjoint, check_memory, check_share, check_terrain
+from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What is asked of a plan besides its task."""
+
+    overrides: dict[str, Any] | None = None
+    """Fields of the recipe."""
+    seed: int = 1
+    engine: str = "auto"
+    device: str = "cpu"
+    processes: int = 1
+    """A plan is the same for any number of processes that can share its families."""
+    learner: str = "ppo"
+    timeouts: Timeouts = "stock"
+    """How a library treats episodes that run out of time."""
+    trained_with: str | None = None
+    """Version of the library that a run was trained with, which then need not be installed to judge it."""
+    success_return: float | None = None
+    """Return that an episode of an environment from outside must reach to succeed."""
+
+
+class Options(TypedDict, total=False):
+    """The fields of `PlanOptions` as keyword arguments."""
+
+    overrides: dict[str, Any] | None
+    seed: int
+    engine: str
+    device: str
+    processes: int
+    learner: str
+    timeouts: Timeouts
+    trained_with: str | None
+    success_return: float | None
+
+
+def make_plan(task: str, **options: Unpack[Options]) -> Plan:
+    """Freezes a plan of a task of Surefoot's own, or of an environment from outside."""
+    if options.get("timeouts") == "corrected" and options.get("learner", "ppo") == "ppo":
+        raise SurefootError(
+            "Surefoot's own PPO bootstraps every episode that runs out of time from its final observation: "
+            "nothing is to be corrected; leave out --timeouts, or choose a library with --learner."
+        )
+    return external_plan(task, **options) if is_external(task) else robot_plan(task, **options)
+
+
+def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
+    """Freezes a plan of an environment from outside. Every environment and every held-out seed is a family of
+    its own: they share nothing."""
+    o = PlanOptions(**options)
+    if o.learner != "ppo":
+        raise SurefootError(
+            f"{task} comes from outside, and only Surefoot's own PPO trains that; leave out --learner."
+        )
+    check_device(o.device)
+    outside = external_task(task, o.device, o.success_return)
+    contract, changed = outside.contract, dict(o.overrides or {})
+    if o.engine not in ("auto", contract.source):
+        raise SurefootError(f"{task} brings its own simulator; leave out --engine.")
+    envs = changed.get("envs", outside.recipe.envs)
+    if changed.get("families", envs) != envs:
+        raise SurefootError(f"Every environment of {task} is a seed family of its own; leave out --families.")
+    if changed.get("control_hz", outside.recipe.control_hz) != outside.recipe.control_hz:
+        raise SurefootError(f"{task} has a control rate of its own; leave out --control-hz.")
+    panel = seed_panel(contract.episode_steps, changed.get("eval_families", PANEL_SEEDS))
+    families = {"families": envs, "eval_families": len(panel.scenarios)}
+    recipe = Recipe(**(outside.recipe.model_dump() | changed | families))
+    check_share(recipe, o.processes)
+    seeds = SeedPlan(root=o.seed, split="train", families=recipe.families, envs=recipe.envs)
+    proof = prove_seeds_disjoint(seeds, panel)
+    if not proof.disjoint:
+        raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
+    return ExternalPlan(
+        task=dataclasses.replace(outside, recipe=recipe),
+        task_name=task,
+        recipe=recipe,
+        panel=panel,
+        seeds=seeds,
+        disjointness=proof,
+        training_plant=None,
+        evaluation_plant=None,
+        engine=contract.source,
+        engine_reason="the environment's own simulator",
+        device=o.device,
+        accounting=accounting(recipe, contract, panel),
+        construct_id=construct_id(contract, panel, None),
+        training_id=training_id(contract, recipe, None, contract.source, o.learner, seeds),
+        learner=o.learner,
+    )
+
+
+def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
+    """Freezes a plan of a task of Surefoot's own."""
+    o = PlanOptions(**options)
+    if o.success_return is not None:
+        raise SurefootError(
+            f"--success-return is for environments from outside; what a success of {task} is stands in its "
+            "contract, so leave it out."
+        )
+    chosen = find_task(task)
+    treatment, timeouts = _treatment(o)
+    check_device(o.device)
+    engine, reason = choose_engine(o.engine, chosen.robot, chosen.plant, o.device)
+    chosen = chosen.on(engine)
+    recipe = Recipe(**(chosen.recipe_on(o.device).model_dump() | (o.overrides or {})))
+    plant = chosen.plant.model_copy(
+        update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
+    )
+    check_share(recipe, o.processes)
+    chosen = dataclasses.replace(chosen, recipe=recipe, plant=plant, minutes=chosen.minutes_on(o.device))
+    contract = chosen.contract
+    seeds = SeedPlan(root=o.seed, split="train", families=recipe.families, envs=recipe.envs)
+    check_terrain(contract, seeds)
+    panel = load_panel(contract.panel)
+    families = (o.overrides or {}).get("eval_families") or panel.seeds.families
+    panel = panel.with_families(families)
+    recipe = recipe.model_copy(update={"eval_families": families})
+    judged_in = evaluation_plant(recipe.control_hz, chosen.on_heightfield(panel))
+    proof = check_disjoint(seeds, panel)
+    if torch.device(o.device).type == "cuda":
+        check_memory(chosen, torch.cuda.mem_get_info(o.device)[0], o.processes)
+    return RobotPlan(
+        task=chosen,
+        task_name=task,
+        recipe=recipe,
+        panel=panel,
+        seeds=seeds,
+        disjointness=proof,
+        training_plant=plant,
+        evaluation_plant=judged_in,
+        engine=engine,
+        engine_reason=reason,
+        device=o.device,
+        accounting=accounting(recipe, contract, panel),
+        construct_id=construct_id(contract, panel, judged_in),
+        training_id=training_id(contract, recipe, plant, engine, treatment, seeds),
+        learner=o.learner,
+        timeouts=timeouts,
+    )
+
+
+def _treatment(o: PlanOptions) -> tuple[str, Timeouts]:
+    """Returns what the training id says of the learner, and how it treats episodes that run out of time.
+    Another version of a library is another treatment."""
+    library = find_learner(o.learner)
+    if library is None:
+        return o.learner, "stock"
+    if o.processes > 1:
+        raise SurefootError(
+            f"{o.learner} trains in one process; start it without torchrun, or use --learner ppo."
+        )
+    if o.trained_with is None:
+        library.check()
+    timeouts = library.handling(o.timeouts)
+    version = library.version if o.trained_with is None else o.trained_with
+    return " ".join(filter(None, (o.learner, version, timeouts))), timeouts
+
+
+def accounting(recipe: Recipe, contract: Contract, panel: Panel | SeedPanel) -> Accounting:
+    """Returns what a recipe comes to under a contract, judged on a panel."""
+    return account(
+        recipe,
+        contract.observation_size,
+        contract.critic_size,
+        contract.action.size,
+        len(contract.rewards),
+        contract.strata.count,
+        len(panel.scenarios),
+    )
