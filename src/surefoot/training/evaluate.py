@@ -1,11 +1,10 @@
-"""What `surefoot evaluate` does: a policy on the columns of a panel that were asked for."""
+"""Evaluation of a run's policy on a held-out panel, under the perturbations that were asked for."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from surefoot.compute import prepare_torch
 from surefoot.contract import NOMINAL, TRAINED, Column, Half, SurefootError, as_half, columns, load_panel
@@ -19,7 +18,7 @@ from surefoot.training.restore import resolve_policy, restore_plan
 
 
 def columns_of(plan: Plan, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
-    """The columns that were asked for. Nothing outside can be perturbed: `all` is nothing there."""
+    """Returns the columns that were asked for. Nothing outside can be perturbed: `all` is nothing there."""
     if isinstance(plan, RobotPlan):
         return columns(plan.panel, perturb, sweep)
     asked = [p for p in perturb if p not in ("all", "none", NOMINAL)]
@@ -31,20 +30,47 @@ def columns_of(plan: Plan, perturb: tuple[str, ...], sweep: bool = False) -> tup
     return ()
 
 
-def evaluate_run(
-    console: Console,
-    folder: str,
-    panel: str | None,
-    half: str,
-    engine: str,
-    checkpoint_name: str,
-    perturb: tuple[str, ...],
-    sweep: bool,
-    baselines: bool,
-    quiet: bool,
-) -> PanelSummary:
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Says how a run is to be evaluated."""
+
+    panel: str | None = None
+    """A panel's name or file; None: the task's."""
+    half: str = "confirmation"
+    engine: str = "auto"
+    """auto: the nominal column on mujoco, the others on the fastest engine that can take the robot."""
+    checkpoint: str = "confirmed"
+    """confirmed, best, latest, a checkpoint file of the run, or a baseline."""
+    perturb: tuple[str, ...] = ("all",)
+    sweep: bool = False
+    """Whether every declared strength of the perturbations is a column."""
+    baselines: bool = True
+    """Whether baselines run on the same panel."""
+
+
+@dataclass(frozen=True)
+class EvaluatedRun:
+    """Holds the summary of an evaluation, and the run and plan that it is of."""
+
+    plan: Plan
+    run: RunFolder
+    summary: PanelSummary
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """Says which passes over a panel a policy is judged by; the nominal one always is among them."""
+
+    half: Half
+    columns: tuple[Column, ...]
+    engine: str = "auto"
+    baselines: bool = True
+
+
+def evaluate_run(folder: str | Path, options: EvaluateOptions | None = None) -> EvaluatedRun:
     """Evaluates a run's checkpoint and writes the result beside the run's other panels."""
-    chosen_half = as_half(half)
+    o = options or EvaluateOptions()
+    half, engine, panel = as_half(o.half), o.engine, o.panel
     run = RunFolder.open(folder)
     plan = restore_plan(run)
     if isinstance(plan, ExternalPlan) and (panel is not None or engine not in ("auto", plan.engine)):
@@ -55,30 +81,16 @@ def evaluate_run(
     if panel is not None:
         assert isinstance(plan, RobotPlan)
         plan = on_panel(plan, load_panel(panel))
-    asked = columns_of(plan, perturb, sweep)
+    passes = PassOptions(half, columns_of(plan, o.perturb, o.sweep), engine, o.baselines)
     if isinstance(plan, RobotPlan):
         engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
     prepare_torch()
-    policy, digest, name = resolve_policy(plan, run, checkpoint_name)
-    stem = Path(checkpoint_name.replace(":", "-")).stem
+    policy, digest, name = resolve_policy(plan, run, o.checkpoint)
+    stem = Path(o.checkpoint.replace(":", "-")).stem
     where = f"{half}-{stem}-{digest[:8]}" + ("" if engine == "auto" else f"-{engine}")
-    summary = evaluate_policy(
-        plan,
-        run,
-        policy,
-        digest,
-        where=where,
-        half=chosen_half,
-        columns=asked,
-        engine=engine,
-        baselines=baselines,
-        name=name,
+    return EvaluatedRun(
+        plan, run, evaluate_policy(plan, run, policy, digest, where=where, options=passes, name=name)
     )
-    if not quiet:
-        from surefoot.cli import print_summary
-
-        print_summary(console, plan, run, summary, training=False)
-    return summary
 
 
 def evaluate_policy(
@@ -88,30 +100,27 @@ def evaluate_policy(
     digest: str,
     *,
     where: str,
-    half: Half,
-    columns: tuple[Column, ...],
-    engine: str = "auto",
-    baselines: bool = True,
+    options: PassOptions,
     name: str = TRAINED,
 ) -> PanelSummary:
-    """Runs every pass that was asked for, and writes the table beside the run's other panels."""
+    """Runs every pass that was asked for, and writes the table to `where` beside the run's other panels."""
     begun = time.perf_counter()
     if isinstance(plan, ExternalPlan):
-        against = EXTERNAL_BASELINES if baselines else ()
+        against = EXTERNAL_BASELINES if options.baselines else ()
         table, passes = evaluate_seeds(
-            plan.task, plan.panel, half, policy, baselines=against, name=name, device=plan.device
+            plan.task, plan.panel, options.half, policy, baselines=against, name=name, device=plan.device
         )
     else:
         assert isinstance(plan, RobotPlan)
         table, passes = evaluate_panel(
             plan.task,
             plan.panel,
-            half,
+            options.half,
             plan.recipe.control_hz,
             policy,
-            engine=engine,
-            columns=columns,
-            baselines=BASELINES if baselines else (),
+            engine=options.engine,
+            columns=options.columns,
+            baselines=BASELINES if options.baselines else (),
             name=name,
         )
     summary = summarise(
@@ -119,7 +128,7 @@ def evaluate_policy(
         plan.task.contract,
         panel=plan.panel.name,
         panel_digest=plan.panel.digest,
-        half=half,
+        half=options.half,
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         checkpoint=digest,

@@ -11,15 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surefoot.runs import LibraryRecord, RunFolder
 from surefoot.trackers import Tracker
+from surefoot.training.observers import Watcher
 from surefoot.training.plan import Plan
 from surefoot.training.selection import Limits
-
-if TYPE_CHECKING:
-    from surefoot.cli import Display
 
 LOG = "library.log"
 
@@ -38,7 +36,7 @@ class LibraryProcess:
         self._child: subprocess.Popen[str] | None = None
         self._error = ""
 
-    def train(self, limits: Limits, display: Display, tracker: Tracker) -> None:
+    def train(self, limits: Limits, display: Watcher, tracker: Tracker) -> None:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [
             sys.executable,
@@ -62,13 +60,13 @@ class LibraryProcess:
         if code:
             self._fail(code)
 
-    def _hear(self, said: dict[str, Any], display: Display, tracker: Tracker) -> None:
+    def _hear(self, said: dict[str, Any], display: Watcher, tracker: Tracker) -> None:
         if "row" in said:
             tracker.log(said["row"])
             display.show(said["row"], said["successes"])
         elif "library" in said:
             for line in notes(LibraryRecord.model_validate(said["library"])):
-                display.console.print(line, highlight=False, markup=False, soft_wrap=True)
+                display.note(line)
         elif "error" in said:
             self._error = said["error"]
         else:
