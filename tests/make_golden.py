@@ -14,11 +14,10 @@ import sys
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
 from surefoot.runs import RunFolder
 from surefoot.training.restore import load_policy
-from surefoot.training.session import start_run
+from surefoot.training.session import TrainOptions, train
 
 SIZES = {
     "envs": 8, "families": 4, "horizon": 24, "minibatches": 2, "epochs": 2, "hidden": (16, 16),
@@ -35,7 +34,7 @@ def expected_actions(folder: Path) -> list[float]:
 
 
 def make(folder: Path) -> None:
-    start_run(Console(), "walk-flat", SIZES, 1, "mujoco", "cpu", 6, None, None, str(folder), "none", True)
+    train(TrainOptions("walk-flat", SIZES, engine="mujoco", updates=6, out=str(folder)))
     # One of everything is enough to be read: the whole stays small.
     for name in ("latest", "confirmed"):
         (folder / "checkpoints" / f"{name}.safetensors").unlink()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from surefoot.artifacts import read_table, write_json, write_table
-from surefoot.cli.compare_print import forest_bar
+from surefoot.cli.compare import forest_bar
 from surefoot.contract import SurefootError, construct_fields, digest
 from surefoot.evidence.compare import Comparison, Refusal, compare, shared_scenarios
 from surefoot.runs import RunFolder

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from surefoot.artifacts import read_table, table_meta, write_table
-from surefoot.cli.promote_print import sentence
+from surefoot.cli.promote import sentence
 from surefoot.contract import SurefootError
 from surefoot.evidence.promote import promote
 from surefoot.runs import RunFolder

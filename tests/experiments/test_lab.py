@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
 from surefoot.artifacts import load_npz
 from surefoot.contract import SurefootError, make_panel, parse_panel, prove_disjoint, second_panel
 from surefoot.evidence.look_back import look_back
-from surefoot.experiments.lab import LabRecord, make_lab, open_lab
+from surefoot.experiments.lab import LabOptions, LabRecord, make_lab, open_lab
 from surefoot.experiments.lab.cases import find_cases
 from surefoot.experiments.lab.design import Job
 from surefoot.experiments.lab.gather import co_computed
@@ -33,6 +32,8 @@ from surefoot.training.trainer import new_run
 from tiny import surefoot
 
 ARGUMENTS = ("lab", "--task", "tiny:trot", "--learners", "ppo", "cleanrl", "--seeds", "1", "--updates", "3")
+OPTIONS = LabOptions("tiny:trot", learners=("ppo", "cleanrl"), seeds=1, updates=3)
+"""What they ask for."""
 
 
 @pytest.fixture(scope="session")
@@ -157,7 +158,7 @@ def test_a_trace_that_was_tampered_with_is_not_called_verified(
     trace = load_npz(file)
     trace["joint_position"] = trace["joint_position"] + np.float32(0.01)
     np.savez(file, **trace)
-    design, plans = make_lab("tiny:trot", learners=("ppo", "cleanrl"), seeds=1, updates=3)
+    design, plans = make_lab(OPTIONS)
     job = design.jobs()[0]
     run = RunFolder.open(copy / "runs" / job.name)
     found = find_cases(copy, plans, {job: run}, {job: look_back(run)}, (), job)
@@ -165,7 +166,7 @@ def test_a_trace_that_was_tampered_with_is_not_called_verified(
 
 
 def test_where_learners_failed_too_seldom_baselines_give_the_cases(lab: Path, record: LabRecord) -> None:
-    design, plans = make_lab("tiny:trot", learners=("ppo", "cleanrl"), seeds=1, updates=3)
+    design, plans = make_lab(OPTIONS)
     job = design.jobs()[0]
     run = RunFolder.open(lab / "runs" / job.name)
     found = find_cases(lab, plans, {job: run}, {}, ("hold-pose",), job)
@@ -279,7 +280,7 @@ def test_a_library_that_breaks_is_named_and_the_rest_of_the_lab_stands(
 
 
 def test_a_pass_over_another_panel_is_refused(lab: Path, tmp_path: Path) -> None:
-    _, plans = make_lab("tiny:trot", learners=("ppo", "cleanrl"), seeds=1, updates=3)
+    _, plans = make_lab(OPTIONS)
     folder = tmp_path / "confirmation"
     shutil.copytree(lab / "runs" / "ppo-seed1" / "panels" / "tiny-v1+second" / "confirmation", folder)
     with pytest.raises(SurefootError, match="another panel or construct"):
@@ -295,16 +296,15 @@ def test_an_interrupted_run_goes_on_and_a_librarys_is_set_aside(lab: Path, tmp_p
     assert before is not None
     folder.write_record(confirmation=None, status="interrupted")
     ledger = (run / "ledger.jsonl").read_bytes()
-    assert train_planned(Console(quiet=True), plan, run, 3, ("none",), brief=True) == 0
+    assert train_planned(plan, run, 3, ("none",)).exit_status == 0
     after = RunFolder.open(run).record.confirmation
     assert after is not None
     assert (after.checkpoint, after.success) == (before.checkpoint, before.success)
     assert (run / "ledger.jsonl").read_bytes() == ledger
     theirs = tmp_path / "cleanrl-seed1"
     new_run(make_plan("tiny:trot", learner="cleanrl"), str(theirs))
-    console = Console(record=True, quiet=False, file=(tmp_path / "said").open("w"))
     plan = make_plan("tiny:trot", learner="cleanrl")
-    assert train_planned(console, plan, theirs, 1, ("none",), brief=True) == 0
+    assert train_planned(plan, theirs, 1, ("none",)).exit_status == 0
     assert (tmp_path / "cleanrl-seed1-unfinished1" / "run.json").is_file()
     assert RunFolder.open(theirs).record.confirmation is not None
 
@@ -315,7 +315,7 @@ def test_a_failed_run_of_our_own_is_tried_again_and_a_librarys_is_left(lab: Path
         shutil.copytree(lab / "runs" / run.name, run)
         RunFolder.open(run).write_record(confirmation=None, status="failed", error="no memory left")
         plan = make_plan("tiny:trot", learner=learner)
-        assert train_planned(Console(quiet=True), plan, run, 3, ("none",), brief=True) == 0
+        assert train_planned(plan, run, 3, ("none",)).exit_status == 0
         record = RunFolder.open(run).record
         again = learner == "ppo"
         assert (record.status, record.error) == (
@@ -414,10 +414,11 @@ def test_a_single_learner_is_nothing_to_compare(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_quick_lab_shares_its_budget_and_keeps_what_is_asked_for() -> None:
-    two, _ = make_lab("tiny:trot", learners=("ppo", "cleanrl"), quick=True)
-    four, plans = make_lab(
+    two, _ = make_lab(LabOptions("tiny:trot", learners=("ppo", "cleanrl"), quick=True))
+    sparse = LabOptions(
         "tiny:trot", learners=("ppo", "cleanrl"), quick=True, perturbation="sparse", overrides={"epochs": 1}
     )
+    four, plans = make_lab(sparse)
     assert two.updates * len(two.jobs()) == four.updates * len(four.jobs())
     assert {p.recipe.epochs for p in plans.values()} == {1}
     assert {p.recipe.hidden for p in plans.values()} == {(64, 64)}
@@ -427,7 +428,7 @@ def test_a_quick_lab_shares_its_budget_and_keeps_what_is_asked_for() -> None:
 def test_the_time_left_is_that_of_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     now = iter([0.0, 0.0, 10.0, 10.0, 30.0, 30.0, 31.0, 31.0, 32.0])
     monkeypatch.setattr("surefoot.experiments.lab.progress.time.monotonic", lambda: next(now))
-    stages = Stages(Console(quiet=True), ["training", "training", "panel", "panel"])
+    stages = Stages(lambda stage: None, ["training", "training", "panel", "panel"])
     assert stages.remaining() is None
     with stages.stage("first"):
         pass

@@ -20,10 +20,10 @@ import pytest
 from scipy import stats
 
 import surefoot.experiments.studies.live as live
+from surefoot.cli.display import StudyProgress
 from surefoot.contract import SurefootError
-from surefoot.experiments.studies import make_design, open_study
+from surefoot.experiments.studies import DesignOptions, make_design, open_study
 from surefoot.experiments.studies.figures import step
-from surefoot.experiments.studies.progress import StudyProgress
 from surefoot.experiments.studies.record import with_results
 from surefoot.experiments.studies.verdict import StepVerdict, headline, judge, verdicts
 from surefoot.runs import without_timing
@@ -278,29 +278,31 @@ def test_horizon_and_epochs_are_studied_likewise(
 
 
 def test_what_is_scaled_is_declared() -> None:
-    fixed = make_design("parallelism", "tiny:walk", values=(32, 16), updates=1)
+    fixed = make_design(DesignOptions("parallelism", "tiny:walk", values=(32, 16), updates=1))
     assert fixed.values == (16, 32), "in order"
     assert [(s.minibatches, s.minibatch_size, s.families) for s in fixed.settings] == [
         (2, 128, 4),
         (2, 256, 4),
     ]
     assert "number of minibatches stays 2, so their size grows: 128 / 256" in " ".join(fixed.scaled())
-    grown = make_design("parallelism", "tiny:walk", values=(16, 32), updates=1, keep="minibatch-size")
+    grown = make_design(
+        DesignOptions("parallelism", "tiny:walk", values=(16, 32), updates=1, keep="minibatch-size")
+    )
     assert [(s.minibatches, s.minibatch_size) for s in grown.settings] == [(2, 128), (4, 128)]
     assert "size of a minibatch stays 128, so their number grows: 2 / 4" in " ".join(grown.scaled())
     assert fixed.plan(32, 1).construct_id == fixed.plan(16, 2).construct_id
 
 
 def test_defaults_come_from_the_task() -> None:
-    d = make_design("parallelism", "walk-flat")
+    d = make_design(DesignOptions("parallelism", "walk-flat"))
     assert d.values == (192, 768, 3072)
     assert len(d.seeds) == 5
     assert d.samples == 300 * 768 * 16 // (3072 * 16) * (3072 * 16), "whole updates at every width"
-    assert make_design("epochs", "walk-flat").values == (2, 5, 10)
-    assert make_design("horizon", "walk-flat").values == (8, 16, 32)
-    swept = make_design("epochs", "walk-flat", sweep=True)
+    assert make_design(DesignOptions("epochs", "walk-flat")).values == (2, 5, 10)
+    assert make_design(DesignOptions("horizon", "walk-flat")).values == (8, 16, 32)
+    swept = make_design(DesignOptions("epochs", "walk-flat", sweep=True))
     assert len(swept.columns) > 25
-    assert len(make_design("epochs", "walk-flat", perturb=("none",)).columns) == 0
+    assert len(make_design(DesignOptions("epochs", "walk-flat", perturb=("none",))).columns) == 0
 
 
 @pytest.mark.parametrize(
@@ -385,7 +387,7 @@ def test_verdicts_follow_from_the_interval() -> None:
 
 
 def test_sentences_say_what_was_found_and_what_could_have_been() -> None:
-    design = make_design("parallelism", "walk-flat", values=(1024, 4096))
+    design = make_design(DesignOptions("parallelism", "walk-flat", values=(1024, 4096)))
     says = {}
     for name, s in (("helped", HELPED), ("same", SAME), ("worse", WORSE), ("unsure", UNSURE)):
         (v,) = verdicts([s, made([0.1] * 5, [0.9] * 5, "fall")], design, 1.5)
@@ -404,7 +406,7 @@ def test_sentences_say_what_was_found_and_what_could_have_been() -> None:
 
 
 def test_a_headline_names_the_step_where_help_ends() -> None:
-    design = make_design("parallelism", "walk-flat", values=(1024, 4096, 16384))
+    design = make_design(DesignOptions("parallelism", "walk-flat", values=(1024, 4096, 16384)))
     first = StepVerdict(lower=1024, upper=4096, outcome="helped", sentence="")
     for outcome, says in (("did not help", "did not help"), ("undecided", "is undecided")):
         then = StepVerdict(lower=4096, upper=16384, outcome=outcome, sentence="")  # type: ignore[arg-type]
@@ -442,9 +444,9 @@ def test_unfinished_seeds_are_left_out_of_pairs(study: Path, tmp_path: Path) -> 
 def test_the_eta_counts_runs_of_each_value_by_what_they_took() -> None:
     from rich.console import Console
 
-    design = make_design("parallelism", "tiny:walk", values=(16, 32), updates=10)
+    design = make_design(DesignOptions("parallelism", "tiny:walk", values=(16, 32), updates=10))
     clock = mock.Mock(return_value=0.0)
-    with mock.patch("surefoot.experiments.studies.progress.time.monotonic", clock):
+    with mock.patch("surefoot.cli.display.time.monotonic", clock):
         p = StudyProgress(Console(quiet=True), design, [(16, 1), (32, 1), (16, 2), (32, 2)])
         p.begin(0)
         assert p.remaining() is None, "nothing is known yet"
@@ -460,4 +462,6 @@ def test_the_eta_counts_runs_of_each_value_by_what_they_took() -> None:
 
 def test_minibatches_of_one_size_must_fill_every_block() -> None:
     with pytest.raises(SurefootError, match="--keep minibatches"):
-        make_design("parallelism", "tiny:walk", values=(32, 36), samples=10**6, keep="minibatch-size")
+        make_design(
+            DesignOptions("parallelism", "tiny:walk", values=(32, 36), samples=10**6, keep="minibatch-size")
+        )

@@ -20,6 +20,7 @@ import pytest
 
 from places import GOLDEN
 from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, table_meta, write_table
+from surefoot.cli.tables import verdicts
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evaluation import PanelEvaluator
 from surefoot.evidence.compare import Comparison, compare
@@ -28,7 +29,6 @@ from surefoot.reporting import write_report
 from surefoot.reporting.compare import paired_difference
 from surefoot.reporting.figures import read_run
 from surefoot.reporting.perturbations import training_range
-from surefoot.reporting.terminal import verdicts
 from surefoot.reporting.traces import read_replays, tile_origin, unwrapped
 from surefoot.reporting.verdict import verdict
 from surefoot.reporting.web.charts import ticks

@@ -150,7 +150,7 @@ def test_other_hosts_names_are_refused(server: Server) -> None:
 
 
 def test_listens_on_this_machine_by_default() -> None:
-    from surefoot.cli.read import ServeCommand
+    from surefoot.cli.report import ServeCommand
 
     assert ServeCommand().host == "127.0.0.1"
 

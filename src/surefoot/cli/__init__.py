@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from surefoot.cli.display import Display
 from surefoot.cli.main import main
-from surefoot.cli.tables import print_plan, print_summary
 
 __all__ = [
-    "Display",
     "main",
-    "print_plan",
-    "print_summary",
 ]

@@ -1,14 +1,25 @@
-"""`surefoot compare`, `compare-learners` and `promote`: runs against each other."""
+"""`surefoot compare`: differences with intervals, a forest by stratum, or why not."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from tyro.conf import OmitArgPrefixes, Positional
+from rich.markup import escape
+from rich.table import Table
+from tyro.conf import Positional
 
-from surefoot.cli.options import UNCHANGED, RecipeOptions
+if TYPE_CHECKING:
+    from surefoot.evidence import Compared, Comparison, Field, Refusal
+    from surefoot.statistics import Difference
+
+REFUSED = 3
+"""Exit code where runs were not measured alike."""
+WIDTH = 21
+"""Characters of a forest bar, odd so that zero has a middle."""
 
 
 @dataclass(frozen=True)
@@ -31,77 +42,148 @@ class CompareCommand:
     """Print one JSON list, an object per comparison."""
 
     def run(self, console: Console) -> int:
-        from surefoot.cli.compare_print import compare_runs
+        from surefoot.artifacts import plain
+        from surefoot.evidence import Refusal, compare_runs
 
-        return compare_runs(
-            console, self.run_folders, self.panel_half, self.column, self.shared_panel, self.json
+        results = compare_runs(
+            self.run_folders, half=self.panel_half, column=self.column, shared_panel=self.shared_panel
         )
+        if self.json:
+            print(json.dumps(plain([_json(r) for r in results]), indent=2))
+        else:
+            for r in results:
+                if isinstance(r.outcome, Refusal):
+                    print_refusal(console, r.a, r.b, r.outcome)
+                else:
+                    print_comparison(console, r.outcome)
+        return REFUSED if any(isinstance(r.outcome, Refusal) for r in results) else 0
 
 
-@dataclass(frozen=True)
-class CompareLearnersCommand:
-    """Train a task with several learners and seeds, and compare them: same environments, same samples, same
-    panel.
+def _json(compared: Compared) -> dict[str, Any]:
+    from surefoot.evidence import Refusal
 
-    Writes a run folder for each, and comparison.json, .csv, .svg and .html beside them. Runs that are there
-    already are not trained again, so an interrupted comparison goes on when it is started again.
-    """
+    outcome = compared.outcome
+    if isinstance(outcome, Refusal):
+        return {"b": compared.b, "comparable": False, **asdict(outcome)}
+    return {"comparable": True, **outcome.as_json()}
 
-    task: Positional[str]
-    """Task name (see `surefoot tasks`) or package.module:name of your own."""
-    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
-    learners: tuple[str, ...] = ("ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl")
-    """Who learns, e.g. --learners ppo rsl_rl sb3."""
-    seeds: int = 3
-    """Training seeds of each learner, from --seed on: the outer cluster of every interval."""
-    updates: int = 200
-    """Updates of each run; with the recipe's T x N the sample budget that all share."""
-    perturb: tuple[str, ...] = ("push", "delay", "friction")
-    """Disturbances to judge beside the nominal panel: perturbations or columns by name, all, or none."""
-    timeouts: Literal["stock", "corrected"] = "stock"
-    """As for `surefoot train`, for every library that it is wrong in."""
-    out: str | None = None
-    """Folder for the runs and the comparison (default: runs/learners-<task>)."""
-    json: bool = False
-    """Print the comparison as one JSON object."""
 
-    def run(self, console: Console) -> int:
-        from surefoot.experiments import compare_all
-
-        o = self.options
-        return compare_all(
-            Console(stderr=True) if self.json else console,
-            self.task,
-            self.learners,
-            self.seeds,
-            o.overrides(),
-            o.seed,
-            o.engine,
-            o.device,
-            self.updates,
-            self.perturb,
-            self.timeouts,
-            self.out or f"runs/learners-{self.task.split(':')[-1]}",
-            self.json,
+def print_refusal(console: Console, a: str, b: str, refusal: Refusal) -> None:
+    console.print(
+        f"{escape(a)} and {escape(b)} were not measured alike: their construct ids differ.", highlight=False
+    )
+    print_fields(console, "What differs", refusal.differs)
+    if refusal.offered:
+        offer = f"They share {refusal.shared} scenarios; compare on those with --shared-panel."
+    elif refusal.shared:
+        offer = (
+            f"They share {refusal.shared} scenarios, but not what is measured on them; "
+            "evaluate both under one contract."
         )
+    else:
+        offer = "They share no scenario; evaluate both on one panel."
+    console.print(offer, highlight=False)
 
 
-@dataclass(frozen=True)
-class PromoteCommand:
-    """Decide whether a candidate may replace a baseline run: only if it is better under held-out disturbances
-    and on a second simulator, both at once, scenario by scenario, and works by itself.
+def print_comparison(console: Console, c: Comparison) -> None:
+    on = f"{c.n} scenarios that both have" if c.shared_panel else f"{c.n} scenarios"
+    console.print(
+        f"\n[bold]{escape(c.b)}[/bold] against [bold]{escape(c.a)}[/bold]: {on}, {c.half} half, "
+        f"{escape(c.column)}, {c.engine}",
+        highlight=False,
+    )
+    rows = _table("Differences", "metric", "A", "B", "B - A [95% interval]", "p", "detects", "n/n_eff")
+    for name, d in c.metrics.items():
+        rows.add_row(name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", detects(d), _worth(d))
+    console.print(rows, highlight=False)
+    print_forest(console, c)
+    if c.training:
+        print_fields(console, "Trained differently (shown, no reason to refuse)", c.training)
+    drawn = sorted({f.name.split(".")[2] for f in c.training if f.name.startswith("contract.factors.")})
+    if drawn:
+        console.print(
+            f"[yellow]They were trained on different distributions of {', '.join(drawn)}.", highlight=False
+        )
+    if any(d.few and math.isfinite(d.low) for d in c.metrics.values()):
+        console.print(
+            "[yellow]Few families: the intervals of errors and energy also allow for differences that whole "
+            "families may now and then have and none of these showed.",
+            highlight=False,
+        )
+    if any(d.few and not math.isfinite(d.low) for d in c.metrics.values()):
+        console.print(
+            "[yellow]Unbounded: fewer than 28 families, or families that do not differ at all, bound no mean "
+            "of values whose range is not known.",
+            highlight=False,
+        )
+    families = next(iter(c.metrics.values())).families
+    console.print(
+        f"[dim]{families} families. p: their signs flipped. detects: the smallest true difference that would "
+        "be found with 80% power.",
+        highlight=False,
+    )
 
-    Exit code 0: promoted. 1: not promoted. 3: not measured alike.
-    """
 
-    candidate: Positional[str]
-    """Run folder of the candidate."""
-    baseline: Positional[str]
-    """Run folder of what it would replace."""
-    json: bool = False
-    """Print one JSON object instead of a table."""
+def print_forest(console: Console, c: Comparison) -> None:
+    reach = max((abs(x) for d in c.strata.values() for x in (d.low, d.high)), default=1.0)
+    title = f"Success by stratum, worst first (bars from {-reach:+.2f} to {reach:+.2f})"
+    forest = _table(title, "stratum", "worse | better", "B - A [95% interval]", "n/n_eff")
+    for label, d in sorted(c.strata.items(), key=lambda item: item[1].value):
+        forest.add_row(label, forest_bar(d, reach), interval(d), _worth(d))
+    console.print(forest, highlight=False)
 
-    def run(self, console: Console) -> int:
-        from surefoot.cli.promote_print import promote_run
 
-        return promote_run(console, self.candidate, self.baseline, self.json)
+def interval(d: Difference) -> str:
+    ends = f"{d.low:+.3f}, {d.high:+.3f}" if math.isfinite(d.low) else "unbounded"
+    return escape(f"{d.value:+.3f} [{ends}]")
+
+
+def detects(d: Difference) -> str:
+    return f"{d.detectable:.3f}" if math.isfinite(d.detectable) else "-"
+
+
+def _worth(d: Difference) -> str:
+    return f"{d.n}/{d.n_eff:.0f}"
+
+
+def forest_bar(d: Difference, reach: float, width: int = WIDTH) -> str:
+    """An interval as text: -- from low to high, o at the value, | at zero."""
+
+    def at(x: float) -> int:
+        return round((min(max(x / reach, -1), 1) + 1) / 2 * (width - 1))
+
+    cells = [" "] * width
+    for k in range(at(d.low), at(d.high) + 1):
+        cells[k] = "-"
+    cells[width // 2] = "|"
+    cells[at(d.value)] = "o"
+    return "".join(cells)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 1, 0, 0),
+        header_style="dim",
+    )
+    for c in columns:
+        table.add_column(escape(c), no_wrap=c not in ("A", "B"))
+    return table
+
+
+def print_fields(console: Console, title: str, fields: tuple[Field, ...]) -> None:
+    console.print(
+        f"\n[bold]{title}", highlight=False
+    )  # a table's own title wraps to the width of its columns
+    rows = _table("", "field", "A", "B")
+    for f in fields:
+        rows.add_row(escape(f.name), escape(_short(f.a)), escape(_short(f.b)))
+    console.print(rows, highlight=False)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."

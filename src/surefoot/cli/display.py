@@ -1,28 +1,55 @@
-"""What a person sees while a run trains: a live panel on a terminal, plain lines elsewhere."""
+"""What a person sees while runs train: live panels on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from surefoot.cli.terminal import say
+
+if TYPE_CHECKING:
+    from surefoot.experiments.studies import Design
+    from surefoot.training import Limits, Plan
+
 PLAIN_EVERY_S = 10.0
 
 
-class Display:
-    """Shows ledger rows as they come. `updates` and `minutes` are the run's limits, for the bar and the
-    ETA."""
+class ConsoleObserver:
+    """Prints what a run does, from its plan to its report."""
 
-    def __init__(
-        self, console: Console, updates: int | None, minutes: float | None, until: float | None
-    ) -> None:
-        self.console, self.updates, self.minutes, self.until = console, updates, minutes, until
+    def __init__(self, console: Console, with_plan: bool = True) -> None:
+        self.console, self.with_plan = console, with_plan
+
+    def planned(self, plan: Plan) -> None:
+        from surefoot.cli.tables import print_plan
+
+        if self.with_plan:
+            print_plan(self.console, plan)
+
+    def note(self, text: str) -> None:
+        """Prints a line that stays above the panel."""
+        say(self.console, text)
+
+    def busy(self, text: str) -> AbstractContextManager[object]:
+        return self.console.status(text)
+
+    def training(self, limits: Limits) -> Display:
+        return Display(self.console, limits)
+
+
+class Display:
+    """Shows ledger rows as they come. `limits` are the run's, for the bar and the ETA."""
+
+    def __init__(self, console: Console, limits: Limits) -> None:
+        self.console, self.limits = console, limits
         self._bar = Progress(
             TextColumn("[bold]training"),
             BarColumn(bar_width=40),
@@ -46,6 +73,10 @@ class Display:
         if self._live:
             self._live.stop()
 
+    def note(self, text: str) -> None:
+        """Prints a line that stays above the panel."""
+        say(self.console, text)
+
     def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
         for k, v in row.items():
             if k.startswith("reset."):
@@ -58,22 +89,18 @@ class Display:
             self._last = time.monotonic()
             self.console.print(self._line(row, successes, eta), highlight=False, soft_wrap=True)
 
-    def note(self, text: str) -> None:
-        """Prints a line that stays above the panel."""
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
-
     def _remaining(self, row: Mapping[str, Any]) -> tuple[float, str]:
-        """Share of the nearest limit that is used up, and the time until it is reached."""
+        """Returns the share of the nearest limit that is used up, and the time until it is reached."""
         spent, shares = float(row["train_seconds"]), [0.0]
-        if self.updates:
-            shares.append(int(row["update"]) / self.updates)
-        if self.minutes:
-            shares.append(spent / (60 * self.minutes))
+        if self.limits.updates:
+            shares.append(int(row["update"]) / self.limits.updates)
+        if self.limits.minutes:
+            shares.append(spent / (60 * self.limits.minutes))
         share = min(1.0, max(shares))
         if share <= 0:
             return 0.0, "?"
         left = spent * (1 - share) / share
-        early = " or earlier" if self.until else ""
+        early = " or earlier" if self.limits.until else ""
         return share, f"{int(left // 60)}:{int(left % 60):02d}{early}"
 
     def _table(self, row: Mapping[str, Any], successes: Sequence[float]) -> Table:
@@ -110,3 +137,96 @@ class Display:
             f"held-out {success}  resets {resets or '-'}"
             + (f"  level {row['terrain.level']:.2f}" if "terrain.level" in row else "")
         )
+
+
+class StudyProgress:
+    """Shows a study as a bar on a terminal, as lines elsewhere. Runs of one value are taken to last as long
+    as each other."""
+
+    def __init__(self, console: Console, design: Design, todo: Sequence[tuple[int, int]]) -> None:
+        self.console, self.design, self.todo = console, design, list(todo)
+        self._seconds: float | None = None
+        self._spent: dict[int, list[float]] = {}
+        self._at, self._begun, self._share = 0, time.monotonic(), 0.0
+        self._bar = Progress(
+            TextColumn("[bold]study"),
+            BarColumn(bar_width=32),
+            TextColumn("{task.percentage:>3.0f}%  ETA {task.fields[eta]}  {task.fields[says]}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task("study", total=max(1, len(self.todo)), eta="?", says="")
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.console.is_terminal:
+            self._bar.stop()
+
+    def note(self, text: str) -> None:
+        """Prints a line that stays above the panel."""
+        say(self.console, text)
+
+    def time_budget(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def begin(self, number: int) -> None:
+        self._at, self._begun, self._share = number, time.monotonic(), 0.0
+        self._update(f"run {number + 1} of {len(self.todo)}: {self._name()}, preparing")
+
+    def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
+        value, _ = self.todo[self._at]
+        shares = [int(row["update"]) / self.design.setting(value).updates]
+        if self._seconds:
+            shares.append(float(row["train_seconds"]) / self._seconds)
+        self._share = min(1.0, *shares)  # a run lasts until both budgets are spent
+        self._update(
+            f"run {self._at + 1} of {len(self.todo)}: {self._name()}, update {row['update']}, "
+            f"{row['steps_per_second']:,.0f} steps/s"
+        )
+
+    def scored(self, budget: str, update: int, samples: int, seconds: float, success: float) -> None:
+        self.console.print(
+            f"run {self._at + 1}/{len(self.todo)}  {self._name()}  budget {budget}: {update} updates, "
+            f"{samples:,} samples in {seconds:.2f} s ({samples / seconds:,.0f} steps/s), "
+            f"held-out success {100 * success:.1f}%  ETA {self._eta()}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def end(self) -> None:
+        value, _ = self.todo[self._at]
+        self._spent.setdefault(value, []).append(time.monotonic() - self._begun)
+        self._share = 1.0
+
+    def _name(self) -> str:
+        value, seed = self.todo[self._at]
+        return f"{value:,} {self.design.knob.unit}, seed {seed}"
+
+    def _eta(self) -> str:
+        left = self.remaining()
+        return "?" if left is None else f"{int(left // 60)}:{int(left % 60):02d}"
+
+    def remaining(self) -> float | None:
+        """Returns the seconds that are left; None until something has been seen of the first run."""
+        spent = time.monotonic() - self._begun
+        known = [x for v in self._spent.values() for x in v]
+        if not known and not self._share:
+            return None
+        usual = sum(known) / len(known) if known else spent / self._share
+
+        def lasts(value: int) -> float:
+            mine = self._spent.get(value)
+            return sum(mine) / len(mine) if mine else usual
+
+        return lasts(self.todo[self._at][0]) * (1 - self._share) + sum(
+            lasts(v) for v, _ in self.todo[self._at + 1 :]
+        )
+
+    def _update(self, says: str) -> None:
+        self._bar.update(self._task, completed=self._at + self._share, eta=self._eta(), says=says)

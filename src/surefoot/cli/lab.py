@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes
 
+from surefoot.artifacts import plain
+from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
+from surefoot.cli.terminal import plain_table, say
+from surefoot.cli.train import ending
+
+if TYPE_CHECKING:
+    from surefoot.experiments.lab import Entry, LabDesign, LabRecord, Stage, Who
+    from surefoot.training import RobotPlan, TrainedRun
 
 
 @dataclass(frozen=True)
@@ -54,21 +66,142 @@ class LabCommand:
         from surefoot.compute import warm_up_gpu
 
         warm_up_gpu(self.options.device)
-        from surefoot.experiments.lab import make_lab, run_lab
+        from surefoot.experiments.lab import LabOptions, make_lab, run_lab
+        from surefoot.runs import surefoot_command
 
         o = self.options
         design, plans = make_lab(
-            self.task,
-            quick=self.quick,
-            learners=self.learners,
-            seeds=self.seeds,
-            first_seed=o.seed,
-            updates=self.updates,
-            perturbation=self.perturbation,
-            timeouts=self.timeouts,
-            engine=o.engine,
-            device=o.device,
-            overrides=o.overrides(),
+            LabOptions(
+                task=self.task,
+                quick=self.quick,
+                learners=self.learners,
+                seeds=self.seeds,
+                first_seed=o.seed,
+                updates=self.updates,
+                perturbation=self.perturbation,
+                timeouts=self.timeouts,
+                engine=o.engine,
+                device=o.device,
+                overrides=o.overrides(),
+            )
         )
         console = Console(stderr=True) if self.json else console
-        return run_lab(console, design, plans, self.out, self.panel2, self.json)
+        lab = run_lab(design, plans, LabDisplay(console), out=self.out, panel2=self.panel2)
+        command = f"{surefoot_command()} {shlex.join(sys.argv[1:])}"
+        if lab.record is None:
+            say(console, f"Go on with: {command}")
+        elif self.json:
+            print(json.dumps(plain(lab.record), indent=2))
+        else:
+            print_lab(console, lab.path, lab.record, command)
+        return lab.exit_status
+
+
+class LabDisplay(ConsoleObserver):
+    """Prints which piece of work of a lab begins, and what came of every run in a line."""
+
+    def lab_begins(self, path: Path, design: LabDesign, plan: RobotPlan, runs: int) -> None:
+        r, a = plan.recipe, plan.accounting
+        say(
+            self.console,
+            f"Lab folder: {path}\n{design.task}: {', '.join(design.learners)} x seeds "
+            f"{', '.join(map(str, design.seeds))} = {runs} runs of "
+            f"{design.updates * a.samples_per_update:,} samples "
+            f"({design.updates} updates of {r.horizon} x {r.envs}, "
+            f"networks {' x '.join(map(str, r.hidden))}, {r.epochs} epochs); "
+            f"panel {plan.panel.name}; perturbation: {design.says}.",
+        )
+
+    def stage_begins(self, stage: Stage) -> None:
+        left = "?" if stage.left_s is None else _clock(stage.left_s)
+        self.console.print(
+            f"[bold]{stage.number} of {stage.count}[/bold]  {stage.says}"
+            f"[dim]  {_clock(stage.spent_s)} so far, ETA {left}[/dim]",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def run_ended(self, trained: TrainedRun) -> None:
+        from surefoot.runs import resume_hint
+
+        if trained.exit_status:
+            say(self.console, ending(trained, resume_hint(trained.run) if trained.aborted else ""))
+        s, f = trained.summary, trained.run.record.figures
+        if s is not None:
+            self.console.print(
+                f"  {100 * s.success:.1f}% held-out success ({100 * s.success_low:.1f}% to "
+                f"{100 * s.success_high:.1f}%, {s.episodes} episodes), "
+                f"{f.get('steps_per_second') or 0:,.0f} steps/s, "
+                f"{f.get('train_seconds') or 0:.0f} s of training",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
+
+
+def print_lab(console: Console, path: Path, lab: LabRecord, command: str) -> None:
+    """Prints who did what, where it is and what to type next; `command` is what asked for the lab."""
+    from surefoot.experiments.lab import headings, policies, shown
+    from surefoot.runs import surefoot_command
+
+    p = lab.panels[0]
+    two = f" | {lab.panels[1].name}" if len(lab.panels) > 1 else ""
+    names = [h.title for h in headings(lab)]
+    table = plain_table(
+        f"{lab.design.task}: success on {p.episodes} held-out episodes of {p.name}{two}",
+        "policy", *names,
+    )  # fmt: skip
+    for who in policies(lab):
+        cells = [_success(lab, who, h.column, h.engine, h.sparse) for h in headings(lab)]
+        table.add_row(who.title, *cells)
+    console.print()
+    console.print(table, highlight=False)
+    for who in policies(lab):
+        nominal = shown(lab, who, "nominal", headings(lab)[0].engine)
+        if who.seed is not None and nominal is not None:
+            console.print(f"{who.title} failed by: {_labels(nominal)}", highlight=False, soft_wrap=True)
+    for run in lab.runs:
+        if run.status == "failed":
+            say(console, f"{run.folder} failed: {run.error} (remove it to train it again)", style="red")
+    me, here = surefoot_command(), shlex.quote(str(path))
+    verified = sum(c.verified for c in lab.cases)
+    console.print(
+        f"\n{verified} of {len(lab.cases)} failure cases verified by replay. {lab.cases_note}".rstrip()
+    )
+    console.print("\n[bold]Where[/bold]")
+    for name, what in (
+        ("lab.html", "all of it on one page, the failures to play"),
+        ("lab.json, lab.csv", "configuration, seeds, metrics, traces, labels"),
+        ("runs/", "every run with its report, ledger, checkpoints and traces"),
+    ):
+        say(console, f"  {path}/{name}   # {what}")
+    console.print("\n[bold]Next[/bold]")
+    commands = [(f"cd {here} && {me} {c.replay}", f"{c.case.label} again") for c in lab.cases[:1]]
+    commands += [(f"{me} serve --runs {here}/runs", "every run's report, side by side")]
+    if len(lab.panels) == 1:
+        commands += [(f"{command} --panel2", "all of them on a second panel too")]
+    for line, why in commands:
+        say(console, f"  {line}   # {why}")
+
+
+def _success(lab: LabRecord, who: Who, column: str, engine: str, sparse: bool) -> str:
+    from surefoot.experiments.lab import shown
+
+    if sparse and who.seed is None:
+        return "not trained"
+    e = shown(lab, who, column, engine, sparse=sparse)
+    if e is None:
+        return "not measured"
+    f = e.found
+    if len(lab.panels) > 1:
+        again = shown(lab, who, column, engine, sparse=sparse, panel=2)
+        return f"{100 * f.success:.1f}% | {100 * again.found.success:.1f}%" if again else "not both"
+    return f"{100 * f.success:.1f}% ({100 * f.success_low:.0f} to {100 * f.success_high:.0f})"
+
+
+def _labels(e: Entry) -> str:
+    labels = sorted(e.found.labels.items(), key=lambda x: -x[1])
+    return ", ".join(f"{k} {v}" for k, v in labels) or "none"

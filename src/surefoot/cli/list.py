@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from rich.console import Console
 from tyro.conf import Positional
 
+from surefoot.cli.terminal import percent, plain_table
 from surefoot.contract import SurefootError
 
 
@@ -18,8 +20,6 @@ class TasksCommand:
     """Print one JSON object instead of a table."""
 
     def run(self, console: Console) -> int:
-        from surefoot.cli.tables import print_tasks
-
         print_tasks(console, self.json)
         return 0
 
@@ -32,8 +32,6 @@ class EnginesCommand:
     """Print one JSON object instead of tables."""
 
     def run(self, console: Console) -> int:
-        from surefoot.cli.tables import print_engines
-
         print_engines(console, self.json)
         return 0
 
@@ -75,7 +73,114 @@ class PanelShowCommand:
     """Print one JSON object instead of a table."""
 
     def run(self, console: Console) -> int:
-        from surefoot.cli.tables import print_panels
-
         print_panels(console, self.name, self.json)
         return 0
+
+
+def print_engines(console: Console, as_json: bool) -> None:
+    from surefoot.engines import ENGINES
+    from surefoot.engines.stride import CAPABILITIES
+
+    if as_json:
+        print(json.dumps({"engines": ENGINES, "stride": dict(CAPABILITIES)}, indent=2))
+        return
+    table = plain_table("Engines (--engine)", "engine", "what it is")
+    table.add_row(
+        "auto", "stride where it can represent the robot, else MuJoCo Warp on CUDA, else native MuJoCo"
+    )
+    for name, what in ENGINES.items():
+        table.add_row(name, what)
+    console.print(table, "")
+    can = plain_table("What stride can represent", "", "")
+    for what, whether in CAPABILITIES:
+        can.add_row(what, whether)
+    console.print(can)
+
+
+def print_tasks(console: Console, as_json: bool) -> None:
+    from surefoot.tasks import task_names
+    from surefoot.training import robot_plan
+
+    plans, broken = {}, {}
+    for name in task_names():
+        try:
+            plans[name] = robot_plan(name)
+        except SurefootError as error:  # of one package; the others' tasks can still be trained
+            broken[name] = str(error)
+    if as_json:
+        rows = {
+            n: {
+                "robot": p.task.contract.robot,
+                "panel": p.panel.name,
+                "construct_id": p.construct_id,
+                "prior": p.task.contract.prior is not None,
+            }
+            for n, p in plans.items()
+        }
+        print(json.dumps(rows, indent=2))
+        return
+    table = plain_table("Tasks", "task", "robot", "prior", "panel", "until", "at most")
+    for n, p in plans.items():
+        c = p.task.contract
+        table.add_row(
+            n,
+            c.robot,
+            "clock, lift" if c.prior else "none",
+            p.panel.name,
+            percent(p.task.until),
+            f"{p.task.minutes:g} min",
+        )
+    console.print(table, highlight=False)
+    for name, why in broken.items():
+        console.print(f"{name}: {why}", style="red", highlight=False, markup=False)
+    console.print(
+        "\nUntil: held-out success, twice in a row. All of a task: surefoot plan TASK.\n"
+        "Your own: surefoot train package.module:name (docs/extending.md)",
+        highlight=False,
+    )
+
+
+def print_panels(console: Console, name: str, as_json: bool) -> None:
+    from surefoot.contract import load_panel, panel_names
+
+    panels = [load_panel(n) for n in ([name] if name else panel_names())]
+    if as_json:
+        print(
+            json.dumps(
+                [
+                    {
+                        "name": p.name,
+                        "digest": p.digest,
+                        "scenarios": len(p.scenarios),
+                        "families": p.seeds.families,
+                    }
+                    for p in panels
+                ],
+                indent=2,
+            )
+        )
+        return
+    table = plain_table(
+        "Panels",
+        "panel",
+        "scenarios",
+        "seconds",
+        "families",
+        "selection",
+        "confirmation",
+        "terrain",
+        "digest",
+    )
+    for p in panels:
+        classes = sorted({s.terrain.cls for s in p.scenarios})
+        table.add_row(
+            p.name,
+            str(len(p.scenarios)),
+            f"{p.episode_s:g}",
+            str(p.seeds.families),
+            str(len(p.select("selection"))),
+            str(len(p.select("confirmation"))),
+            ", ".join(classes),
+            p.digest[:12],
+        )
+    console.print(table, highlight=False)

@@ -11,13 +11,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from surefoot.artifacts import cannot_use
-from surefoot.cli.compare import CompareCommand, CompareLearnersCommand, PromoteCommand
+from surefoot.cli.compare import CompareCommand
+from surefoot.cli.evaluate import EvaluateCommand
 from surefoot.cli.lab import LabCommand
+from surefoot.cli.learners import CompareLearnersCommand
 from surefoot.cli.list import EnginesCommand, PanelMakeCommand, PanelShowCommand, TasksCommand
-from surefoot.cli.read import PostmortemCommand, ReportCommand, ServeCommand, TrackCommand
+from surefoot.cli.postmortem import PostmortemCommand
+from surefoot.cli.promote import PromoteCommand
 from surefoot.cli.replay import ReplayCommand
+from surefoot.cli.report import ReportCommand, ServeCommand
 from surefoot.cli.study import StudyCommands
-from surefoot.cli.train import EvaluateCommand, PlanCommand, TrainCommand
+from surefoot.cli.track import TrackCommand
+from surefoot.cli.train import PlanCommand, TrainCommand
 from surefoot.contract import SurefootError
 
 Commands = (

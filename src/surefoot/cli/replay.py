@@ -1,16 +1,24 @@
-"""`surefoot replay`: the three ways to live an episode again."""
+"""`surefoot replay`: the three ways to play an episode again."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 import os
+from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from tyro.conf import Positional
 
+from surefoot.cli.terminal import percent, plain_table, say
 from surefoot.contract import SurefootError
+
+if TYPE_CHECKING:
+    from surefoot.replays import Verdict
 
 TAKES = {
     "RUN EPISODE": ("where", "verify", "perturb", "engine", "video"),
@@ -18,6 +26,18 @@ TAKES = {
     "--family": ("split", "envs", "checkpoint"),
 }
 """The options of each way to replay."""
+SHOWN = (
+    "column", "engine", "scenario", "key", "family", "member", "command_vx", "command_vy", "command_wz",
+    "friction", "payload_kg", "terrain", "success", "reason", "lived_s", "velocity_error_mps",
+    "yaw_error_radps", "peak_tilt_rad", "torque_saturation", "recovery_s", "label", "cause",
+)  # fmt: skip
+"""What is told of an episode."""
+FAMILY_COLUMNS = {
+    "member": "env", "command_vx": "vx", "command_vy": "vy", "command_wz": "wz", "friction": "fric.",
+    "payload_kg": "kg", "success": "success", "reason": "end", "lived_s": "s", "velocity_error_mps": "error",
+    "return": "return", "label": "label",
+}  # fmt: skip
+"""What is told of the episodes of a family, and how that is called in its table."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +77,6 @@ class ReplayCommand:
     def run(self, console: Console) -> int:
         if self.video and "MUJOCO_GL" not in os.environ and "DISPLAY" not in os.environ:
             os.environ["MUJOCO_GL"] = "egl"  # before MuJoCo is imported: it looks only then
-        from surefoot.replays import episode as replaying
-
         given = [bool(self.episode), self.trace is not None, self.family is not None]
         if sum(given) != 1:
             raise SurefootError(
@@ -66,31 +84,92 @@ class ReplayCommand:
             )
         self._check_options()
         if self.trace is not None:
-            return replaying.replay_trace(
-                console,
-                self.run_folder or None,
-                self.trace,
-                256 if self.envs is None else self.envs,
-                self.engine or "auto",
-                self.checkpoint,
-                self.json,
-            )
-        if self.family is not None:
-            envs = 16 if self.envs is None else self.envs
-            return replaying.replay_family(
-                console, self.run_folder, self.family, self.split, envs, self.checkpoint, self.json
-            )
-        return replaying.replay_episode(
-            console,
-            self.run_folder,
+            return self._trace(console, self.trace)
+        return self._episode(console) if self.family is None else self._family(console, self.family)
+
+    def _episode(self, console: Console) -> int:
+        from surefoot.artifacts import plain
+        from surefoot.replays import replay_episode
+        from surefoot.runs import RunFolder
+
+        replayed = replay_episode(
+            RunFolder.open(self.run_folder),
             self.episode,
-            self.where,
-            self.perturb,
-            self.engine,
-            self.verify,
-            self.video,
-            self.json,
+            where=self.where,
+            perturb=self.perturb,
+            engine=self.engine,
+            check=self.verify,
+            video=self.video,
         )
+        row, verdict, frames = replayed.row, replayed.verdict, replayed.frames
+        if self.json:
+            out = {k: row[k] for k in SHOWN} | {"frames": frames}
+            if verdict:
+                out["verify"] = dataclasses.asdict(verdict) | {"holds": verdict.holds}
+            print(json.dumps(plain(out), indent=2))
+        else:
+            table = plain_table(f"Episode {row['scenario']} of {replayed.panel}", "", "")
+            for k in SHOWN:
+                table.add_row(k, _text(row[k]))
+            console.print(table, highlight=False)
+            if verdict:
+                console.print(_sentence(verdict), highlight=False, soft_wrap=True)
+            if frames:
+                say(console, f"{self.video}: {frames} frames")
+        return 0 if verdict is None or verdict.holds else 1
+
+    def _trace(self, console: Console, trace: str) -> int:
+        from surefoot.replays import replay_trace
+        from surefoot.runs import RunFolder
+
+        report, episodes = replay_trace(
+            RunFolder.open(self.run_folder) if self.run_folder else None,
+            trace,
+            envs=256 if self.envs is None else self.envs,
+            engine=self.engine or "auto",
+            checkpoint=self.checkpoint,
+        )
+        if self.json:
+            print(json.dumps(report.model_dump(mode="json"), indent=2))
+            return 0
+        table = plain_table(
+            f"{report.case} in {report.envs} environments on {report.engine}, factors moved", "", ""
+        )
+        interval = f"95% interval {percent(report.failures_low)} to {percent(report.failures_high)}"
+        table.add_row("failures", f"{percent(report.failures)}  ({interval})")
+        table.add_row("as it was", "failed again" if report.again else "did not fail again")
+        table.add_row("recorded label", report.recorded_label or "-")
+        table.add_row("labels", ", ".join(f"{k} {v}" for k, v in report.labels.items()) or "-")
+        table.add_row("mean steps lived", f"{episodes.rows['steps'].mean():.0f}")
+        console.print(table, highlight=False)
+        console.print(f"It is {report.verdict}.", highlight=False)
+        return 0
+
+    def _family(self, console: Console, family: int) -> int:
+        from surefoot.artifacts import plain
+        from surefoot.replays import replay_family
+        from surefoot.runs import RunFolder
+
+        rows = replay_family(
+            RunFolder.open(self.run_folder),
+            family,
+            split=self.split,
+            envs=16 if self.envs is None else self.envs,
+            checkpoint=self.checkpoint,
+        )
+        count = len(rows["success"])
+        if self.json:
+            print(json.dumps(plain([{k: v[i] for k, v in rows.items()} for i in range(count)]), indent=2))
+            return 0
+        title = f"Family {family} of split {self.split}, {count} environments, first episodes"
+        table = plain_table(title, *FAMILY_COLUMNS.values())
+        table.padding = (0, 1, 0, 0)
+        for i in range(count):
+            table.add_row(*(_text(rows[k][i], digits=2) for k in FAMILY_COLUMNS))
+        console.print(table, highlight=False)
+        ends = Counter(x or "success" for x in rows["label"].tolist())
+        console.print(", ".join(f"{k} {v}" for k, v in ends.most_common()), highlight=False)
+        return 0
 
     def _check_options(self) -> None:
         """What is replayed otherwise than with an option that was given would not be what was asked for."""
@@ -103,3 +182,20 @@ class ReplayCommand:
                 raise SurefootError(
                     f"--{option.name} is for {' and '.join(takers)}, not for {way}; leave it out."
                 )
+
+
+def _sentence(v: Verdict) -> str:
+    if v.holds:
+        return "[green]Verified:[/green] the same states to the bit, the same label, the same figures."
+    label = "the same label" if v.same_label else "another label"
+    far = "unknown" if v.largest_difference is None else f"{v.largest_difference:.2g} m or rad"
+    return (
+        f"[red]Not the same:[/red] states {'agree' if v.same_states else f'differ by up to {far}'}, {label}; "
+        f"figures that differ: {', '.join(v.differing) or 'none'}."
+    )
+
+
+def _text(value: Any, digits: int = 4) -> str:
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        return "not measured" if not math.isfinite(value) else f"{value:.{digits}g}"
+    return str(value) or "-"

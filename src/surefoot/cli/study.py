@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from tyro.conf import OmitArgPrefixes, Positional
 
+from surefoot.cli.display import ConsoleObserver, StudyProgress
+from surefoot.cli.terminal import plain_table, say
 from surefoot.contract import SurefootError
 
 if TYPE_CHECKING:
-    from surefoot.experiments.studies import Kind
+    from surefoot.experiments.studies import Design, Group, Kind, StudyRecord
+    from surefoot.statistics import Estimate
+    from surefoot.training import RobotPlan
 
 
 @dataclass(frozen=True)
@@ -79,23 +86,25 @@ def _study(
     from surefoot.compute import warm_up_gpu
 
     warm_up_gpu(o.device)
-    from surefoot.experiments.studies import make_design, open_study, resume_study, start_study
+    from surefoot.experiments.studies import DesignOptions, make_design, open_study, resume_study, start_study
+    from surefoot.runs import surefoot_command
 
     if o.json:
         console = Console(stderr=True)
+    observer = StudyDisplay(console, with_plan=not o.quiet)
     if o.resume is not None:
         same = StudyOptions(resume=o.resume, quiet=o.quiet, json=o.json)
         if task or values or recipe or o != same:
             raise SurefootError(
                 "--resume continues a study as it was designed; give no task and no other options with it."
             )
-        code, folder = resume_study(console, o.resume, kind, o.quiet)
+        study = resume_study(o.resume, kind, observer)
     else:
         if not task:
             raise SurefootError(f"Say what to study, e.g. `surefoot study {kind} walk-flat`.")
-        design = make_design(
-            kind,
-            task,
+        options = DesignOptions(
+            kind=kind,
+            task=task,
             values=values,
             seeds=o.seeds,
             seed=o.seed,
@@ -110,10 +119,119 @@ def _study(
             margin=o.margin,
             keep=o.keep,
         )
-        code, folder = start_study(console, design, o.out, o.quiet)
-    if o.json and code == 0:
-        print(json.dumps(open_study(folder).model_dump(mode="json"), indent=2))
-    return code
+        study = start_study(make_design(options), observer, o.out)
+    if study.exit_status:
+        hint = f"{surefoot_command()} study {kind} --resume {shlex.quote(str(study.path))}"
+        say(console, f"Stopped; continue with: {hint}")
+        return study.exit_status
+    print_results(console, study.record)
+    say(console, f"Report: {study.page}")
+    if o.json:
+        print(json.dumps(open_study(study.path).model_dump(mode="json"), indent=2))
+    return 0
+
+
+class StudyDisplay(ConsoleObserver):
+    """Prints what a study does."""
+
+    def designed(self, record: StudyRecord, plan: RobotPlan) -> None:
+        if self.with_plan:
+            print_design(self.console, record, plan)
+
+    def runs(self, design: Design, todo: Sequence[tuple[int, int]]) -> StudyProgress:
+        return StudyProgress(self.console, design, todo)
+
+
+def print_design(console: Console, record: StudyRecord, plan: RobotPlan) -> None:
+    """Prints what a study will do: values, budgets, panel."""
+    from surefoot.experiments.studies import panel_device
+
+    d = record.design
+    console.print(
+        f"[bold]Study of {d.kind}[/bold] on {escape(d.task)}: {len(d.values)} values x {len(d.seeds)} seeds "
+        f"= {len(d.values) * len(d.seeds)} runs, each to both budgets, trained on {d.engine}, {d.device}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    seconds = (
+        f"{d.seconds:g} s of training"
+        if d.seconds is not None
+        else "as many seconds of training as the first run takes for the samples "
+        f"({60 * plan.task.minutes:g} at most)"
+    )
+    lines = [
+        *record.scaled,
+        f"Budgets: {d.samples:,} samples; {seconds}.",
+        f"Scored: the last policy of each budget on the confirmation half of {record.panel} "
+        f"({len(plan.panel.select('confirmation'))} episodes), on {d.scored_on} ({panel_device(d)}), "
+        f"columns: {', '.join(['nominal', *(c.name for c in d.columns)])}.",
+        f"A gain of less than {100 * d.margin:g} points of success counts as none.",
+    ]
+    for line in lines:
+        say(console, f"  {line}")
+
+
+def print_results(console: Console, record: StudyRecord) -> None:
+    """Prints the figures under each budget, and the verdict on them."""
+    from surefoot.experiments.studies import BUDGETS
+
+    d = record.design
+    for budget in BUDGETS:
+        groups = record.groups_of(budget)
+        if not groups:
+            continue
+        what = f"{d.samples:,} samples" if budget == "samples" else f"{record.seconds or 0:.3g} s of training"
+        table = plain_table(f"With the same {what}", d.knob.unit, *(f"{g.value:,}" for g in groups))
+        for name, cells in _rows(groups).items():
+            table.add_row(name, *cells)
+        console.print(table, highlight=False)
+        verdict = record.verdict_of(budget)
+        if verdict is not None:
+            console.print(f"[bold]{escape(verdict.sentence)}", highlight=False, soft_wrap=True)
+            for s in verdict.steps:
+                say(console, f"  {s.sentence}")
+    console.print(
+        f"[dim]Mean (95% interval) over {len(d.seeds)} training seeds; panel on {d.scored_on}. "
+        "Every step is judged on its own.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _rows(groups: list[Group]) -> dict[str, list[str]]:
+    """Returns a row per figure, with a cell per value."""
+
+    def cells(name: str, text: Callable[[Estimate], str]) -> list[str]:
+        return [text(g.figures[name]) if name in g.figures else "not measured" for g in groups]
+
+    rows = {
+        "training, s": cells("train_seconds", lambda f: f"{f.value:.2f}"),
+        "samples": cells("samples", lambda f: f"{f.value:,.0f}"),
+        "steps/s": cells("steps_per_second", lambda f: f"{f.value:,.0f}"),
+        "n of a rollout block": cells("block_samples", lambda f: f"{f.value:,.0f}"),
+        "n_eff of it, by return": cells("n_eff_return", lambda f: f"{f.value:,.0f}"),
+        "age of a sample, steps": cells("age_steps", lambda f: f"{f.value:g}"),
+        "reuse, epochs": cells("reuse", lambda f: f"{f.value:g}"),
+        "policy change, KL": cells("kl", lambda f: f"{f.value:.4f}"),
+        "success": cells("success", _rate),
+        "falls": cells("fall", _rate),
+        "success, disturbed": cells("disturbed_success", _rate),
+    }
+    for name in list(groups[0].columns)[1:]:
+        rows[f"  {name}"] = [_rate(g.columns[name]) for g in groups]
+    rows["failures"] = [_most(g.labels) for g in groups]
+    return rows
+
+
+def _rate(f: Estimate) -> str:
+    if f.low is None or f.high is None:
+        return f"{100 * f.value:.1f}%"
+    return f"{100 * f.value:.1f}% ({100 * f.low:.0f} to {100 * f.high:.0f})"
+
+
+def _most(labels: dict[str, int]) -> str:
+    most = sorted(labels.items(), key=lambda x: -x[1])[:2]
+    return ", ".join(f"{name} {count}" for name, count in most) or "none"
 
 
 def _given(**options: int | None) -> dict[str, Any]:

@@ -1,26 +1,20 @@
-"""Tables for people: the plan before a run, the summary after it, tasks and panels."""
+"""Tables for people: the plan before a run, the summary after it."""
 
 from __future__ import annotations
 
-import json
 from functools import singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from surefoot.contract import Panel, SurefootError, load_panel, panel_names
-from surefoot.reporting import percent as _percent
-from surefoot.reporting import plain_table as _table
-from surefoot.reporting import print_columns
-from surefoot.tasks import task_names
-from surefoot.training import ExternalPlan, Plan, RobotPlan, robot_plan
+from surefoot.cli.terminal import percent, plain_table
+from surefoot.runs import RunFolder, resumable, surefoot_command
+from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge
+from surefoot.training import ExternalPlan, Plan, RobotPlan
 
-if TYPE_CHECKING:
-    from surefoot.runs import RunFolder
-    from surefoot.statistics import PanelSummary
+COLOURS: dict[Grade, str] = {"good": "green", "mixed": "yellow", "bad": "red"}
 
 
 def print_plan(console: Console, plan: Plan) -> None:
@@ -44,7 +38,7 @@ def _(plan: ExternalPlan, console: Console) -> tuple[Table, ...]:
     console.print(
         f"[bold]{plan.task_name}[/bold]  {c.environment} of {c.source} ({versions}), device {plan.device}"
     )
-    terms = _table("Contract", "", "")
+    terms = plain_table("Contract", "", "")
     critic = f"; the critic also {c.privileged[0].size}" if c.privileged else ""
     terms.add_row("observation", f"{c.observation_size} numbers, as the environment gives them{critic}")
     low, high = c.action.low, c.action.high
@@ -68,15 +62,15 @@ def _(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
         f"[bold]{plan.task_name}[/bold]  robot {c.robot}, {plan.task.robot.mass_kg:.1f} kg, "
         f"engine {plan.engine} ({plan.engine_reason}), device {plan.device}"
     )
-    observed = _table("Observation", "term", "size", "unit", "noise", "seen by")
+    observed = plain_table("Observation", "term", "size", "unit", "noise", "seen by")
     for group, who in ((c.observation, "policy"), (c.privileged, "critic only")):
         for t in group:
             observed.add_row(t.name, str(t.size), t.unit, f"±{t.noise:g}" if t.noise else "-", who)
-    rewards = _table("Reward, per second", "term", "weight", "parameters")
+    rewards = plain_table("Reward, per second", "term", "weight", "parameters")
     for w in c.rewards:
         params = ", ".join(f"{k} {v:g}" for k, v in w.params.items())
         rewards.add_row(w.name, f"{w.weight:+g}" + (" per event" if w.event else ""), params)
-    terms = _table("Contract", "", "")
+    terms = plain_table("Contract", "", "")
     terms.add_row(
         "action", f"{c.action.size} joint targets = default pose + {c.action.scale_rad:g} rad x action"
     )
@@ -95,7 +89,7 @@ def _(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
         f"{s.yaw_error_radps:g} rad/s after {s.settle_s:g} s",
     )
     terms.add_row("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%")
-    factors = _table("Randomisation", "factor", "level", "training", "held-out panel", "unit")
+    factors = plain_table("Randomisation", "factor", "level", "training", "held-out panel", "unit")
     for f in c.factors:
         train = ", ".join(f.categories) if f.categories else f"{f.train[0]:g} .. {f.train[1]:g}"
         held = ", ".join(f.held_out_categories) if f.categories else f"{f.held_out[0]:g} .. {f.held_out[1]:g}"
@@ -115,7 +109,7 @@ def _physics(plan: Plan) -> str:
 
 def _recipe(plan: Plan) -> Table:
     c, r, a = plan.task.contract, plan.recipe, plan.accounting
-    recipe = _table("Recipe and accounting", "", "")
+    recipe = plain_table("Recipe and accounting", "", "")
     for name, value in (
         (
             "rollout block",
@@ -167,7 +161,6 @@ def print_summary(
     report: Path | None = None,
 ) -> None:
     """What came out, where it is, and what to type next."""
-    from surefoot.runs import resumable, surefoot_command
 
     def number(name: str, unit: str) -> str:
         value, f = getattr(s, name), s.figures.get(name)
@@ -177,7 +170,7 @@ def print_summary(
         few = ", few families" if f.few else ""
         return f"{text}  ({f.low:.3f} to {f.high:.3f}; n {f.n}, n_eff {f.n_eff:.1f}{few})"
 
-    table = _table(
+    table = plain_table(
         f"{plan.task_name} on {s.panel}, {s.half} half "
         f"({s.episodes} episodes, {s.effective_episodes:g} effective)",
         "",
@@ -185,13 +178,13 @@ def print_summary(
     )
     table.add_row(
         "success",
-        f"[bold]{_percent(s.success)}[/bold]  "
-        f"(95% interval {_percent(s.success_low)} to {_percent(s.success_high)})",
+        f"[bold]{percent(s.success)}[/bold]  "
+        f"(95% interval {percent(s.success_low)} to {percent(s.success_high)})",
     )
     fell = s.figures.get("fall")
     table.add_row(
         plan.early_end,
-        f"{_percent(s.fall_rate)}  ({_percent(s.fall_low)} to {_percent(s.fall_high)}"
+        f"{percent(s.fall_rate)}  ({percent(s.fall_low)} to {percent(s.fall_high)}"
         + (f"; n {fell.n}, n_eff {fell.n_eff:.1f})" if fell else ")"),
     )
     for label, name, unit in plan.motion_metrics:
@@ -202,10 +195,10 @@ def print_summary(
         table.add_row("return", f"{iqm.value:.2f} interquartile mean  {worth}")
     if s.torque_saturation is not None:
         held = "held" if s.safety_held else "BROKEN"
-        table.add_row("safety", f"{held}: torque at its limit on {_percent(s.torque_saturation)} of steps")
+        table.add_row("safety", f"{held}: torque at its limit on {percent(s.torque_saturation)} of steps")
     table.add_row("episodes ended by", ", ".join(f"{k} {v}" for k, v in s.end_reasons.items()))
     if len(s.success_by_terrain) > 1:
-        table.add_row("by terrain", ", ".join(f"{k} {_percent(v)}" for k, v in s.success_by_terrain.items()))
+        table.add_row("by terrain", ", ".join(f"{k} {percent(v)}" for k, v in s.success_by_terrain.items()))
     f = run.record.figures
     if training and f:
         table.add_row("samples", f"{f['samples']:,} in {f['updates']} updates")
@@ -235,105 +228,81 @@ def print_summary(
         console.print(f"  {escape(command)}   [dim]# {why}", highlight=False, soft_wrap=True)
 
 
-def print_engines(console: Console, as_json: bool) -> None:
-    from surefoot.engines import ENGINES
-    from surefoot.engines.stride import CAPABILITIES
-
-    if as_json:
-        print(json.dumps({"engines": ENGINES, "stride": dict(CAPABILITIES)}, indent=2))
-        return
-    table = _table("Engines (--engine)", "engine", "what it is")
-    table.add_row(
-        "auto", "stride where it can represent the robot, else MuJoCo Warp on CUDA, else native MuJoCo"
-    )
-    for name, what in ENGINES.items():
-        table.add_row(name, what)
-    console.print(table, "")
-    can = _table("What stride can represent", "", "")
-    for what, whether in CAPABILITIES:
-        can.add_row(what, whether)
-    console.print(can)
+def print_columns(console: Console, s: PanelSummary) -> None:
+    """The columns beside the nominal one, the baselines, and what follows from all of them."""
+    console.print()
+    if len(s.columns) > 1:
+        console.print(_columns(s), highlight=False)
+        console.print()
+    for line in verdicts(s):
+        console.print(line, highlight=False, soft_wrap=True)
 
 
-def print_tasks(console: Console, as_json: bool) -> None:
-    plans, broken = {}, {}
-    for name in task_names():
-        try:
-            plans[name] = robot_plan(name)
-        except SurefootError as error:  # of one package; the others' tasks can still be trained
-            broken[name] = str(error)
-    if as_json:
-        rows = {
-            n: {
-                "robot": p.task.contract.robot,
-                "panel": p.panel.name,
-                "construct_id": p.construct_id,
-                "prior": p.task.contract.prior is not None,
-            }
-            for n, p in plans.items()
-        }
-        print(json.dumps(rows, indent=2))
-        return
-    table = _table("Tasks", "task", "robot", "prior", "panel", "until", "at most")
-    for n, p in plans.items():
-        c = p.task.contract
-        table.add_row(
-            n,
-            c.robot,
-            "clock, lift" if c.prior else "none",
-            p.panel.name,
-            _percent(p.task.until),
-            f"{p.task.minutes:g} min",
-        )
-    console.print(table, highlight=False)
-    for name, why in broken.items():
-        console.print(f"{name}: {why}", style="red", highlight=False, markup=False)
-    console.print(
-        "\nUntil: held-out success, twice in a row. All of a task: surefoot plan TASK.\n"
-        "Your own: surefoot train package.module:name (docs/extending.md)",
-        highlight=False,
+def _columns(s: PanelSummary) -> Table:
+    table = plain_table(
+        f"Columns: the same {s.episodes} scenarios each; on stride unless it says otherwise; errors in m/s",
+        "column", "success", "95%", "falls", "error", "n_eff", "holds", "most failures",
+    )  # fmt: skip
+    table.padding = (0, 1, 0, 0)
+    for column in table.columns:
+        column.no_wrap = True
+    for c in s.columns:
+        table.add_row(*_row(c))
+    return table
+
+
+def _row(c: ColumnSummary) -> tuple[str, ...]:
+    most = max(c.labels.items(), key=lambda x: x[1], default=None)
+    return (
+        c.column.removeprefix("baseline:") + ("" if c.engine == "stride" else f", {c.engine}"),
+        percent(c.success),
+        f"{100 * c.success_low:.0f}-{100 * c.success_high:.0f}",
+        percent(c.fall_rate),
+        "-" if c.velocity_error_mps is None else f"{c.velocity_error_mps:.3f}",
+        f"{c.effective_episodes:.1f}",
+        "yes" if c.holds else "no",
+        f"{most[0]} {most[1]}" if most else "-",
     )
 
 
-def print_panels(console: Console, name: str, as_json: bool) -> None:
-    panels: list[Panel] = [load_panel(n) for n in ([name] if name else panel_names())]
-    if as_json:
-        print(
-            json.dumps(
-                [
-                    {
-                        "name": p.name,
-                        "digest": p.digest,
-                        "scenarios": len(p.scenarios),
-                        "families": p.seeds.families,
-                    }
-                    for p in panels
-                ],
-                indent=2,
-            )
+def _from_to(s: PanelSummary, tag: str) -> str:
+    """The interval of a transfer tag; of a column, the engine's where it holds."""
+    cls = tag.removeprefix("terrain:")
+    if cls in s.terrain and cls != tag:
+        low, high = s.terrain[cls].low, s.terrain[cls].high
+    else:
+        found = next(c for c in s.columns if c.column == tag and c.holds)
+        low, high = found.success_low, found.success_high
+    return "not measured" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}%"
+
+
+def verdicts(s: PanelSummary) -> list[str]:
+    """What the columns say, in sentences."""
+    grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
+    out = [
+        f"[bold {COLOURS[grade]}]{WORDS[grade]}:[/] {percent(s.success)} of {s.episodes} held-out episodes "
+        f"succeed (95% interval {percent(s.success_low)} to {percent(s.success_high)}, "
+        f"n_eff {s.effective_episodes:g})"
+        + ("; the safety limit is broken." if s.safety_held is False else ".")
+    ]
+    if s.beats_baselines is False:
+        out.append(
+            "[bold red]It does not beat the baselines:[/bold red] its success interval is not above that of "
+            "every baseline, so nothing is shown to be learned."
         )
-        return
-    table = _table(
-        "Panels",
-        "panel",
-        "scenarios",
-        "seconds",
-        "families",
-        "selection",
-        "confirmation",
-        "terrain",
-        "digest",
-    )
-    for p in panels:
-        classes = sorted({s.terrain.cls for s in p.scenarios})
-        table.add_row(
-            p.name,
-            str(len(p.scenarios)),
-            f"{p.episode_s:g}",
-            str(p.seeds.families),
-            str(len(p.select("selection"))),
-            str(len(p.select("confirmation"))),
-            ", ".join(classes),
-            p.digest[:12],
+    elif s.beats_baselines:
+        out.append("It beats every baseline: its success interval lies above theirs.")
+    held = ", ".join(f"{tag} ({_from_to(s, tag)})" for tag in s.transfer) or "nothing"
+    out.append(f"Shown to hold (success interval from {HOLDS_AT:.0%} up): {held}.")
+    for a in s.agreement:
+        rank = "not measured" if a.rank_correlation is None else f"{a.rank_correlation:.2f}"
+        out.append(
+            f"Sim-to-sim, {a.engine} against {a.reference}: success agrees on "
+            f"{percent(a.success_agreement)} of {a.n} scenarios, rank correlation of errors {rank}."
         )
-    console.print(table, highlight=False)
+    if s.total_seconds and s.total_steps_per_second:
+        out.append(
+            f"Evaluated {len(s.columns)} columns in {s.total_seconds:.0f} s "
+            f"({s.total_steps_per_second:,.0f} steps/s)."
+        )
+    return out

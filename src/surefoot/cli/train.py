@@ -1,4 +1,4 @@
-"""`surefoot plan`, `train` and `evaluate`: a run from what it would do to what it can do."""
+"""`surefoot plan` and `train`: a run, before it is done and as it is done."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.cli.options import UNCHANGED, RecipeOptions
+from surefoot.cli.terminal import say
 from surefoot.contract import SurefootError
+
+if TYPE_CHECKING:
+    from surefoot.training import TrainedRun
 
 
 @dataclass(frozen=True)
@@ -96,10 +100,12 @@ class TrainCommand:
             from surefoot.compute import local_device, warm_up_gpu
 
             warm_up_gpu(local_device(self.options.device))
-            from surefoot.training import resume_run, start_run
+            from surefoot.cli.display import ConsoleObserver
+            from surefoot.training import TrainOptions, resume, train
 
         if self.json:
             console = Console(stderr=True)
+        observer = ConsoleObserver(console, with_plan=not self.quiet)
         if self.resume is not None:
             changed = self.options != UNCHANGED or self.success_return is not None
             other = self.learner != "ppo" or self.timeouts != "stock"
@@ -108,100 +114,73 @@ class TrainCommand:
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."
                 )
-            return resume_run(
-                console,
+            trained = resume(
                 self.resume,
-                self.updates,
-                self.minutes,
-                self.until,
-                self.tracker,
-                self.perturb,
-                self.json,
+                observer,
+                updates=self.updates,
+                minutes=self.minutes,
+                until=self.until,
+                tracker=self.tracker,
+                perturb=self.perturb,
             )
+            return print_trained(console, trained, self.json)
         if not self.task:
             raise SurefootError(
                 "Say what to train, e.g. `surefoot train walk-flat`; `surefoot tasks` lists what there is."
             )
         o = self.options
-        return start_run(
-            console,
-            self.task,
-            o.overrides(),
-            o.seed,
-            o.engine,
-            o.device,
-            self.updates,
-            self.minutes,
-            self.until,
-            self.out,
-            self.tracker,
-            self.quiet,
-            self.perturb,
-            self.json,
-            self.learner,
-            self.timeouts,
+        options = TrainOptions(
+            task=self.task,
+            overrides=o.overrides(),
+            seed=o.seed,
+            engine=o.engine,
+            device=o.device,
+            learner=self.learner,
+            timeouts=self.timeouts,
             success_return=self.success_return,
+            updates=self.updates,
+            minutes=self.minutes,
+            until=self.until,
+            out=self.out,
+            tracker=self.tracker,
+            perturb=self.perturb,
         )
+        return print_trained(console, train(options, observer), self.json)
+
+
+def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) -> int:
+    """Prints what came of a run, or why it broke off; returns the exit code. One process of a group does."""
+    from surefoot.cli.tables import print_summary
+    from surefoot.runs import resume_hint
+
+    run, summary = trained.run, trained.summary
+    if not trained.is_main:
+        return trained.exit_status
+    if trained.exit_status:
+        say(console, ending(trained, "" if trained.failure else resume_hint(run)))
+    elif summary is not None and as_json:
+        print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json"), indent=2))
+    elif summary is not None:
+        print_summary(console, trained.plan, run, summary, report=trained.report)
+    return trained.exit_status
+
+
+def ending(trained: TrainedRun, hint: str = "") -> str:
+    """Says why a run did not get to its end, and `hint`, what to do about it."""
+    if trained.stopped is None:
+        return trained.failure
+    how = "Aborted within an update." if trained.aborted else f"Stopped by {trained.stopped.name}; saved."
+    return f"{how} {hint}".rstrip()
 
 
 @contextmanager
 def frozen_imports() -> Iterator[None]:
-    """Imports what stays to the end of the process: nothing of it is garbage, now or later. Looking for some
-    in half a million objects would take a tenth of a second, at every capture of a CUDA graph for one."""
+    """Keeps what is imported inside to the end of the process: nothing of it is garbage, now or later.
+    Looking for some in half a million objects would take a tenth of a second, at every capture of a CUDA
+    graph for one."""
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
         gc.enable()
-
-
-@dataclass(frozen=True)
-class EvaluateCommand:
-    """Evaluate a run's policy on a held-out panel: one pass a column, deterministic actions, every episode a
-    row on disk.
-
-    Columns are the panel's own scenarios, with the same keys, under a perturbation; baselines run on the same
-    panel.
-    """
-
-    run_folder: Positional[str]
-    """Run folder, as `surefoot train` printed it."""
-    panel: str | None = None
-    """Panel name or file (default: the task's)."""
-    half: str = "confirmation"
-    """Which half: confirmation, selection (the one that training looked at) or all."""
-    engine: str = "auto"
-    """auto: the nominal column on mujoco, the others on the fastest engine that can take the robot. Another
-    name: all columns on it, and how far its nominal column agrees with mujoco's (sim-to-sim)."""
-    checkpoint: str = "confirmed"
-    """confirmed (what the run's result is stated on), best, latest, a checkpoint file of this run, or a
-    baseline: baseline:hold-pose, baseline:random, baseline:open-loop-trot."""
-    perturb: tuple[str, ...] = ("all",)
-    """all, none, perturbations (noise, delay in s, friction, payload in kg, push in m/s, strength, dropout;
-    on terrain: curbs, stones) or columns at any strength (friction_0.25, delay_60ms, payload_+2kg)."""
-    sweep: bool = False
-    """Every declared strength of the chosen perturbations, for curves of success against strength."""
-    baselines: bool = True
-    """Whether hold-pose, random and open-loop-trot run on the same panel."""
-    json: bool = False
-    """Print the summary as one JSON object."""
-
-    def run(self, console: Console) -> int:
-        from surefoot.training import evaluate_run
-
-        summary = evaluate_run(
-            console,
-            self.run_folder,
-            self.panel,
-            self.half,
-            self.engine,
-            self.checkpoint,
-            self.perturb,
-            self.sweep,
-            self.baselines,
-            quiet=self.json,
-        )
-        if self.json:
-            print(json.dumps(summary.model_dump(mode="json"), indent=2))
-        return 0

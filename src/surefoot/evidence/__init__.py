@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from surefoot.evidence.compare import Comparison, Field, Refusal, compare, construct_difference, metrics_of
+from surefoot.evidence.compare import (
+    Compared,
+    Comparison,
+    Field,
+    Refusal,
+    compare_runs,
+    construct_difference,
+    metrics_of,
+)
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
-from surefoot.evidence.promote import METRICS, Promotion, Side, promote
+from surefoot.evidence.promote import METRICS, Promotion, Side, promote_run
 from surefoot.evidence.representatives import Case, representative_failures
 
 __all__ = [
@@ -14,6 +22,7 @@ __all__ = [
     "METRICS",
     "TARGET",
     "Case",
+    "Compared",
     "Comparison",
     "Field",
     "LearnerComparison",
@@ -24,12 +33,12 @@ __all__ = [
     "Sentence",
     "Side",
     "as_text",
-    "compare",
     "compare_learners",
+    "compare_runs",
     "construct_difference",
     "look_back",
     "metrics_of",
-    "promote",
+    "promote_run",
     "representative_failures",
     "rows_of",
     "write_postmortem",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surefoot.contract import Contract, ExternalContract, SurefootError, construct_fields, digest
-from surefoot.runs import Result
+from surefoot.contract import Contract, ExternalContract, SurefootError, as_half, construct_fields, digest
+from surefoot.runs import Result, RunFolder, load_result
 from surefoot.statistics import SPANS, Difference, paired, panel_strata
 
 METRICS = {
@@ -203,3 +204,27 @@ def flat_difference(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = ""
         elif x != y:
             out.append(Field(name, x, y))
     return tuple(out)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Holds what came of comparing the runs called `a` and `b`."""
+
+    a: str
+    b: str
+    outcome: Comparison | Refusal
+
+
+def compare_runs(
+    folders: Sequence[str | Path],
+    *,
+    half: str = "confirmation",
+    column: str = "nominal",
+    shared_panel: bool = False,
+) -> list[Compared]:
+    """Compares every run after the first with the first."""
+    if len(folders) < 2:
+        raise SurefootError("Comparing takes two runs or more: surefoot compare RUN_A RUN_B.")
+    chosen = as_half(half)
+    first, *others = (load_result(RunFolder.open(f), chosen, column) for f in folders)
+    return [Compared(first.run.id, r.run.id, compare(first, r, half, column, shared_panel)) for r in others]

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, REFERENCE, SurefootError
+from surefoot.contract import NOMINAL, REFERENCE, ExternalContract, SurefootError
 from surefoot.evidence.compare import Field, construct_difference
-from surefoot.runs import Result
+from surefoot.runs import Result, RunFolder, load_result
 from surefoot.statistics import HOLDS_AT, SPANS, Difference, Rate, judge, paired, rate
 
 METRICS = {"success": 1.0, "velocity_error_mps": -1.0}
@@ -192,3 +193,15 @@ def _rows(result: Result, metric: str) -> Iterator[tuple[Key, float]]:
     for column, engine, scenario, policy, x in zip(*(t[n].tolist() for n in names), strict=True):
         if policy == "trained" and column in own:
             yield (column, engine, scenario), float(x)
+
+
+def promote_run(candidate: str | Path, baseline: str | Path) -> Promotion:
+    """Decides whether the run in folder `candidate` may replace the one in `baseline`."""
+    runs = [RunFolder.open(f) for f in (candidate, baseline)]
+    for run in runs:
+        if isinstance(run.record.contract, ExternalContract):
+            raise SurefootError(
+                f"{run.path} was trained on {run.record.task}, which comes from outside and can neither be "
+                "perturbed nor simulated elsewhere; use `surefoot compare`."
+            )
+    return promote(*(load_result(run) for run in runs))

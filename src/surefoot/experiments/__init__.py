@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from surefoot.experiments.learners import compare_all
+from surefoot.experiments.learners import LearnersOptions, compare_all
 
 __all__ = [
+    "LearnersOptions",
     "compare_all",
 ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from surefoot.replays.episode import replay_episode
-from surefoot.replays.recorded import find_recorded
+from surefoot.replays.episode import replay_episode, replay_family, replay_trace
+from surefoot.replays.recorded import Verdict, find_recorded
 
 __all__ = [
+    "Verdict",
     "find_recorded",
     "replay_episode",
+    "replay_family",
+    "replay_trace",
 ]

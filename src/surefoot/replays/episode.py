@@ -1,17 +1,14 @@
-"""What `surefoot replay` does: an episode again, a failure in many environments, a seed family."""
+"""Replays: an episode again, a failure in many environments, a seed family."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
-from surefoot.artifacts import plain
 from surefoot.compute import prepare_torch
 from surefoot.contract import (
     NOMINAL,
@@ -25,35 +22,41 @@ from surefoot.contract import (
     second_panel,
 )
 from surefoot.engines import check_engine
-from surefoot.evaluation import PanelEvaluator, engines_for
+from surefoot.evaluation import Episodes, PanelEvaluator, engines_for
 from surefoot.policy import Policy, read_policy
 from surefoot.replays.cases import load_case
-from surefoot.replays.recorded import Recorded, find_recorded, panel_folder, replay, verify
-from surefoot.replays.rerun import rerun_case, rerun_family
-from surefoot.reporting import percent, plain_table
+from surefoot.replays.recorded import Recorded, Verdict, find_recorded, panel_folder, replay, verify
+from surefoot.replays.rerun import CaseReport, rerun_case, rerun_family
 from surefoot.runs import RunFolder
 from surefoot.training import RobotPlan, load_policy, resolve_policy, restore_robot_plan
 
-SHOWN = (
-    "column", "engine", "scenario", "key", "family", "member", "command_vx", "command_vy", "command_wz",
-    "friction", "payload_kg", "terrain", "success", "reason", "lived_s", "velocity_error_mps",
-    "yaw_error_radps", "peak_tilt_rad", "torque_saturation", "recovery_s", "label", "cause",
-)  # fmt: skip
+
+@dataclass(frozen=True)
+class Replayed:
+    """Holds an episode of a panel that was played again."""
+
+    panel: str
+    row: dict[str, Any]
+    """What the episode's row of a panel's table would say."""
+    trace: dict[str, np.ndarray]
+    verdict: Verdict | None
+    """Whether it is what was recorded; None where nobody asked."""
+    frames: int | None
+    """Images of the video; None where nobody asked for one."""
 
 
 def replay_episode(
-    console: Console,
-    folder: str,
+    run: RunFolder,
     episode: str,
-    where: str,
-    perturb: str | None,
-    engine: str | None,
-    check: bool,
-    video: str | None,
-    as_json: bool,
-) -> int:
-    """One episode of a panel; with `check`, against what was recorded: exit code 1 where it differs."""
-    run = RunFolder.open(folder)
+    *,
+    where: str = "confirmation",
+    perturb: str | None = None,
+    engine: str | None = None,
+    check: bool = False,
+    video: str | None = None,
+) -> Replayed:
+    """Plays one episode of the evaluation `where` again, by its scenario's number or the name of its trace;
+    with `check`, compares it with what was recorded, and with `video`, writes it there."""
     plan = restore_robot_plan(run)
     if engine is not None:
         check_engine(engine)
@@ -62,37 +65,23 @@ def replay_episode(
     if recorded is None and check:
         raise SurefootError(
             f"Column {shown} was not evaluated in {panel_folder(run, where)}, so there is nothing to verify; "
-            f"evaluate it with `surefoot evaluate {folder} --perturb {shown}`."
+            f"evaluate it with `surefoot evaluate {run.path} --perturb {shown}`."
         )
     like = recorded or find_recorded(run, episode, where)
     plan = _with_panel(plan, like)
     prepare_torch()
     policy, name = _policy(plan, run, like)
     half = as_half(like.summary.half)
-    row, trace = _live(plan, half, like, policy, name, column, engine)
+    row, trace = _play(plan, half, like, policy, name, column, engine)
     verdict = verify(recorded, row, trace) if check and recorded else None
     frames = _video(plan, trace, video) if video else None
-    if as_json:
-        out = {k: row[k] for k in SHOWN} | {"frames": frames}
-        if verdict:
-            out["verify"] = dataclasses.asdict(verdict) | {"holds": verdict.holds}
-        print(json.dumps(plain(out), indent=2))
-    else:
-        table = plain_table(f"Episode {row['scenario']} of {like.summary.panel}", "", "")
-        for k in SHOWN:
-            table.add_row(k, _text(row[k]))
-        console.print(table, highlight=False)
-        if verdict:
-            console.print(_sentence(verdict), highlight=False, soft_wrap=True)
-        if frames:
-            console.print(f"{video}: {frames} frames", highlight=False, markup=False, soft_wrap=True)
-    return 0 if verdict is None or verdict.holds else 1
+    return Replayed(like.summary.panel, row, trace, verdict, frames)
 
 
 def _recorded(
     run: RunFolder, plan: RobotPlan, episode: str, where: str, shown: str, engine: str | None
 ) -> tuple[Recorded | None, Column]:
-    """The row to replay and its column; no row where the column was never evaluated."""
+    """Returns the row to replay and its column; no row where the column was never evaluated."""
     try:
         recorded = find_recorded(run, episode, where, shown, engine)
         return recorded, recorded.column
@@ -119,7 +108,7 @@ def _with_panel(plan: RobotPlan, like: Recorded) -> RobotPlan:
 
 
 def _policy(plan: RobotPlan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
-    """The very policy that the row is of, found by its digest."""
+    """Returns the very policy that the row is of, found by its digest, and its name."""
     if like.row["policy"] != TRAINED:
         return resolve_policy(plan, run, f"baseline:{like.row['policy']}")[0], str(like.row["policy"])
     for name in ("confirmed", "best", "latest"):
@@ -139,7 +128,7 @@ def _policy(plan: RobotPlan, run: RunFolder, like: Recorded) -> tuple[Policy, st
     )
 
 
-def _live(
+def _play(
     plan: RobotPlan, half: Half, like: Recorded, policy: Policy, name: str, column: Column, engine: str | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     numbers = [k for k, s in enumerate(plan.panel.scenarios) if half in ("all", s.half)]
@@ -163,31 +152,20 @@ def _video(plan: RobotPlan, trace: dict[str, np.ndarray], path: str) -> int:
     return write_video(trace, plan.task.robot, path)
 
 
-def _sentence(v: Any) -> str:
-    if v.holds:
-        return "[green]Verified:[/green] the same states to the bit, the same label, the same figures."
-    label = "the same label" if v.same_label else "another label"
-    far = "unknown" if v.largest_difference is None else f"{v.largest_difference:.2g} m or rad"
-    return (
-        f"[red]Not the same:[/red] states {'agree' if v.same_states else f'differ by up to {far}'}, {label}; "
-        f"figures that differ: {', '.join(v.differing) or 'none'}."
-    )
-
-
-def _text(value: Any, digits: int = 4) -> str:
-    if isinstance(value, float | np.floating):
-        return "not measured" if not np.isfinite(value) else f"{value:.{digits}g}"
-    return str(value) or "-"
-
-
 # ---- failures and families
 
 
 def replay_trace(
-    console: Console, folder: str | None, trace: str, envs: int, engine: str, checkpoint: str, as_json: bool
-) -> int:
-    """A failure in many environments with its factors moved: one of a family, or an accident?"""
-    run = RunFolder.open(folder) if folder else _run_of(Path(trace))
+    run: RunFolder | None,
+    trace: str | Path,
+    *,
+    envs: int = 256,
+    engine: str = "auto",
+    checkpoint: str = "confirmed",
+) -> tuple[CaseReport, Episodes]:
+    """Plays a failure in many environments with its factors moved, to tell one of a family from an accident.
+    Without `run` the policy is that of the run whose folder the trace lies in."""
+    run = run or _run_of(Path(trace))
     plan = restore_robot_plan(run)
     case = load_case(trace, plan.task.robot, plan.task.contract)
     if abs(case.control_hz - plan.recipe.control_hz) > 1e-6:
@@ -198,20 +176,7 @@ def replay_trace(
     prepare_torch()
     policy, _, _ = resolve_policy(plan, run, checkpoint)
     fast = engines_for(engine, plan.task, plan.panel, case.control_hz)[1]
-    report, played = rerun_case(plan.task, case, policy, plan.panel.seeds, envs, fast)
-    if as_json:
-        print(json.dumps(report.model_dump(mode="json"), indent=2))
-        return 0
-    table = plain_table(f"{case.name} in {envs} environments on {fast}, factors moved", "", "")
-    interval = f"95% interval {percent(report.failures_low)} to {percent(report.failures_high)}"
-    table.add_row("failures", f"{percent(report.failures)}  ({interval})")
-    table.add_row("as it was", "failed again" if report.again else "did not fail again")
-    table.add_row("recorded label", report.recorded_label or "-")
-    table.add_row("labels", ", ".join(f"{k} {v}" for k, v in report.labels.items()) or "-")
-    table.add_row("mean steps lived", f"{played.rows['steps'].mean():.0f}")
-    console.print(table, highlight=False)
-    console.print(f"It is {report.verdict}.", highlight=False)
-    return 0
+    return rerun_case(plan.task, case, policy, plan.panel.seeds, envs, fast)
 
 
 def _run_of(trace: Path) -> RunFolder:
@@ -227,43 +192,23 @@ def _run_of(trace: Path) -> RunFolder:
 
 
 def replay_family(
-    console: Console, folder: str, family: int, split: str, envs: int, checkpoint: str, as_json: bool
-) -> int:
-    """A small batch of one seed family, every episode of which can be looked at."""
-    run = RunFolder.open(folder)
+    run: RunFolder, family: int, *, split: str = "train", envs: int = 16, checkpoint: str = "confirmed"
+) -> dict[str, np.ndarray]:
+    """Plays a small batch of one seed family; returns the columns of its episodes' table."""
     plan = restore_robot_plan(run)
     if envs < 1:
         raise SurefootError(f"--envs is {envs}; use 1 or more.")
     prepare_torch()
     policy, _, name = resolve_policy(plan, run, checkpoint)
     if split == "train":
-        rows = rerun_family(
+        return rerun_family(
             plan.task, plan.seeds, plan.training_plant, plan.engine, plan.atlas(), policy, family, envs
         )
-    else:
-        mine = [k for k, s in enumerate(plan.panel.scenarios) if s.family == family][:envs]
-        if not mine:
-            raise SurefootError(
-                f"Panel {plan.panel.name} has no family {family}; `surefoot panel show` lists."
-            )
-        evaluator = PanelEvaluator(plan.task, plan.panel, "all", plan.recipe.control_hz, only=mine)
-        try:
-            rows = evaluator.run(policy, name=name).rows
-        finally:
-            evaluator.close()
-    if as_json:
-        count = len(rows["success"])
-        print(json.dumps(plain([{k: v[i] for k, v in rows.items()} for i in range(count)]), indent=2))
-        return 0
-    names = {"member": "env", "command_vx": "vx", "command_vy": "vy", "command_wz": "wz", "friction": "fric.",
-             "payload_kg": "kg", "success": "success", "reason": "end", "lived_s": "s",
-             "velocity_error_mps": "error", "return": "return", "label": "label"}  # fmt: skip
-    title = f"Family {family} of split {split}, {len(rows['success'])} environments, first episodes"
-    table = plain_table(title, *names.values())
-    table.padding = (0, 1, 0, 0)
-    for i in range(len(rows["success"])):
-        table.add_row(*(_text(rows[k][i], digits=2) for k in names))
-    console.print(table, highlight=False)
-    ends = Counter(x or "success" for x in rows["label"].tolist())
-    console.print(", ".join(f"{k} {v}" for k, v in ends.most_common()), highlight=False)
-    return 0
+    scenarios = [k for k, s in enumerate(plan.panel.scenarios) if s.family == family][:envs]
+    if not scenarios:
+        raise SurefootError(f"Panel {plan.panel.name} has no family {family}; `surefoot panel show` lists.")
+    evaluator = PanelEvaluator(plan.task, plan.panel, "all", plan.recipe.control_hz, only=scenarios)
+    try:
+        return evaluator.run(policy, name=name).rows
+    finally:
+        evaluator.close()

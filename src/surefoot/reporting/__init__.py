@@ -9,7 +9,6 @@ from surefoot.reporting.overview import bar, shown
 from surefoot.reporting.page import document
 from surefoot.reporting.serve import make_server
 from surefoot.reporting.summary import read_summary
-from surefoot.reporting.terminal import percent, plain_table, print_columns
 from surefoot.reporting.traces import Kept, Replays, make_replays
 from surefoot.reporting.write import write_report
 
@@ -26,9 +25,6 @@ __all__ = [
     "make_replays",
     "make_server",
     "outcomes",
-    "percent",
-    "plain_table",
-    "print_columns",
     "read_summary",
     "shown",
     "viewer",

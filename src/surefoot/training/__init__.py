@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.collection import collect
-from surefoot.training.evaluate import evaluate_policy, evaluate_run
+from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
+from surefoot.training.observers import UNOBSERVED, SessionObserver, Watcher
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.planning import make_plan, robot_plan
 from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
 from surefoot.training.selection import Limits, Progress
-from surefoot.training.session import resume_run, start_run, train_planned
+from surefoot.training.session import TrainedRun, TrainOptions, resume, train, train_planned
 from surefoot.training.tracking import track_run
 from surefoot.training.trainer import Trainer, new_run
 
 __all__ = [
     "EVERY",
+    "UNOBSERVED",
+    "EvaluateOptions",
     "ExternalPlan",
     "Limits",
+    "PassOptions",
     "Plan",
     "Progress",
     "RobotPlan",
+    "SessionObserver",
+    "TrainOptions",
+    "TrainedRun",
     "Trainer",
+    "Watcher",
     "block_statistics",
     "collect",
     "evaluate_policy",
@@ -34,9 +42,9 @@ __all__ = [
     "new_run",
     "resolve_policy",
     "restore_robot_plan",
-    "resume_run",
+    "resume",
     "robot_plan",
-    "start_run",
     "track_run",
+    "train",
     "train_planned",
 ]

@@ -1,11 +1,10 @@
-"""What `surefoot evaluate` does: a policy on the columns of a panel that were asked for."""
+"""Evaluation of a run's policy on a held-out panel, under the perturbations that were asked for."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from surefoot.compute import prepare_torch
 from surefoot.contract import TRAINED, Column, Half, as_half
@@ -16,49 +15,57 @@ from surefoot.training.plan import Plan
 from surefoot.training.restore import resolve_policy, restore_plan
 
 
-def columns_of(plan: Plan, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
-    """The columns that were asked for."""
-    return plan.columns(perturb, sweep)
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Says how a run is to be evaluated."""
+
+    panel: str | None = None
+    """A panel's name or file; None: the task's."""
+    half: str = "confirmation"
+    engine: str = "auto"
+    """auto: the nominal column on mujoco, the others on the fastest engine that can take the robot."""
+    checkpoint: str = "confirmed"
+    """confirmed, best, latest, a checkpoint file of the run, or a baseline."""
+    perturb: tuple[str, ...] = ("all",)
+    sweep: bool = False
+    """Whether every declared strength of the perturbations is a column."""
+    baselines: bool = True
+    """Whether baselines run on the same panel."""
 
 
-def evaluate_run(
-    console: Console,
-    folder: str,
-    panel: str | None,
-    half: str,
-    engine: str,
-    checkpoint_name: str,
-    perturb: tuple[str, ...],
-    sweep: bool,
-    baselines: bool,
-    quiet: bool,
-) -> PanelSummary:
+@dataclass(frozen=True)
+class EvaluatedRun:
+    """Holds the summary of an evaluation, and the run and plan that it is of."""
+
+    plan: Plan
+    run: RunFolder
+    summary: PanelSummary
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """Says which passes over a panel a policy is judged by; the nominal one always is among them."""
+
+    half: Half
+    columns: tuple[Column, ...]
+    engine: str = "auto"
+    baselines: bool = True
+
+
+def evaluate_run(folder: str | Path, options: EvaluateOptions | None = None) -> EvaluatedRun:
     """Evaluates a run's checkpoint and writes the result beside the run's other panels."""
-    chosen_half = as_half(half)
+    o = options or EvaluateOptions()
+    half, engine = as_half(o.half), o.engine
     run = RunFolder.open(folder)
-    plan = restore_plan(run).judged_on(panel, engine)
-    asked = plan.columns(perturb, sweep)
+    plan = restore_plan(run).judged_on(o.panel, engine)
+    passes = PassOptions(half, plan.columns(o.perturb, o.sweep), engine, o.baselines)
     prepare_torch()
-    policy, digest, name = resolve_policy(plan, run, checkpoint_name)
-    stem = Path(checkpoint_name.replace(":", "-")).stem
+    policy, digest, name = resolve_policy(plan, run, o.checkpoint)
+    stem = Path(o.checkpoint.replace(":", "-")).stem
     where = f"{half}-{stem}-{digest[:8]}" + ("" if engine == "auto" else f"-{engine}")
-    summary = evaluate_policy(
-        plan,
-        run,
-        policy,
-        digest,
-        where=where,
-        half=chosen_half,
-        columns=asked,
-        engine=engine,
-        baselines=baselines,
-        name=name,
+    return EvaluatedRun(
+        plan, run, evaluate_policy(plan, run, policy, digest, where=where, options=passes, name=name)
     )
-    if not quiet:
-        from surefoot.cli import print_summary
-
-        print_summary(console, plan, run, summary, training=False)
-    return summary
 
 
 def evaluate_policy(
@@ -68,21 +75,21 @@ def evaluate_policy(
     digest: str,
     *,
     where: str,
-    half: Half,
-    columns: tuple[Column, ...],
-    engine: str = "auto",
-    baselines: bool = True,
+    options: PassOptions,
     name: str = TRAINED,
 ) -> PanelSummary:
-    """Runs every pass that was asked for, and writes the table beside the run's other panels."""
+    """Runs every pass that was asked for, and writes the table to `where` beside the run's other panels."""
     begun = time.perf_counter()
-    table, passes = plan.evaluate(policy, half, columns, engine=engine, baselines=baselines, name=name)
+    o = options
+    table, passes = plan.evaluate(
+        policy, o.half, o.columns, engine=o.engine, baselines=o.baselines, name=name
+    )
     summary = summarise(
         table.rows,
         plan.task.contract,
         panel=plan.panel.name,
         panel_digest=plan.panel.digest,
-        half=half,
+        half=options.half,
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         checkpoint=digest,

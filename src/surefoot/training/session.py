@@ -1,13 +1,16 @@
-"""What `surefoot train` does, from plan to closing summary."""
+"""A run from its plan to its report: trained, confirmed on the held-out half, written down.
+
+`train`, `resume` and `train_planned` return what came of it as a `TrainedRun`; whoever wants to see more of
+it than that passes a `SessionObserver`.
+"""
 
 from __future__ import annotations
 
-import json
+import signal
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
 from surefoot.contract import SurefootError
@@ -16,8 +19,9 @@ from surefoot.reporting import write_report
 from surefoot.runs import RunFolder, resume_hint
 from surefoot.statistics import PanelSummary
 from surefoot.trackers import check_tracker
-from surefoot.training.evaluate import columns_of, evaluate_policy
+from surefoot.training.evaluate import PassOptions, evaluate_policy
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
+from surefoot.training.observers import UNOBSERVED, SessionObserver
 from surefoot.training.plan import Plan
 from surefoot.training.planning import make_plan
 from surefoot.training.restore import check_resumable, load_policy, restore_plan
@@ -26,76 +30,113 @@ from surefoot.training.tracking import begin_tracker
 from surefoot.training.trainer import Trainer, new_run
 
 
-def start_run(
-    console: Console,
-    task: str,
-    overrides: dict[str, Any],
-    seed: int,
-    engine: str,
-    device: str,
-    updates: int | None,
-    minutes: float | None,
-    until: float | None,
-    out: str | None,
-    tracker: str,
-    quiet: bool,
-    perturb: tuple[str, ...] = ("all",),
-    as_json: bool = False,
-    learner: str = "ppo",
-    timeouts: Timeouts = "stock",
-    baselines: bool = True,
-    success_return: float | None = None,
-) -> int:
-    """Plans, prints, trains, confirms."""
-    group, device = connect(), local_device(device)
+@dataclass(frozen=True)
+class TrainOptions:
+    """Says what to train and how to close; what is not given is the task's own."""
+
+    task: str
+    """A task's name, package.module:name, or an environment from outside such as gym:ID."""
+    overrides: dict[str, Any] = field(default_factory=dict)
+    """Recipe fields that are not to be the task's own."""
+    seed: int = 1
+    engine: str = "auto"
+    device: str = "cpu"
+    learner: str = "ppo"
+    timeouts: Timeouts = "stock"
+    success_return: float | None = None
+    """The return that makes an episode from outside a success."""
+    updates: int | None = None
+    """Stop after this many; without any of these three limits the task's own apply."""
+    minutes: float | None = None
+    """Stop after this much training; evaluation does not count."""
+    until: float | None = None
+    """Stop when two consecutive evaluations on the selection half reach this success."""
+    out: str | None = None
+    """Run folder to create; None: a new one in runs/."""
+    tracker: str = "none"
+    perturb: tuple[str, ...] = ("all",)
+    """Columns of the closing evaluation beside the nominal one."""
+    baselines: bool = True
+    """Whether baselines run on the same panel at the end; they do not where nothing is perturbed."""
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """Says what came of a run."""
+
+    plan: Plan
+    run: RunFolder
+    summary: PanelSummary | None = None
+    """How the chosen checkpoint did on the confirmation half; None where the run did not get there."""
+    report: Path | None = None
+    stopped: signal.Signals | None = None
+    """The signal that ended training before its limits."""
+    aborted: bool = False
+    """Whether it was stopped within an update, so that only the last checkpoint stands."""
+    failure: str = ""
+    """Why a library broke off."""
+    already_there: bool = False
+    """Whether the run had ended before, and nothing was done."""
+    is_main: bool = True
+    """Whether this process is the one of its group that evaluates and writes; the others have no summary."""
+
+    @property
+    def exit_status(self) -> int:
+        """Returns what a program should exit with, as shells do: 130 after SIGINT, 143 after SIGTERM."""
+        if self.stopped is not None:
+            return 128 + self.stopped
+        return 1 if self.failure else 0
+
+
+@dataclass(frozen=True)
+class _Closing:
+    """Says how a run is followed by a tracker and judged at its end."""
+
+    tracker: str
+    perturb: tuple[str, ...]
+    baselines: bool = True
+
+
+def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED) -> TrainedRun:
+    """Plans a run, trains it and confirms it."""
+    o = options
+    group, device = connect(), local_device(o.device)
     with group.fail_together():
-        limits = Limits(updates, minutes, until)
+        limits = Limits(o.updates, o.minutes, o.until)
         if group.is_main:
-            check_tracker(tracker)
+            check_tracker(o.tracker)
         plan = make_plan(
-            task,
-            overrides=overrides,
-            seed=seed,
-            engine=engine,
+            o.task,
+            overrides=o.overrides,
+            seed=o.seed,
+            engine=o.engine,
             device=device,
             processes=group.world,
-            learner=learner,
-            timeouts=timeouts,
-            success_return=success_return,
+            learner=o.learner,
+            timeouts=o.timeouts,
+            success_return=o.success_return,
         )
-        if not quiet and group.is_main:
-            from surefoot.cli import print_plan
-
-            print_plan(console, plan)
-        columns_of(plan, perturb)  # what is not known is refused before an hour is spent
-        if updates is None and minutes is None and until is None:
-            limits = Limits(None, plan.task.minutes, plan.task.until)
+        if group.is_main:
+            observer.planned(plan)
+        plan.columns(o.perturb)  # what is not known is refused before an hour is spent
         prepare_torch()
-        run = new_run(plan, out, group)
-    return _train(
-        console,
-        plan,
-        run,
-        limits,
-        tracker,
-        perturb,
-        resume=False,
-        as_json=as_json,
-        group=group,
-        baselines=baselines,
-    )
+        run = new_run(plan, o.out, group)
+    closing = _Closing(o.tracker, o.perturb, o.baselines)
+    return _train(plan, run, limits, closing, observer, group=group)
 
 
-def resume_run(
-    console: Console,
-    folder: str,
-    updates: int | None,
-    minutes: float | None,
-    until: float | None,
-    tracker: str,
+def resume(
+    folder: str | Path,
+    observer: SessionObserver = UNOBSERVED,
+    *,
+    updates: int | None = None,
+    minutes: float | None = None,
+    until: float | None = None,
+    tracker: str = "none",
     perturb: tuple[str, ...] = ("all",),
-    as_json: bool = False,
-) -> int:
+) -> TrainedRun:
+    """Continues a run from its latest checkpoint, exactly, and confirms it. Limits are as in `TrainOptions`,
+    and count what was done before."""
     group = connect()
     with group.fail_together():
         limits = Limits(updates, minutes, until)
@@ -104,55 +145,41 @@ def resume_run(
         run = RunFolder.open(folder)
         check_resumable(run)
         plan = restore_plan(run, group)
-        columns_of(plan, perturb)
-        if updates is None and minutes is None and until is None:
-            limits = Limits(None, plan.task.minutes, plan.task.until)
+        plan.columns(perturb)
         prepare_torch()
-    return _train(console, plan, run, limits, tracker, perturb, resume=True, as_json=as_json, group=group)
+    return _train(plan, run, limits, _Closing(tracker, perturb), observer, resume=True, group=group)
 
 
 def train_planned(
-    console: Console, plan: Plan, folder: Path, updates: int, perturb: tuple[str, ...], brief: bool = False
-) -> int:
-    """Trains and confirms `plan` in `folder`, for one of many runs of a comparison: no tracker, no baselines,
-    and with `brief` no tables. A run that has ended there is left as it is (a library's that failed too,
-    which is reported as failed); one of Surefoot's own that was interrupted or failed goes on where it was,
-    and one that cannot go on is set aside and begun anew."""
+    plan: Plan,
+    folder: Path,
+    updates: int,
+    perturb: tuple[str, ...],
+    observer: SessionObserver = UNOBSERVED,
+) -> TrainedRun:
+    """Trains and confirms `plan` in `folder`, for one of many runs of a comparison: no tracker, no baselines.
+    A run that has ended there is left as it is (a library's that failed too, which is reported as failed);
+    one of Surefoot's own that was interrupted or failed goes on where it was, and one that cannot go on is
+    set aside and begun anew."""
     if world_info().world > 1:
         raise SurefootError("Several learners are trained one after the other; start this without torchrun.")
-    limits, resume = Limits(updates), False
+    unfinished = False
     if folder.exists():
         run = RunFolder.open(folder)
         _check_same(run, plan, updates)
         broke = plan.learner != "ppo" and run.record.status == "failed"
         if broke or run.record.confirmation is not None:
-            console.print(f"{folder} is there already.", highlight=False, markup=False, soft_wrap=True)
-            return 0
-        resume = plan.learner == "ppo" and run.checkpoint_path("latest").is_file()
-        if not resume:
+            observer.note(f"{folder} is there already.")
+            return TrainedRun(plan, run, run.record.confirmation, already_there=True)
+        unfinished = plan.learner == "ppo" and run.checkpoint_path("latest").is_file()
+        if not unfinished:
             aside = _free(folder)
             folder.rename(aside)
-            console.print(
-                f"{folder} was not finished and cannot go on; it is now {aside}.",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
+            observer.note(f"{folder} was not finished and cannot go on; it is now {aside}.")
     prepare_torch()
-    run = RunFolder.open(folder) if resume else new_run(plan, str(folder))
-    return _train(
-        console,
-        plan,
-        run,
-        limits,
-        "none",
-        perturb,
-        resume,
-        as_json=False,
-        group=SINGLE,
-        baselines=False,
-        brief=brief,
-    )
+    run = RunFolder.open(folder) if unfinished else new_run(plan, str(folder))
+    closing = _Closing("none", perturb, baselines=False)
+    return _train(plan, run, Limits(updates), closing, observer, resume=unfinished)
 
 
 def _check_same(run: RunFolder, plan: Plan, updates: int) -> None:
@@ -174,97 +201,69 @@ def _free(folder: Path) -> Path:
 
 
 def _train(
-    console: Console,
     plan: Plan,
     run: RunFolder,
     limits: Limits,
-    tracker_name: str,
-    perturb: tuple[str, ...],
-    resume: bool,
-    as_json: bool,
-    group: ProcessGroup,
-    baselines: bool = True,
-    brief: bool = False,
-) -> int:
-    from surefoot.cli import Display, print_summary
-
+    closing: _Closing,
+    observer: SessionObserver,
+    *,
+    resume: bool = False,
+    group: ProcessGroup = SINGLE,
+) -> TrainedRun:
+    """Trains `run` to its limits, or to the task's own where there are none, and confirms what it chose."""
+    if limits == Limits():
+        limits = Limits(None, plan.task.minutes, plan.task.until)
+    tracker_name = closing.tracker
     if not group.is_main:
-        console, tracker_name = Console(quiet=True), "none"
+        observer, tracker_name = UNOBSERVED, "none"
     new = "; a robot and plant new to this machine are compiled first" if plan.compiles else ""
-    with ExitStack() as closing:
-        with console.status(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
+    with ExitStack() as stack:
+        with observer.busy(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
             group.bind_device(plan.device)
             # before the tracker: what is refused leaves no trace there
             own = plan.learner == "ppo"
             trainer = Trainer(plan, run, resume, group=group) if own else LibraryProcess(plan, run)
-        closing.callback(trainer.close)
+        stack.callback(trainer.close)
         with group.fail_together():
-            tracker = begin_tracker(console, run, tracker_name, resume)
-        closing.callback(tracker.close)
-        console.print(f"Run folder: {run.path}", highlight=False, markup=False, soft_wrap=True)
+            tracker = begin_tracker(run, tracker_name, resume, observer.note)
+        stack.callback(tracker.close)
+        observer.note(f"Run folder: {run.path}")
         try:
-            with Display(console, limits.updates, limits.minutes, limits.until) as display:
-                trainer.train(limits, display, tracker)
+            with observer.training(limits) as watcher:
+                trainer.train(limits, watcher, tracker)
         except PeerLost as loss:
             raise PeerLost(f"{loss} The run stands at its last checkpoint. {resume_hint(run)}") from loss
         except LibraryFailed as failure:
-            console.print(str(failure), highlight=False, markup=False, soft_wrap=True)
-            return 1
+            return TrainedRun(plan, run, failure=str(failure), is_main=group.is_main)
         except KeyboardInterrupt:
-            console.print(
-                f"Aborted within an update. {resume_hint(run)}",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
-            return 130
+            return TrainedRun(plan, run, stopped=signal.SIGINT, aborted=True, is_main=group.is_main)
     group.shutdown()
     if tracker.error is not None:
         run.write_record(tracker_error=tracker.error)
-    if trainer.stopped is not None:
-        console.print(
-            f"Stopped by {trainer.stopped.name}; saved. {'' if brief else resume_hint(run)}".rstrip(),
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-        return 128 + trainer.stopped  # as shells do: 130 for SIGINT, 143 for SIGTERM
-    if not group.is_main:
-        return 0
-    summary = _confirm(plan, run, trainer.chosen, perturb, baselines and perturb != ("none",))
+    if trainer.stopped is not None or not group.is_main:
+        return TrainedRun(plan, run, stopped=trainer.stopped, is_main=group.is_main)
+    baselines = closing.baselines and closing.perturb != ("none",)
+    summary = _confirm(plan, run, trainer.chosen, closing.perturb, baselines)
     run.write_record(confirmation=summary)
-    report = _report(console, run)
-    if as_json:
-        print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json"), indent=2))
-    elif not brief:
-        print_summary(console, plan, run, summary, report=report)
-    return 0
+    return TrainedRun(plan, run, summary, _report(run, observer))
 
 
-def _report(console: Console, run: RunFolder) -> Path | None:
-    """The run's report; a run that is done is not failed for the want of one."""
+def _report(run: RunFolder, observer: SessionObserver) -> Path | None:
+    """Writes the run's report; a run that is done is not failed for the want of one."""
     try:
         return write_report([run.path])
     except SurefootError as error:
-        console.print(f"No report was written: {error}", highlight=False, markup=False, soft_wrap=True)
+        observer.note(f"No report was written: {error}")
         return None
 
 
 def _confirm(
     plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...], baselines: bool
 ) -> PanelSummary:
-    """The chosen checkpoint on the confirmation half, with its columns and baselines; exported as the run's
-    policy."""
+    """Evaluates the chosen checkpoint on the confirmation half, with its columns and baselines, and exports
+    it as the run's policy."""
     run.confirm(chosen)
-    found, bundle = load_policy(run, "confirmed")
+    checkpoint, bundle = load_policy(run, "confirmed")
     bundle.save(run.path / "policy.safetensors")
-    return evaluate_policy(
-        plan,
-        run,
-        bundle,
-        found.digest,
-        where="confirmation",
-        half="confirmation",
-        columns=columns_of(plan, perturb),
-        baselines=baselines,
-    )
+    passes = PassOptions("confirmation", plan.columns(perturb), baselines=baselines)
+    return evaluate_policy(plan, run, bundle, checkpoint.digest, where="confirmation", options=passes)

@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from surefoot.contract import Column
 from surefoot.evidence import Case, Postmortem, representative_failures
 from surefoot.experiments.lab.design import Job
@@ -59,6 +57,7 @@ def _perturbed(run: RunFolder) -> tuple[Case, ...]:
 
 def _case(path: Path, run: RunFolder, job: Job | None, policy: str, where: str, case: Case) -> LabCase:
     trace = run.path / Path(case.file).parent / "traces" / f"{case.trace}.npz"
+    verdict = replay_episode(run, case.trace, where=where, check=True).verdict
     return LabCase(
         policy=policy,
         seed=job.seed if job else None,
@@ -68,10 +67,7 @@ def _case(path: Path, run: RunFolder, job: Job | None, policy: str, where: str, 
         trace=trace.relative_to(path).as_posix(),
         case=case,
         replay=replay_command(run.path.relative_to(path), case.trace, where),
-        verified=replay_episode(
-            Console(quiet=True), str(run.path), case.trace, where, None, None, True, None, False
-        )
-        == 0,
+        verified=verdict is not None and verdict.holds,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -98,52 +98,59 @@ class LabDesign(Frozen):
         )
 
 
-def make_lab(
-    task: str,
-    *,
-    quick: bool = False,
-    learners: tuple[str, ...] = ("ppo", "rsl_rl"),
-    seeds: int | None = None,
-    first_seed: int = 1,
-    updates: int | None = None,
-    perturbation: str = DEFAULT,
-    timeouts: Timeouts = "stock",
-    engine: str = "auto",
-    device: str = "cpu",
-    overrides: dict[str, Any] | None = None,
-) -> tuple[LabDesign, dict[Job, RobotPlan]]:
-    """The design and the plans of all its runs: every contradiction, and every library that is not there, is
-    found before anything is trained or written."""
-    count = seeds if seeds is not None else QUICK_SEEDS if quick else SEEDS
-    check_learners(learners, count)
-    if "ppo" not in learners:
+@dataclass(frozen=True)
+class LabOptions:
+    """Says what a lab is asked for; what is not given follows from `quick`."""
+
+    task: str
+    quick: bool = False
+    learners: tuple[str, ...] = ("ppo", "rsl_rl")
+    seeds: int | None = None
+    """Training seeds of each learner, from `first_seed` on."""
+    first_seed: int = 1
+    updates: int | None = None
+    """Updates of each run."""
+    perturbation: str = DEFAULT
+    """A word of `OFFERED`, or a column as in `surefoot evaluate`."""
+    timeouts: Timeouts = "stock"
+    engine: str = "auto"
+    device: str = "cpu"
+    overrides: dict[str, Any] = field(default_factory=dict)
+    """Recipe fields that are not to be the task's own."""
+
+
+def make_lab(options: LabOptions) -> tuple[LabDesign, dict[Job, RobotPlan]]:
+    """Returns the design and the plans of all its runs: every contradiction, and every library that is not
+    there, is found before anything is trained or written."""
+    o = options
+    count = o.seeds if o.seeds is not None else QUICK_SEEDS if o.quick else SEEDS
+    check_learners(o.learners, count)
+    if "ppo" not in o.learners:
         raise SurefootError("The lab sets Surefoot's own PPO beside others; put ppo into --learners.")
-    if updates is not None and updates < 1:
-        raise SurefootError(f"--updates is {updates}; use 1 or more.")
-    known = robot_plan(task, engine=engine, device=device)
-    changed = (QUICK | {"eval_families": min(32, known.panel.seeds.families)} if quick else {}) | (
-        overrides or {}
-    )
-    column = choose_column(known.panel, perturbation)
-    runs = count * len(learners) * (2 if column is None else 1)
+    if o.updates is not None and o.updates < 1:
+        raise SurefootError(f"--updates is {o.updates}; use 1 or more.")
+    known = robot_plan(o.task, engine=o.engine, device=o.device)
+    quick = QUICK | {"eval_families": min(32, known.panel.seeds.families)} if o.quick else {}
+    column = choose_column(known.panel, o.perturbation)
+    runs = count * len(o.learners) * (2 if column is None else 1)
     design = LabDesign(
-        task=task,
-        quick=quick,
-        learners=learners,
-        seeds=tuple(range(first_seed, first_seed + count)),
-        updates=updates or (max(1, QUICK_UPDATES // runs) if quick else UPDATES),
-        perturbation=perturbation,
+        task=o.task,
+        quick=o.quick,
+        learners=o.learners,
+        seeds=tuple(range(o.first_seed, o.first_seed + count)),
+        updates=o.updates or (max(1, QUICK_UPDATES // runs) if o.quick else UPDATES),
+        perturbation=o.perturbation,
         column=column,
-        timeouts=timeouts,
-        engine=engine,
-        device=device,
-        overrides=changed,
+        timeouts=o.timeouts,
+        engine=o.engine,
+        device=o.device,
+        overrides=quick | o.overrides,
     )
     return design, {job: design.plan(job) for job in design.jobs()}
 
 
 def choose_column(panel: Panel, asked: str) -> Column | None:
-    """The one column that `asked` stands for: a word of `OFFERED`, or as in `surefoot evaluate`."""
+    """Returns the one column that `asked` stands for: a word of `OFFERED`, or as in `surefoot evaluate`."""
     name = OFFERED[asked][0] if asked in OFFERED else asked
     if name is None:
         return None
@@ -152,16 +159,17 @@ def choose_column(panel: Panel, asked: str) -> Column | None:
             f"The lab has one perturbation, and '{asked}' is not one; choose of {', '.join(OFFERED)}, or a "
             "column such as push_1.0."
         )
-    found = columns(panel, (name,))
-    if len(found) > 1:
-        names = ", ".join(c.name for c in found)
+    fitting = columns(panel, (name,))
+    if len(fitting) > 1:
+        names = ", ".join(c.name for c in fitting)
         raise SurefootError(
             f"'{asked}' has several strengths; say which: --perturbation with one of {names}."
         )
-    return found[0]
+    return fitting[0]
 
 
 def default_folder(design: LabDesign) -> Path:
+    """Returns where a lab goes that nobody gave a place."""
     parts = ["lab", design.task.split(":")[-1], *(["quick"] if design.quick else [])]
     parts += [design.perturbation] if design.perturbation != DEFAULT else []
     return Path("runs") / "-".join(parts)

@@ -9,7 +9,7 @@ from surefoot.contract import TRAINED, Column, SurefootError
 from surefoot.policy import BASELINES, PREFIX
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelSummary
-from surefoot.training import RobotPlan, evaluate_policy, resolve_policy
+from surefoot.training import PassOptions, RobotPlan, evaluate_policy, resolve_policy
 
 LEARNED = "confirmation"
 """Where a run keeps its own pass over the half that results are stated on."""
@@ -48,9 +48,7 @@ def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, .
         bundle,
         digest,
         where=folder.name,
-        half="confirmation",
-        columns=columns,
-        baselines=False,
+        options=PassOptions("confirmation", columns, baselines=False),
         name=called,
     )
 

@@ -4,7 +4,7 @@ seeds."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from surefoot.contract import Column, Frozen, SurefootError, applies, columns, find_perturbation
@@ -101,7 +101,7 @@ class Design(Frozen):
         )
 
     def scaled(self) -> list[str]:
-        """What else changes with the varied quantity, and what stays, in sentences."""
+        """Says what else changes with the varied quantity, and what stays, in sentences."""
         first, last = self.settings[0], self.settings[-1]
 
         def spans(name: str) -> str:
@@ -138,74 +138,78 @@ class Design(Frozen):
         return out
 
 
-def make_design(
-    kind: Kind,
-    task: str,
-    *,
-    values: tuple[int, ...] = (),
-    seeds: int = 5,
-    seed: int = 1,
-    overrides: dict[str, Any] | None = None,
-    samples: int | None = None,
-    updates: int | None = None,
-    seconds: float | None = None,
-    device: str = "cpu",
-    scored_on: str = "auto",
-    perturb: tuple[str, ...] | None = None,
-    sweep: bool = False,
-    margin: float = 0.03,
-    keep: Keep = "minibatches",
-) -> Design:
-    """Every contradiction is found here, before anything is written."""
-    knob, overrides = KNOBS[kind], dict(overrides or {})
-    base = robot_plan(task, overrides=overrides, seed=seed, device=device)
-    values = _values(knob, values, getattr(base.recipe, knob.field))
-    _check(seeds, samples, updates, seconds, margin)
+@dataclass(frozen=True)
+class DesignOptions:
+    """Says what is to be studied, and on what budgets."""
+
+    kind: Kind
+    task: str
+    values: tuple[int, ...] = ()
+    """Of the varied quantity; empty: the task's own, and one on either side."""
+    seeds: int = 5
+    seed: int = 1
+    """The first of the training seeds."""
+    overrides: dict[str, Any] = field(default_factory=dict)
+    """Recipe fields that are not to be the task's own, the same for all runs."""
+    samples: int | None = None
+    updates: int | None = None
+    """The sample budget as so many updates of the largest value."""
+    seconds: float | None = None
+    device: str = "cpu"
+    scored_on: str = "auto"
+    """The engine that the panel is run on."""
+    perturb: tuple[str, ...] | None = None
+    """Columns beside the nominal one; None: `DISTURBANCES`."""
+    sweep: bool = False
+    margin: float = 0.03
+    keep: Keep = "minibatches"
+
+
+def make_design(options: DesignOptions) -> Design:
+    """Fixes a study. Every contradiction is found here, before anything is written."""
+    o, knob = options, KNOBS[options.kind]
+    base = robot_plan(o.task, overrides=o.overrides, seed=o.seed, device=o.device)
+    values = _values(knob, o.values, getattr(base.recipe, knob.field))
+    _check(o)
     size = {v: _samples_per_update(base, knob, v) for v in values}
-    counts = {v: _minibatches(base, size[v], size[values[0]], keep, v) for v in values}
-    asked = samples or (updates * max(size.values()) if updates else 0)
-    own = find_task(task).recipe_on(device).samples_per_update
-    budget = _whole(asked or BUDGET_UPDATES * own, size)
-    settings = []
-    for v in values:
-        plan = robot_plan(
-            task,
-            overrides=overrides | {knob.field: v, "minibatches": counts[v]},
-            seed=seed,
-            device=device,
-        )
-        r, a = plan.recipe, plan.accounting
-        settings.append(
-            Setting(
-                value=v,
-                envs=r.envs,
-                horizon=r.horizon,
-                epochs=r.epochs,
-                minibatches=r.minibatches,
-                minibatch_size=a.minibatch_size,
-                gradient_steps=a.gradient_steps,
-                families=r.families,
-                envs_per_family=a.envs_per_seed_family,
-                samples_per_update=a.samples_per_update,
-                updates=budget // a.samples_per_update,
-            )
-        )
-    on = choose_engine(scored_on, base.task.robot, base.evaluation_plant, device)[0]
+    minibatches = {v: _minibatches(base, size[v], size[values[0]], o.keep, v) for v in values}
+    asked = o.samples or (o.updates * max(size.values()) if o.updates else 0)
+    own = find_task(o.task).recipe_on(o.device).samples_per_update
+    samples = _whole(asked or BUDGET_UPDATES * own, size)
     return Design(
-        kind=kind,
-        task=task,
+        kind=o.kind,
+        task=o.task,
         values=values,
-        seeds=tuple(range(seed, seed + seeds)),
-        samples=budget,
-        seconds=seconds,
-        device=device,
+        seeds=tuple(range(o.seed, o.seed + o.seeds)),
+        samples=samples,
+        seconds=o.seconds,
+        device=o.device,
         engine=base.engine,
-        scored_on=on,
-        columns=_columns(base, perturb, sweep),
-        margin=margin,
-        keep=keep,
-        overrides=overrides,
-        settings=tuple(settings),
+        scored_on=choose_engine(o.scored_on, base.task.robot, base.evaluation_plant, o.device)[0],
+        columns=_columns(base, o.perturb, o.sweep),
+        margin=o.margin,
+        keep=o.keep,
+        overrides=o.overrides,
+        settings=tuple(_setting(o, knob, v, minibatches[v], samples) for v in values),
+    )
+
+
+def _setting(o: DesignOptions, knob: Knob, value: int, minibatches: int, samples: int) -> Setting:
+    varied = {knob.field: value, "minibatches": minibatches}
+    plan = robot_plan(o.task, overrides=o.overrides | varied, seed=o.seed, device=o.device)
+    r, a = plan.recipe, plan.accounting
+    return Setting(
+        value=value,
+        envs=r.envs,
+        horizon=r.horizon,
+        epochs=r.epochs,
+        minibatches=r.minibatches,
+        minibatch_size=a.minibatch_size,
+        gradient_steps=a.gradient_steps,
+        families=r.families,
+        envs_per_family=a.envs_per_seed_family,
+        samples_per_update=a.samples_per_update,
+        updates=samples // a.samples_per_update,
     )
 
 
@@ -224,20 +228,18 @@ def _values(knob: Knob, asked: tuple[int, ...], own: int) -> tuple[int, ...]:
     return values
 
 
-def _check(
-    seeds: int, samples: int | None, updates: int | None, seconds: float | None, margin: float
-) -> None:
-    if seeds < 2:
-        raise SurefootError(f"--seeds is {seeds}; intervals over training seeds need 2 or more, better 5.")
-    if samples is not None and updates is not None:
+def _check(o: DesignOptions) -> None:
+    if o.seeds < 2:
+        raise SurefootError(f"--seeds is {o.seeds}; intervals over training seeds need 2 or more, better 5.")
+    if o.samples is not None and o.updates is not None:
         raise SurefootError("--samples and --updates both set the sample budget; give one of them.")
-    for name, value in (("samples", samples), ("updates", updates)):
+    for name, value in (("samples", o.samples), ("updates", o.updates)):
         if value is not None and value < 1:
             raise SurefootError(f"--{name} is {value}; use 1 or more.")
-    if seconds is not None and not 0 < seconds < math.inf:
-        raise SurefootError(f"--seconds is {seconds:g}; use a positive number.")
-    if not 0 < margin < 1:
-        raise SurefootError(f"--margin is {margin:g}; use a share between 0 and 1, e.g. 0.03.")
+    if o.seconds is not None and not 0 < o.seconds < math.inf:
+        raise SurefootError(f"--seconds is {o.seconds:g}; use a positive number.")
+    if not 0 < o.margin < 1:
+        raise SurefootError(f"--margin is {o.margin:g}; use a share between 0 and 1, e.g. 0.03.")
 
 
 def _samples_per_update(base: RobotPlan, knob: Knob, value: int) -> int:
@@ -257,7 +259,7 @@ def _minibatches(base: RobotPlan, size: int, first: int, keep: Keep, value: int)
 
 
 def _whole(samples: int, size: dict[int, int]) -> int:
-    """The largest budget up to `samples` that is a whole number of updates at every value."""
+    """Returns the largest budget up to `samples` that is a whole number of updates at every value."""
     unit = math.lcm(*size.values())
     if samples < unit:
         raise SurefootError(
@@ -276,6 +278,6 @@ def _columns(plan: RobotPlan, perturb: tuple[str, ...] | None, sweep: bool) -> t
     return columns(plan.panel, tuple(fit))
 
 
-def near(design: Design) -> str:
-    """Where a panel is run: where the policy was trained, if its engine can live there."""
+def panel_device(design: Design) -> str:
+    """Returns where a panel is run: where the policy was trained, if its engine runs there."""
     return design.device if design.scored_on in ("stride", "mujoco-warp") else "cpu"

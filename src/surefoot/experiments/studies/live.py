@@ -6,31 +6,41 @@ from __future__ import annotations
 import datetime
 import gc
 import math
-import shlex
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
 from surefoot.artifacts import new_folder
 from surefoot.compute import prepare_torch
 from surefoot.contract import Column, SurefootError
 from surefoot.evaluation import PanelEvaluator, concatenate
-from surefoot.experiments.studies.design import BUDGETS, Budget, Design, near
+from surefoot.experiments.studies.design import BUDGETS, Budget, Design, panel_device
 from surefoot.experiments.studies.figures import folder_name, passed, place
 from surefoot.experiments.studies.page import write_page
-from surefoot.experiments.studies.progress import StudyProgress
+from surefoot.experiments.studies.progress import RunsWatcher, StudyObserver
 from surefoot.experiments.studies.record import StudyRecord, open_study, with_results, write_csv, write_record
-from surefoot.experiments.studies.tables import print_design, print_results
-from surefoot.runs import RunFolder, surefoot_command, timestamp, versions
+from surefoot.runs import RunFolder, timestamp, versions
 from surefoot.statistics import summarise
 from surefoot.trackers import make_tracker
 from surefoot.training import EVERY as HONESTY_EVERY
-from surefoot.training import Limits, Plan, Progress, Trainer, new_run
+from surefoot.training import UNOBSERVED, Limits, Plan, Progress, Trainer, new_run
 
 
-def start_study(console: Console, design: Design, out: str | None, quiet: bool = False) -> tuple[int, Path]:
+@dataclass(frozen=True)
+class StudyResult:
+    """Holds what a study found, and where; no page where it was stopped."""
+
+    path: Path
+    record: StudyRecord
+    page: Path | None = None
+    exit_status: int = 0
+    """0; 130 or 143 where it was stopped."""
+
+
+def start_study(design: Design, observer: StudyObserver, out: str | None = None) -> StudyResult:
+    """Runs a study in a new folder."""
     plan = design.plan(design.values[0], design.seeds[0])
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     path = Path(out) if out else Path("runs") / f"study-{design.kind}-{plan.task.contract.name}-{now}"
@@ -52,14 +62,14 @@ def start_study(console: Console, design: Design, out: str | None, quiet: bool =
         panel_digest=plan.panel.digest,
         versions=versions(),
     )
-    if not quiet:
-        print_design(console, record, plan)
+    observer.designed(record, plan)
     new_folder(path)
     write_record(path, record)
-    return _live(console, path, record), path
+    return _run_all(path, record, observer)
 
 
-def resume_study(console: Console, folder: str, kind: str, quiet: bool = False) -> tuple[int, Path]:
+def resume_study(folder: str | Path, kind: str, observer: StudyObserver) -> StudyResult:
+    """Continues the study of `kind` in `folder`; runs that are done are kept as they are."""
     record = open_study(folder)
     design = record.design
     if design.kind != kind:
@@ -70,36 +80,31 @@ def resume_study(console: Console, folder: str, kind: str, quiet: bool = False) 
             f"{design.task} has changed since {folder} was begun, so its runs could not be compared; "
             "use the Surefoot version in its study.json, or begin anew."
         )
-    if not quiet:
-        print_design(console, record, plan)
-    return _live(console, Path(folder), record), Path(folder)
+    observer.designed(record, plan)
+    return _run_all(Path(folder), record, observer)
 
 
-def _live(console: Console, path: Path, record: StudyRecord) -> int:
+def _run_all(path: Path, record: StudyRecord, observer: StudyObserver) -> StudyResult:
     design = record.design
-    console.print(f"Study folder: {path}", highlight=False, markup=False, soft_wrap=True)
+    observer.note(f"Study folder: {path}")
     # Seeds outside, values inside: what is there after an interruption can be compared in pairs.
     runs = [(v, s) for s in design.seeds for v in design.values]
     todo = [(v, s) for v, s in runs if not _done(path, record, v, s)]
     if len(todo) < len(runs):
-        console.print(f"{len(runs) - len(todo)} of {len(runs)} runs are done already.", highlight=False)
+        observer.note(f"{len(runs) - len(todo)} of {len(runs)} runs are done already.")
     code = 0
     if todo:
         prepare_torch()
         try:
-            record, code = _runs(console, path, record, todo)
+            record, code = _runs(path, record, todo, observer)
         except KeyboardInterrupt:
             code = 130
     if code:
-        hint = f"{surefoot_command()} study {design.kind} --resume {shlex.quote(str(path))}"
-        console.print(f"Stopped; continue with: {hint}", highlight=False, markup=False, soft_wrap=True)
-        return code
+        return StudyResult(path, record, exit_status=code)
     record = write_record(path, with_results(path, record).model_copy(update={"status": "finished"}))
     write_csv(path / "study.csv", record)
     page = write_page(path / "study.html", record, design.plan(design.values[0], design.seeds[0]))
-    print_results(console, record)
-    console.print(f"Report: {page}", highlight=False, markup=False, soft_wrap=True)
-    return 0
+    return StudyResult(path, record, page)
 
 
 def _done(path: Path, record: StudyRecord, value: int, seed: int) -> bool:
@@ -108,12 +113,12 @@ def _done(path: Path, record: StudyRecord, value: int, seed: int) -> bool:
 
 
 def _runs(
-    console: Console, path: Path, record: StudyRecord, todo: list[tuple[int, int]]
+    path: Path, record: StudyRecord, todo: list[tuple[int, int]], observer: StudyObserver
 ) -> tuple[StudyRecord, int]:
-    """All that is left to do; with an exit code where a signal stopped it."""
+    """Does all that is left to do; returns an exit code where a signal stopped it."""
     design = record.design
     first = design.plan(*todo[0])
-    with console.status("Preparing: the first value is rehearsed, so that nobody's seconds hold compilation"):
+    with observer.busy("Preparing: the first value is rehearsed, so that nobody's seconds hold compilation"):
         _rehearse(first)
         evaluator = PanelEvaluator(
             first.task,
@@ -121,10 +126,10 @@ def _runs(
             "confirmation",
             first.recipe.control_hz,
             engine=design.scored_on,
-            device=near(design),
+            device=panel_device(design),
         )
     try:
-        with StudyProgress(console, design, todo) as progress:
+        with observer.runs(design, todo) as progress:
             for k, (value, seed) in enumerate(todo):
                 progress.begin(k)
                 record, code = _run(path, record, value, seed, evaluator, progress)
@@ -137,25 +142,17 @@ def _runs(
 
 
 def _rehearse(plan: Plan) -> None:
-    """A few updates in a folder that is thrown away: kernels are compiled and loaded, and batch honesty has
-    had its first look, before seconds count."""
+    """Trains a few updates in a folder that is thrown away: kernels are compiled and loaded, and batch
+    honesty has had its first look, before seconds count."""
     with tempfile.TemporaryDirectory() as folder:
         run = new_run(plan, str(Path(folder) / "rehearsal"))
         trainer = Trainer(plan, run, select=False)
         try:
-            trainer.train(Limits(updates=HONESTY_EVERY), Unseen(), make_tracker("none", run.path, {}))
+            trainer.train(Limits(updates=HONESTY_EVERY), UNOBSERVED, make_tracker("none", run.path, {}))
         finally:
             trainer.close()
     if trainer.stopped is not None:
         raise KeyboardInterrupt
-
-
-class Unseen:
-    def show(self, row: object, successes: object) -> None:
-        return None
-
-    def note(self, text: str) -> None:
-        return None
 
 
 def _run(
@@ -164,9 +161,9 @@ def _run(
     value: int,
     seed: int,
     evaluator: PanelEvaluator,
-    progress: StudyProgress,
+    progress: RunsWatcher,
 ) -> tuple[StudyRecord, int]:
-    """One run, to the nearer budget, then to the other; its policy is scored at both."""
+    """Trains one run to the nearer budget, then to the other; its policy is scored at both."""
     design, plan = record.design, record.design.plan(value, seed)
     folder = path / folder_name(design, value, seed)
     run = RunFolder.open(folder) if folder.exists() else new_run(plan, str(folder))
@@ -184,7 +181,8 @@ def _run(
                 return record, 128 + trainer.stopped
             if record.seconds is None:
                 record = write_record(path, _with_seconds(record, plan, p.train_seconds))
-            progress.seconds = record.seconds
+            assert record.seconds is not None
+            progress.time_budget(record.seconds)
             reached = [b for b in left if _reached(b, p, _limits(left, updates, record, plan))]
             success = _score(trainer, evaluator, design.columns, run, reached)
             samples = p.update * plan.accounting.samples_per_update
@@ -201,7 +199,7 @@ def _run(
 
 
 def _limits(left: list[Budget], updates: int, record: StudyRecord, plan: Plan) -> Limits:
-    """The nearer of the budgets that are left."""
+    """Returns the nearer of the budgets that are left."""
     seconds = record.seconds if record.seconds is not None else 60 * plan.task.minutes
     return Limits(
         updates=updates if "samples" in left else None,
@@ -216,8 +214,8 @@ def _reached(budget: Budget, p: Progress, limits: Limits) -> bool:
 
 
 def _with_seconds(record: StudyRecord, plan: Plan, spent: float) -> StudyRecord:
-    """The time budget where none was asked for: what the first run has just taken for the samples, or the
-    task's own minutes where those are less."""
+    """Sets the time budget where none was asked for: what the first run has just taken for the samples, or
+    the task's own minutes where those are less."""
     most = 60 * plan.task.minutes
     says = (
         f"what {plan.recipe.envs:,} x {plan.recipe.horizon}, {plan.recipe.epochs} epochs, seed "
@@ -237,7 +235,7 @@ def _score(
     run: RunFolder,
     budgets: list[Budget],
 ) -> float:
-    """One pass per column over the confirmation half, for the budgets that the policy stands for."""
+    """Runs one pass per column over the confirmation half, for the budgets that the policy stands for."""
     plan, policy = trainer.plan, trainer.policy()
     passes = [evaluator.run(policy, c, traces=False) for c in (Column(), *columns)]
     table = concatenate(passes)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import surefoot
 from surefoot.artifacts import atomic_write
-from surefoot.experiments.studies.design import BUDGETS, Budget, near
+from surefoot.experiments.studies.design import BUDGETS, Budget, panel_device
 from surefoot.experiments.studies.plots import against, curves, same
 from surefoot.experiments.studies.record import StudyRecord
 from surefoot.experiments.studies.sheets import by_value, differences, failures, scroll
@@ -49,7 +49,7 @@ def _header(record: StudyRecord, plan: RobotPlan) -> Html:
     about = (
         f"{d.task} · {plan.task.contract.robot} · {d.knob.field} {', '.join(f'{v:,}' for v in d.values)} · "
         f"{len(d.seeds)} training seeds · trained on {d.engine}, {d.device} · panel on {d.scored_on}, "
-        f"{near(d)} · {record.created.replace('T', ' ')[:16]} UTC"
+        f"{panel_device(d)} · {record.created.replace('T', ' ')[:16]} UTC"
     )
     return el(
         "header",
@@ -120,7 +120,7 @@ def _design(record: StudyRecord, plan: RobotPlan) -> Html:
          "the other"),
         ("policy", "the last one of each budget; nothing was chosen on held-out episodes"),
         ("panel", f"{record.panel}, {record.half} half, digest {record.panel_digest[:12]}, on {d.scored_on} "
-         f"({near(d)}) with the evaluation plant"),
+         f"({panel_device(d)}) with the evaluation plant"),
         ("construct id", f"{record.construct_id[:12]}, the same for all runs"),
         ("training plant", f"dt {plan.training_plant.dt_s:g} s x {plan.training_plant.decimation}"),
         ("versions", ", ".join(f"{k} {v}" for k, v in sorted(record.versions.items()))),

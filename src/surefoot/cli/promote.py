@@ -1,42 +1,56 @@
-"""What `surefoot promote` prints: the decision, and the differences that it rests on."""
+"""`surefoot promote`: the decision, and the differences that it rests on."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
+from tyro.conf import Positional
 
-from surefoot.artifacts import plain
-from surefoot.cli.compare_print import REFUSED, interval, print_fields
-from surefoot.contract import ExternalContract, SurefootError
-from surefoot.evidence import METRICS, Promotion, Side, promote
-from surefoot.reporting import plain_table
-from surefoot.runs import RunFolder, load_result
+from surefoot.cli.compare import REFUSED, interval, print_fields
+from surefoot.cli.terminal import plain_table
+
+if TYPE_CHECKING:
+    from surefoot.evidence import Promotion, Side
 
 NOT_PROMOTED = 1
 
 
-def promote_run(console: Console, candidate: str, baseline: str, as_json: bool) -> int:
-    """Exit code 0: promoted; 1: not; 3: the two may not be compared."""
-    runs = [RunFolder.open(f) for f in (candidate, baseline)]
-    for run in runs:
-        if isinstance(run.record.contract, ExternalContract):
-            raise SurefootError(
-                f"{run.path} was trained on {run.record.task}, which comes from outside and can neither be "
-                "perturbed nor simulated elsewhere; use `surefoot compare`."
-            )
-    found = promote(*(load_result(run) for run in runs))
-    if as_json:
-        print(json.dumps(plain(found.as_json()), indent=2))
-    else:
-        _print(console, found)
-    if found.differs:
-        return REFUSED
-    return 0 if found.promoted else NOT_PROMOTED
+@dataclass(frozen=True)
+class PromoteCommand:
+    """Decide whether a candidate may replace a baseline run: only if it is better under held-out disturbances
+    and on a second simulator, both at once, scenario by scenario, and works by itself.
+
+    Exit code 0: promoted. 1: not promoted. 3: not measured alike.
+    """
+
+    candidate: Positional[str]
+    """Run folder of the candidate."""
+    baseline: Positional[str]
+    """Run folder of what it would replace."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.artifacts import plain
+        from surefoot.evidence import promote_run
+
+        promotion = promote_run(self.candidate, self.baseline)
+        if self.json:
+            print(json.dumps(plain(promotion.as_json()), indent=2))
+        else:
+            print_promotion(console, promotion)
+        if promotion.differs:
+            return REFUSED
+        return 0 if promotion.promoted else NOT_PROMOTED
 
 
-def _print(console: Console, p: Promotion) -> None:
+def print_promotion(console: Console, p: Promotion) -> None:
+    from surefoot.evidence import METRICS
+
     if p.differs:
         console.print(
             f"{escape(p.candidate)} and {escape(p.baseline)} were not measured alike; nothing was compared.",
@@ -55,6 +69,7 @@ def _print(console: Console, p: Promotion) -> None:
 
 
 def sentence(p: Promotion, sides: list[Side]) -> str:
+    """Says whether the candidate is promoted, and what it rests on."""
     if p.promoted:
         shown = "; ".join(f"{b.name}: {b.measured}" for b in p.bars)
         better = f"{escape(p.candidate)} is better on both, and works by itself"

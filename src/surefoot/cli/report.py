@@ -1,27 +1,13 @@
-"""`surefoot postmortem`, `report`, `serve` and `track`: what a run left, for people."""
+"""`surefoot report` and `serve`: what a run left, as pages for people."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from rich.console import Console
 from tyro.conf import Positional
 
-
-@dataclass(frozen=True)
-class PostmortemCommand:
-    """Write a run's postmortem: five sentences, each tied to a figure of an artifact, and two failures."""
-
-    run_folder: Positional[str]
-    """Run folder, as `surefoot train` printed it."""
-    json: bool = False
-    """Print the sentences with their evidence as one JSON object."""
-
-    def run(self, console: Console) -> int:
-        from surefoot.cli.postmortem_print import postmortem_run
-
-        return postmortem_run(console, self.run_folder, self.json)
+from surefoot.cli.terminal import say
 
 
 @dataclass(frozen=True)
@@ -41,7 +27,7 @@ class ReportCommand:
 
         path = write_report(self.run_folders, self.out, self.dollars_per_hour)
         size = path.stat().st_size / 1e6
-        console.print(f"{path} ({size:.1f} MB)", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{path} ({size:.1f} MB)")
         return 0
 
 
@@ -71,18 +57,3 @@ class ServeCommand:
         finally:
             server.server_close()
         return 0
-
-
-@dataclass(frozen=True)
-class TrackCommand:
-    """Show a run's ledger in a dashboard, as `train --tracker` does while it trains."""
-
-    run_folder: Positional[str]
-    """Run folder, as `surefoot train` printed it."""
-    tracker: Literal["tensorboard", "wandb", "mlflow"] = "tensorboard"
-    """Which one; what it was shown of this run before is replaced."""
-
-    def run(self, console: Console) -> int:
-        from surefoot.training import track_run
-
-        return track_run(console, self.run_folder, self.tracker)

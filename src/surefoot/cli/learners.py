@@ -1,0 +1,122 @@
+"""`surefoot compare-learners`: several learners on the same environments, samples and panel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+from tyro.conf import OmitArgPrefixes, Positional
+
+from surefoot.cli.display import ConsoleObserver
+from surefoot.cli.options import UNCHANGED, RecipeOptions
+from surefoot.cli.terminal import plain_table, say
+from surefoot.cli.train import print_trained
+
+if TYPE_CHECKING:
+    from surefoot.evidence import LearnerComparison, LearnerFigures
+    from surefoot.statistics import Estimate
+    from surefoot.training import TrainedRun
+
+
+@dataclass(frozen=True)
+class CompareLearnersCommand:
+    """Train a task with several learners and seeds, and compare them: same environments, same samples, same
+    panel.
+
+    Writes a run folder for each, and comparison.json, .csv, .svg and .html beside them. Runs that are there
+    already are not trained again, so an interrupted comparison goes on when it is started again.
+    """
+
+    task: Positional[str]
+    """Task name (see `surefoot tasks`) or package.module:name of your own."""
+    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
+    learners: tuple[str, ...] = ("ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl")
+    """Who learns, e.g. --learners ppo rsl_rl sb3."""
+    seeds: int = 3
+    """Training seeds of each learner, from --seed on: the outer cluster of every interval."""
+    updates: int = 200
+    """Updates of each run; with the recipe's T x N the sample budget that all share."""
+    perturb: tuple[str, ...] = ("push", "delay", "friction")
+    """Disturbances to judge beside the nominal panel: perturbations or columns by name, all, or none."""
+    timeouts: Literal["stock", "corrected"] = "stock"
+    """As for `surefoot train`, for every library that it is wrong in."""
+    out: str | None = None
+    """Folder for the runs and the comparison (default: runs/learners-<task>)."""
+    json: bool = False
+    """Print the comparison as one JSON object."""
+
+    def run(self, console: Console) -> int:
+        from surefoot.experiments import LearnersOptions, compare_all
+
+        o = self.options
+        options = LearnersOptions(
+            task=self.task,
+            out=Path(self.out or f"runs/learners-{self.task.split(':')[-1]}"),
+            learners=self.learners,
+            seeds=self.seeds,
+            updates=self.updates,
+            perturb=self.perturb,
+            first_seed=o.seed,
+            overrides=o.overrides(),
+            engine=o.engine,
+            device=o.device,
+            timeouts=self.timeouts,
+        )
+        compared = compare_all(options, ComparisonDisplay(Console(stderr=True) if self.json else console))
+        if compared.comparison is not None and self.json:
+            print(compared.comparison.model_dump_json(indent=2))
+        elif compared.comparison is not None:
+            print_learners(console, compared.comparison)
+            say(console, f"\n{compared.page}")
+        return compared.exit_status
+
+
+class ComparisonDisplay(ConsoleObserver):
+    """Prints every run of a comparison as `surefoot train` does."""
+
+    def run_begins(self, learner: str, seed: int, number: int, count: int) -> None:
+        self.console.print(f"[bold]{learner}, seed {seed}[/bold] ({number} of {count})", highlight=False)
+
+    def run_ended(self, trained: TrainedRun) -> None:
+        if not trained.already_there:
+            print_trained(self.console, trained)
+
+
+def print_learners(console: Console, c: LearnerComparison) -> None:
+    """Prints a row per learner, and how they do under disturbances."""
+    table = plain_table(
+        f"{c.task}: {c.samples:,} samples each, {c.panel}, {c.half} half; 95% intervals over training seeds",
+        "learner", "seeds", "success", "steps/s", "minutes", "95% reached", "samples to it", "syncs/step",
+    )  # fmt: skip
+    for of in c.learners:
+        table.add_row(
+            of.learner if of.timeouts != "corrected" else f"{of.learner}, corrected",
+            str(len(of.seeds)) + (f", {len(of.failed)} failed" if of.failed else ""),
+            rate_text(of.columns["nominal"]),
+            f"{of.steps_per_second.value:,.0f}",
+            f"{of.train_minutes.value:.1f}",
+            f"{of.reached.seeds} of {of.reached.of}",
+            samples_text(of),
+            "not measured" if of.host_syncs_per_step is None else f"{of.host_syncs_per_step:.1f}",
+        )
+    console.print(table, highlight=False)
+    names = c.learners[0].column_names
+    if len(names) > 1:
+        worse = plain_table("Success under disturbances", "column", *[of.learner for of in c.learners])
+        for name in names[1:]:
+            worse.add_row(name, *[rate_text(of.columns[name]) for of in c.learners])
+        console.print()
+        console.print(worse, highlight=False)
+
+
+def rate_text(f: Estimate) -> str:
+    """Writes a rate with its interval, in percent."""
+    low, high = (100 * (x if x is not None else d) for x, d in ((f.low, 0.0), (f.high, 1.0)))
+    return f"{100 * f.value:.1f}% ({low:.0f} to {high:.0f})"
+
+
+def samples_text(of: LearnerFigures) -> str:
+    """Writes the samples to the target by seed: an interval says nothing unless every seed got there."""
+    return " ".join("-" if s is None else f"{s / 1e6:.2f}M" for s in of.reached.samples)

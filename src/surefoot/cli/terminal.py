@@ -1,0 +1,31 @@
+"""What all commands print with: a line as it is, a table without lines, a share in percent."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Prints `text` as it is: brackets are brackets, numbers have no colour, lines are not broken."""
+    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+def plain_table(title: str, *columns: str) -> Table:
+    """Returns an empty table without lines, its title to the left."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        padding=(0, 2, 0, 0),
+        header_style="dim",
+    )
+    for c in columns:
+        table.add_column(c)
+    return table
+
+
+def percent(value: float) -> str:
+    """Writes a share with one digit behind the point: 0.5 is 50.0%."""
+    return f"{100 * value:.1f}%"
