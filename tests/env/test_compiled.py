@@ -88,7 +88,7 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
     assert same.mean() > 0.9
     assert block.terminated.any()
     assert block.truncated.any()
-    stats = fused.stats(fused.stats_tensors())
+    stats = fused.episode_stats(fused.stats_tensors())
     (found,) = stats.ended
     mine = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}
     alike = [same[part["family"] * (n // 4) + part["member"]] for part in (found, mine)]

@@ -4,17 +4,29 @@ and for the symbols of the compiled environment."""
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from surefoot.engines import Parameters, RobotState
 from surefoot.env.scenarios import Sampler, Script
-from surefoot.env.step import Outcome
 from surefoot.tasks import Ground, Task, TaskState, View, advance
 from surefoot.terrain import Atlas, HeightField
 
 OBSERVATION_LIMIT = 10.0
+
+
+@dataclass
+class Outcome:
+    """What a control step led to, before any reset; the names are those of `Step`."""
+
+    view: View
+    terms: Tensor
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    reason: Tensor
 
 
 class Rules:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
+from surefoot.env.base import EpisodeStats, Step, Stepwise
 from surefoot.env.rules import Rules, resting
 from surefoot.env.scenarios import Sampler, Scenarios, Script, content
-from surefoot.env.step import EpisodeStats, Step
 from surefoot.keyed import Keyed, box_muller
 from surefoot.tasks import Task, TaskState, View
 from surefoot.terrain import Atlas
@@ -24,7 +24,7 @@ OWN = ("episode", "born", "level", "progress", "returns", "obs", "critic", "expl
 """Tensors of an environment's own that its future depends on."""
 
 
-class VecEnv(Rules):
+class VecEnv(Rules, Stepwise):
     """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying
     so."""
 
@@ -141,8 +141,18 @@ class VecEnv(Rules):
             setattr(self, name, getattr(self, name).clone())
         self._reset(mask)
 
+    @property
+    def episode_steps(self) -> int:
+        """Control steps after which an episode is truncated."""
+        return self.sampler.episode_steps
+
+    @property
+    def physics_seconds(self) -> float:
+        """Wall-clock in the engine."""
+        return self.engine.seconds
+
     def age(self) -> Tensor:
-        """[N] control steps that each episode has lived; a copy."""
+        """Returns [N], the control steps that each episode has lasted; a copy."""
         return self.state.age.clone()
 
     def content(self) -> Tensor:
@@ -192,18 +202,18 @@ class VecEnv(Rules):
             self._wrap()
         self.seconds += time.perf_counter() - begun - (self.engine.seconds - physics)
         return Step(
-            self.obs,
-            self.critic,
-            reward,
-            terms,
-            terminated,
-            truncated,
-            reason,
-            obs,
-            critic,
-            stratum,
-            self.exploration,
-            view,
+            reward=reward,
+            terms=terms,
+            terminated=terminated,
+            truncated=truncated,
+            reason=reason,
+            final_critic=critic,
+            stratum=stratum,
+            obs=self.obs,
+            critic=self.critic,
+            final_obs=obs,
+            exploration=self.exploration,
+            view=view,
         )
 
     def _push(self) -> None:
@@ -387,12 +397,12 @@ class VecEnv(Rules):
         return counts
 
     def stats_tensors(self) -> dict[str, Tensor]:
-        """Tensors that `stats` needs on the host; most of it is there already."""
+        """Returns what `episode_stats` needs on the host; most of it is there already."""
         return {"standing": self.standing(self.script.tile)} if self._tiles else {}
 
-    def episode_stats(self, news: Mapping[str, Tensor]) -> EpisodeStats:
+    def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
         failures, self.failures = self.failures, []
-        standing = self.by_class(news["standing"]) if self._tiles else {}
+        standing = self.by_class(host["standing"]) if self._tiles else {}
         return EpisodeStats(self.take_ended(), failures, self.take_reset_counts(), standing)
 
     # ---- exact resume

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,31 +20,20 @@ from torch import Tensor
 from surefoot.compute.warp import Launch
 from surefoot.engines import Parameters
 from surefoot.engines.stride import WIDTH, StrideEngine
+from surefoot.env.base import Actor, EpisodeStats, Finals
 from surefoot.env.compiled.kernels import RECORD, Sources, generate
 from surefoot.env.compiled.memory import Memory
 from surefoot.env.compiled.warp_kernels import make_act, make_observe, make_task
 from surefoot.env.scenarios import Script
-from surefoot.env.step import EpisodeStats
 from surefoot.env.vec_env import VecEnv
+from surefoot.rollout import RolloutBlock
 from surefoot.tasks import TaskState
-
-if TYPE_CHECKING:
-    from surefoot.rollout import RolloutBlock
 
 KEPT_FAILURES = 256
 """States that engines failed from are kept for replay, at most this many per rollout; all are counted."""
 BLOCK = 64
-
-
-class Actor(Protocol):
-    """What a rollout needs of a learner."""
-
-    @property
-    def log_std(self) -> Tensor:
-        """[A], always the same memory."""
-
-    def mean(self, obs: Tensor) -> Tensor:
-        """[N, A] the policy's mean actions for observations [N, O]."""
+NO_NOISE = -50.0
+"""Logarithm of a standard deviation that no action feels: exploration is somebody else's."""
 
 
 @lru_cache(maxsize=32)
@@ -79,7 +68,7 @@ class Compiled:
 
 
 class CompiledEnv(Compiled):
-    """Looks like `plain` to a trainer."""
+    """A `TrainingEnv` that does what `plain` does, in kernels."""
 
     def __init__(self, plain: VecEnv) -> None:
         super().__init__(plain)
@@ -93,6 +82,7 @@ class CompiledEnv(Compiled):
         self._final_critic = torch.zeros_like(self.critic)
         self._final_step = torch.full((self.num_envs,), -1, dtype=torch.int32, device=self.device)
         self._everyone = torch.arange(self.num_envs, device=self.device)
+        self._no_noise = torch.full((self.contract.action.size,), NO_NOISE, device=self.device)
         self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
         self._chains: list[list[list[Launch]]] = []
         self._bound: tuple[Any, ...] = ()
@@ -101,42 +91,48 @@ class CompiledEnv(Compiled):
 
     # ---- rollout
 
-    def rollout(self, actor: Actor, block: RolloutBlock) -> float:
-        """Fills what a block has of experience; returns the seconds spent in inference. On CUDA all of it is
-        only put in the queue."""
+    @property
+    def asynchronous(self) -> bool:
+        """On CUDA."""
+        return self.device.type == "cuda"
+
+    def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]:
+        """As `TrainingEnv.rollout`. On CUDA all of it is only put in the queue."""
         inference = 0.0
-        self.begin(actor, block)
+        self._begin(actor.log_std, block)
         for t in range(len(block.reward)):
             started = time.perf_counter()
             block.mean[t] = actor.mean(block.obs[t])
             inference += time.perf_counter() - started
-            self.advance(t)
-        return inference
+            self._advance(t)
+        return inference, Finals(self._final_step.long(), self._everyone, self._final_critic)
 
-    def begin(self, actor: Actor, block: RolloutBlock) -> None:
-        """A rollout into `block`, of which `advance` takes one step after the other."""
+    def step_into(self, block: RolloutBlock, t: int, action: Tensor) -> Tensor:
+        """As `TrainingEnv.step_into`. Actions are the means of an exploration that nobody feels."""
+        if t == 0:
+            self._begin(self._no_noise, block)
+        block.mean[t] = action
+        self._advance(t)
+        return self._final_critic
+
+    def _begin(self, log_std: Tensor, block: RolloutBlock) -> None:
+        """Begins a rollout into `block`, of which `_advance` takes one step after the other."""
         begun = time.perf_counter()
-        self._bind(actor, block)
+        self._bind(log_std, block)
         self._counts.zero_()
         self._final_step.fill_(-1)
         block.obs[0], block.critic[0] = self.obs, self.critic
         self.seconds += time.perf_counter() - begun
 
-    def advance(self, t: int) -> None:
-        """Step `t` of the rollout that was begun, with the mean actions that its block holds."""
+    def _advance(self, t: int) -> None:
+        """Takes step `t` of the rollout that was begun, with the mean actions that its block holds."""
         begun = time.perf_counter()
         self._run(self._chains[t])
         self.seconds += time.perf_counter() - begun
 
-    @property
-    def finals(self) -> tuple[Tensor, Tensor, Tensor]:
-        """[N] the step of the rollout at which an episode ran out of time, or -1; [N] whose; [N, C] what the
-        critic saw then."""
-        return self._final_step.long(), self._everyone, self._final_critic
-
-    def _bind(self, actor: Actor, block: RolloutBlock) -> None:
+    def _bind(self, log_std: Tensor, block: RolloutBlock) -> None:
         """Records every launch of a rollout into this block; repeating them costs a few microseconds."""
-        tensors = (block.obs, block.mean, actor.log_std)
+        tensors = (block.obs, block.mean, log_std)
         if self._bound and all(a is b for a, b in zip(self._bound, tensors, strict=True)):
             return
         self._bound = tensors
@@ -152,7 +148,7 @@ class CompiledEnv(Compiled):
         for t in range(horizon):
             last = t == horizon - 1
             obs, critic = (self.obs, self.critic) if last else (block.obs[t + 1], block.critic[t + 1])
-            policy = [block.mean[t], actor.log_std, block.action[t], block.log_prob[t]]
+            policy = [block.mean[t], log_std, block.action[t], block.log_prob[t]]
             outcome = [_bytes(getattr(block, k)[t]) for k in rewards]
             acting = [m.real, m.whole, e._x, e._targets, *policy]
             judging = [t, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging]
@@ -189,8 +185,18 @@ class CompiledEnv(Compiled):
         self.memory.give(self.plain)
         return self.plain.parameters
 
+    @property
+    def episode_steps(self) -> int:
+        """Control steps after which an episode is truncated."""
+        return self.sampler.episode_steps
+
+    @property
+    def physics_seconds(self) -> float:
+        """Wall-clock in the engine's own functions; a rollout calls none of them."""
+        return self.engine.seconds
+
     def age(self) -> Tensor:
-        """[N] control steps that each episode has lived."""
+        """Returns [N], the control steps that each episode has lasted; a copy."""
         return self.memory.integers("age").long()
 
     def content(self) -> Tensor:
@@ -199,25 +205,25 @@ class CompiledEnv(Compiled):
         return self.plain.content()
 
     def stats_tensors(self) -> dict[str, Tensor]:
-        """Tensors that `stats` needs, as they stand after a rollout and until the next."""
+        """Returns what `episode_stats` needs, as it stands after a rollout and until the next."""
         out = {"counts": self._counts, "records": self._records, "failed": self._failed}
         if self._rough:
             out["standing"] = self.plain.standing(self.memory.read("script.tile"))
         return out
 
-    def episode_stats(self, news: Mapping[str, Tensor]) -> EpisodeStats:
-        """Of a rollout, from `news` on the host: episodes in the order of steps and environments."""
-        count, failed = news["counts"].tolist()
-        rows = news["records"][:count].numpy()
+    def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
+        """Returns what happened in the last rollout: episodes in the order of steps and environments."""
+        count, failed = host["counts"].tolist()
+        rows = host["records"][:count].numpy()
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
         named = {name: rows[:, k] for k, name in enumerate(RECORD)}
         began = np.bincount(named["next_stratum"].astype(np.int64), minlength=self.sampler.strata)
-        kept = news["failed"][: min(failed, KEPT_FAILURES)].numpy()
+        kept = host["failed"][: min(failed, KEPT_FAILURES)].numpy()
         return EpisodeStats(
             [self._ended(named, rows[:, len(RECORD) :])] if count else [],
             [self._failures(kept)] if failed else [],
             began + self.plain.take_reset_counts(),
-            self.plain.by_class(news["standing"]) if self._rough else {},
+            self.plain.by_class(host["standing"]) if self._rough else {},
         )
 
     def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
