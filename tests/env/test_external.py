@@ -291,7 +291,7 @@ def test_a_missing_extra_is_one_sentence_with_its_command(
 def test_gymnasiums_mujoco_environments_say_what_they_lack() -> None:
     """In a process of its own, which has not imported them yet."""
     code = "import sys; sys.modules['imageio'] = None\n"
-    code += "from surefoot.plan import make_plan\nmake_plan('gym:Ant-v5')"
+    code += "from surefoot.training.plan import make_plan\nmake_plan('gym:Ant-v5')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'surefoot[gym-mujoco]'" in done.stderr.strip().splitlines()[-1]
 
