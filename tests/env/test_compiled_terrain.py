@@ -125,7 +125,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
         after = plain.level
         moves |= set(zip(before[done].tolist(), after[done].tolist(), strict=True))
         seen |= set(plain.script.tile.tolist())
-        jump = (plain._robot.position - step.view.robot.position)[:, :2].abs().amax(1)
+        jump = (plain.robot_state.position - step.view.robot.position)[:, :2].abs().amax(1)
         wraps += int(((jump > 4) & ~done).sum())
         ends += np.bincount(step.reason.numpy(), minlength=len(ends))
         ended += plain.take_ended()
@@ -180,7 +180,7 @@ def test_a_long_rollout_stays_with_the_plain_environments() -> None:
 def test_a_failed_robot_on_terrain_ends_and_begins_again() -> None:
     env = CompiledEnv(make())
     block, still = block_of(env, 2), Stumbling(0.0)
-    env.engine._x[env.engine.buffers.state.first("vel"), 5] = torch.nan
+    env.engine.arrays.state[env.engine.buffers.state.first("vel"), 5] = torch.nan
     env.rollout(still, block)
     assert block.reason[0, 5] == len(env.reasons) - 1
     assert (block.reason[:, :5] == 0).all()

@@ -17,6 +17,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
+from surefoot.compiler import Target
 from surefoot.compute.warp import Launch
 from surefoot.engines import Parameters
 from surefoot.engines.stride import WIDTH, StrideEngine
@@ -51,8 +52,8 @@ class Compiled:
         cuda = self.device.type == "cuda"
         self.memory = Memory(plain, self.engine.padded)
         self._width = 1 if cuda else WIDTH
-        shape = "solo" if cuda else "wide"
-        self._made = _kernels(generate(plain, self.memory, shape, self._width, cuda))
+        target = Target("solo" if cuda else "wide", self._width, cuda)
+        self._kernels = _kernels(generate(plain, self.memory, target))
         self.obs, self.critic = plain.obs.clone(), plain.critic.clone()
 
     def _launch(self, kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Launch:
@@ -62,9 +63,9 @@ class Compiled:
         plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
         return Launch(kernel, last - first, [first, self.num_envs, root, *plain], self.device, BLOCK)
 
-    def _run(self, chains: list[list[Launch]]) -> None:
-        """One list of launches per share."""
-        self.engine.crew([partial(_in_turn, chain) for chain in chains])
+    def _run(self, launches: list[list[Launch]]) -> None:
+        """Runs one list of launches per share."""
+        self.engine.team([partial(_in_order, share) for share in launches])
 
 
 class CompiledEnv(Compiled):
@@ -75,7 +76,7 @@ class CompiledEnv(Compiled):
         self.sampler, self.contract = plain.sampler, plain.contract
         self.reward_names, self.reasons = plain.reward_names, plain.reasons
         self.seconds = 0.0
-        self._rough = plain._field is not None
+        self._rough = plain.height_field is not None
         self._counts = torch.zeros(2, dtype=torch.int32, device=self.device)
         width = 3 + self.engine.buffers.state.count + self.engine.buffers.joints
         self._failed = torch.zeros(KEPT_FAILURES, width, device=self.device)
@@ -84,7 +85,8 @@ class CompiledEnv(Compiled):
         self._everyone = torch.arange(self.num_envs, device=self.device)
         self._no_noise = torch.full((self.contract.action.size,), NO_NOISE, device=self.device)
         self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
-        self._chains: list[list[list[Launch]]] = []
+        self.launches: list[list[list[Launch]]] = []
+        """Of every step, of every share of the environments: act, physics, task, reset, look, observe."""
         self._bound: tuple[Any, ...] = ()
         body = plain.parameters
         self._bodies = {k: getattr(body, k).cpu().numpy() for k in ("friction", "payload_kg")}  # for life
@@ -118,7 +120,7 @@ class CompiledEnv(Compiled):
     def _begin(self, log_std: Tensor, block: RolloutBlock) -> None:
         """Begins a rollout into `block`, of which `_advance` takes one step after the other."""
         begun = time.perf_counter()
-        self._bind(log_std, block)
+        self.bind(log_std, block)
         self._counts.zero_()
         self._final_step.fill_(-1)
         block.obs[0], block.critic[0] = self.obs, self.critic
@@ -127,10 +129,10 @@ class CompiledEnv(Compiled):
     def _advance(self, t: int) -> None:
         """Takes step `t` of the rollout that was begun, with the mean actions that its block holds."""
         begun = time.perf_counter()
-        self._run(self._chains[t])
+        self._run(self.launches[t])
         self.seconds += time.perf_counter() - begun
 
-    def _bind(self, log_std: Tensor, block: RolloutBlock) -> None:
+    def bind(self, log_std: Tensor, block: RolloutBlock) -> None:
         """Records every launch of a rollout into this block; repeating them costs a few microseconds."""
         tensors = (block.obs, block.mean, log_std)
         if self._bound and all(a is b for a, b in zip(self._bound, tensors, strict=True)):
@@ -140,21 +142,21 @@ class CompiledEnv(Compiled):
         if horizon >= self.sampler.episode_steps:
             raise ValueError("a rollout must be shorter than an episode")
         self._records = torch.zeros(horizon * n, self._records.shape[1], device=self.device)
-        act, task, observe = self._made
-        record, m = self._launch, self.memory
+        act, task, observe = self._kernels
+        record, m, a = self._launch, self.memory, self.engine.arrays
         finals = [self._final_critic, self._final_step, self._counts, self._records, self._failed]
         rewards = ("reward", "terms", "terminated", "truncated", "reason", "stratum")
-        self._chains = []
+        self.launches = []
         for t in range(horizon):
             last = t == horizon - 1
             obs, critic = (self.obs, self.critic) if last else (block.obs[t + 1], block.critic[t + 1])
             policy = [block.mean[t], log_std, block.action[t], block.log_prob[t]]
             outcome = [_bytes(getattr(block, k)[t]) for k in rewards]
-            acting = [m.real, m.whole, e._x, e._targets, *policy]
-            judging = [t, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging]
-            judging += [m.ground, e._mask, *outcome, *finals]
-            seeing = [m.real, m.whole, e._x, e._y, e._flags, m.ground, obs, critic]
-            self._chains.append(
+            acting = [m.real, m.whole, a.state, a.targets, *policy]
+            judging = [t, m.real, m.whole, a.state, a.outputs, a.flags, a.targets, a.staging]
+            judging += [m.ground, a.mask, *outcome, *finals]
+            seeing = [m.real, m.whole, a.state, a.outputs, a.flags, m.ground, obs, critic]
+            self.launches.append(
                 [
                     [
                         record(act, share, acting),
@@ -276,7 +278,7 @@ class CompiledEnv(Compiled):
         self.plain.close()
 
 
-def _in_turn(launches: list[Launch]) -> None:
+def _in_order(launches: list[Launch]) -> None:
     for launch in launches:
         launch()
 
