@@ -31,7 +31,7 @@ import torch
 import warp as wp
 
 from machines import about, device_name, keep, kept
-from surefoot.compiler.targets import BLOCK
+from surefoot.compiler.targets import BLOCK, Target
 from surefoot.compute.cores import prepare_torch
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines import Engine, MujocoEngine, Parameters
@@ -227,12 +227,12 @@ class Watched(StrideEngine):
     """Whose control step notes, of every environment and instead of what stands in `ints`, when its warp
     began and ended (ns) and on which multiprocessor."""
 
-    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
+    def _step_source(self, policy: np.ndarray, target: Target) -> str:
         read = 'asm volatile("mov.u64 %0, %globaltimer;" : "=l"({})::"memory");'
         begin = f"unsigned long long born, died; unsigned place; {read.format('born')}"
         end = [read.format("died"), 'asm volatile("mov.u32 %0, %smid;" : "=r"(place));']
         end += [f"ints.data[{i} * npad + e0] = (int)({x});" for i, x in enumerate(("born", "died", "place"))]
-        return "\n".join([begin, super()._step_source(policy, options), *end])
+        return "\n".join([begin, super()._step_source(policy, target), *end])
 
 
 def achieved_occupancy(name: str, plant: str, envs: int, rounds: int) -> dict[str, float]:
@@ -244,12 +244,12 @@ def achieved_occupancy(name: str, plant: str, envs: int, rounds: int) -> dict[st
     engine = Watched(robot(name), PLANTS[plant], envs, device="cuda", max_delay_s=0.0)
     per_warp = device.warp_size // engine._per_launch[1]
     for _ in range(rounds):
-        engine._ints.zero_()
+        engine.arrays.integers.zero_()
         place(engine, None)
-        engine._targets[:envs] = actions(engine, 1)[0]
+        engine.arrays.targets[:envs] = actions(engine, 1)[0]
         for launch in engine.step_launches[0]:
             launch()
-        born, died, _ = engine._ints[:, :envs:per_warp].cpu().numpy().astype(np.int64)
+        born, died, _ = engine.arrays.integers[:, :envs:per_warp].cpu().numpy().astype(np.int64)
         found.append(float((died - born).sum() / ((died.max() - born.min()) * most)))
     return {"warps": len(born), "most_warps": most, "achieved_occupancy": round(statistics.median(found), 4)}
 

@@ -25,7 +25,7 @@ import torch
 from engines import GROUNDS, PLANTS, Sizes, place, timed
 from fetching_kernels import make_loop
 from machines import about, keep
-from surefoot.compiler import program
+from surefoot.compiler import Target, program
 from surefoot.compute.cores import prepare_torch
 from surefoot.compute.warp.launch import Launch
 from surefoot.engines.stride import StrideEngine
@@ -86,8 +86,8 @@ def loops() -> list[dict[str, Any]]:
 class Apart(StrideEngine):
     """Whose warps do not wait for each other."""
 
-    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
-        text = super()._step_source(policy, options)
+    def _step_source(self, policy: np.ndarray, target: Target) -> str:
+        text = super()._step_source(policy, target)
         assert text.count(TOGETHER[0]) == 1, "what makes warps go together is written otherwise now"
         return text.replace(*TOGETHER)
 

@@ -32,8 +32,8 @@ import warp as wp
 from engines import PLANTS
 from fetching import sums_as_written
 from surefoot.artifacts import write_json
+from surefoot.compiler import Target
 from surefoot.engines.stride import StrideEngine
-from surefoot.engines.stride.kernel import control_step_source
 from surefoot.engines.stride.warp_kernels import make_control_step
 from surefoot.robots import robot
 from surefoot.terrain import Atlas
@@ -49,10 +49,9 @@ class Lanes(StrideEngine):
     def _hot(self, heightfield: bool) -> bool:
         return not heightfield  # as on CUDA
 
-    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
-        cuda = options | {"width": 1, "cuda": True}
-        self.cuda_text = control_step_source(self.layout, self.buffers, policy, shape="lanes", **cuda)
-        return super()._step_source(policy, options)
+    def _step_source(self, policy: np.ndarray, target: Target) -> str:
+        self.cuda_text = super()._step_source(policy, Target("lanes", cuda=True))
+        return super()._step_source(policy, target)
 
 
 @dataclass(frozen=True)

@@ -34,16 +34,6 @@ from training_loop import captured, milliseconds
 SCHEMA_VERSION = 1
 
 
-class Still:
-    """An actor that is asked for nothing but the size of its noise."""
-
-    def __init__(self, actions: int, device: torch.device) -> None:
-        self.log_std = torch.zeros(actions, device=device)
-
-    def mean(self, obs: Tensor) -> Tensor:
-        return obs[:, : len(self.log_std)]
-
-
 def plain_step(env: CompiledEnv) -> Callable[[], tuple[Tensor, ...]]:
     """VecEnv's own methods on a state that stays; nothing of it is written for this benchmark."""
     vec, script = env.plain, env.script
@@ -51,9 +41,9 @@ def plain_step(env: CompiledEnv) -> Callable[[], tuple[Tensor, ...]]:
     action = torch.zeros(vec.num_envs, vec.contract.action.size, device=vec.device)
 
     def step() -> tuple[Tensor, ...]:
-        targets = vec._targets(action)
-        found = vec._judge(robot, action)
-        seen = vec._observe(found.view, script)
+        targets = vec.joint_targets(action)
+        found = vec.outcome(robot, action)
+        seen = vec.observe(found.view, script)
         return targets, found.terms, found.reward, found.terminated, found.truncated, found.reason, *seen
 
     return step
@@ -61,7 +51,7 @@ def plain_step(env: CompiledEnv) -> Callable[[], tuple[Tensor, ...]]:
 
 def without_draws(env: CompiledEnv) -> Callable[[], tuple[Tensor, ...]]:
     """Keyed draws are 64-bit integers, which not every backend of torch.compile can take."""
-    keyed = env.plain._keyed
+    keyed = env.plain.keyed
     keyed.uniforms_many = torch.compiler.disable(keyed.uniforms_many)  # type: ignore[method-assign]
     return plain_step(env)
 
@@ -70,8 +60,8 @@ def generated_step(env: CompiledEnv, plan: Plan) -> Callable[[], None]:
     c, device = plan.task.contract, env.device
     widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
     block = RolloutBlock.empty(2, env.num_envs, *widths, device)
-    env._bind(Still(c.action.size, device), block)
-    launches = [launch for share in env._chains[0] for k, launch in enumerate(share) if k in (0, 2, 5)]
+    env.bind(torch.zeros(c.action.size, device=device), block)
+    launches = [launch for share in env.launches[0] for k, launch in enumerate(share) if k in (0, 2, 5)]
 
     def step() -> None:
         for launch in launches:

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from surefoot.compiler import Target
 from surefoot.contract import load_panel
 from surefoot.engines.stride import engine as stride
 from surefoot.engines.stride.kernel import control_step_source
 from surefoot.engines.stride.reset import reset_source
-from surefoot.env.compiled import env as fused
+from surefoot.env.compiled.kernels import generate
 from surefoot.tasks.registry import BUILT_IN
 from surefoot.training.plan import RobotPlan
 from surefoot.training.planning import make_plan
@@ -51,7 +52,7 @@ def _texts() -> Iterator[tuple[str, str]]:
         try:
             plain, memory = env.plain, env.memory
             for shape, width, cuda in (("wide", stride.WIDTH, False), ("solo", 1, True)):
-                made = fused.generate(plain, memory, shape, width, cuda)
+                made = generate(plain, memory, Target(shape, width, cuda))
                 for name in ("act", "task", "observe"):
                     yield f"{task} {name} {shape}", _digest(getattr(made, name))
             yield from ((f"{task} {k}", v) for k, v in _physics(env.engine))
@@ -60,12 +61,10 @@ def _texts() -> Iterator[tuple[str, str]]:
 
 
 def _physics(engine: stride.StrideEngine) -> Iterator[tuple[str, str]]:
-    order = stride._policy_order(engine.layout, engine.robot)
-    timing = {"decimation": engine.plant.decimation, "history": engine._history}
+    order, timing = stride.policy_order(engine.layout, engine.robot), engine.timing
     for shape, width, cuda in (("wide", stride.WIDTH, False), ("lanes", 1, True), ("solo", 1, True)):
-        text = control_step_source(
-            engine.layout, engine.buffers, order, shape=shape, width=width, cuda=cuda, **timing
-        )
+        target = Target(shape, width, cuda)
+        text = control_step_source(engine.layout, engine.buffers, order, target, **timing)
         yield f"step {shape}", _digest(text)
     pose = np.asarray(engine.robot.default_pose, np.float32)
     yield "reset", _digest(reset_source(engine.layout, engine.buffers, order, pose, **timing))

@@ -37,10 +37,10 @@ def make(name: str, envs: int = 48, seed: int = 3) -> VecEnv:
     sampler = TrainSampler(t.contract, t.robot, seeds, 50.0, None, torch.device("cpu"))
     env = VecEnv(t, sampler, t.plant, engine="stride")
     env.state.age[::5] = env.sampler.episode_steps - 7  # some episodes are about to run out of time
-    env.state.command = env._command()
+    env.state.command = env.current_command()
     robot = env.engine.state()
-    view = View(robot, env.state, env.parameters, env._ground(robot), env.const)
-    env.obs, env.critic, env.exploration = env._observe(view, env.script)
+    view = View(robot, env.state, env.parameters, env.ground(robot), env.const)
+    env.obs, env.critic, env.exploration = env.observe(view, env.script)
     return env
 
 
@@ -88,7 +88,7 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
     assert same.mean() > 0.9
     assert block.terminated.any()
     assert block.truncated.any()
-    stats = fused.stats(fused.stats_tensors())
+    stats = fused.episode_stats(fused.stats_tensors())
     (found,) = stats.ended
     mine = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}
     alike = [same[part["family"] * (n // 4) + part["member"]] for part in (found, mine)]

@@ -92,7 +92,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
             fused.engine.push(some, torch.tensor([3.0, -3.0]).repeat(ENVS, 1))
         plain.restore(fused.snapshot())
         before = plain.level.clone()
-        fused.rollout(wild, block)
+        _, (late, whose, critic) = fused.rollout(wild, block)
         step = plain.step(block.action[0])
         for name in ("terminated", "truncated", "reason", "stratum"):
             assert torch.equal(getattr(block, name)[0], getattr(step, name)), (name, t)
@@ -101,7 +101,6 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
         # Steep risers turn a rounding of positions at 65 m (4e-6) into one of heights, scaled by 10.
         assert torch.allclose(fused.obs, plain.obs, atol=1e-3), t
         assert torch.allclose(fused.critic, plain.critic, atol=2e-3), t
-        late, whose, critic = fused.finals
         assert torch.equal(late >= 0, step.truncated)
         late = late >= 0
         assert torch.allclose(critic[whose[late]], step.final_critic[late], atol=2e-3), t
@@ -125,11 +124,11 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
         after = plain.level
         moves |= set(zip(before[done].tolist(), after[done].tolist(), strict=True))
         seen |= set(plain.script.tile.tolist())
-        jump = (plain._robot.position - step.view.robot.position)[:, :2].abs().amax(1)
+        jump = (plain.robot_state.position - step.view.robot.position)[:, :2].abs().amax(1)
         wraps += int(((jump > 4) & ~done).sum())
         ends += np.bincount(step.reason.numpy(), minlength=len(ends))
         ended += plain.take_ended()
-        found += fused.stats(fused.stats_tensors()).ended
+        found += fused.episode_stats(fused.stats_tensors()).ended
     assert len(parted) <= 2, "of all robots in all steps"
     assert {(3, 4), (4, 3), (0, 0), (0, 1)} <= moves
     beyond = {after for level, after in moves if level == LEVELS - 1}
@@ -180,7 +179,7 @@ def test_a_long_rollout_stays_with_the_plain_environments() -> None:
 def test_a_failed_robot_on_terrain_ends_and_begins_again() -> None:
     env = CompiledEnv(make())
     block, still = block_of(env, 2), Stumbling(0.0)
-    env.engine._x[env.engine.buffers.state.first("vel"), 5] = torch.nan
+    env.engine.arrays.state[env.engine.buffers.state.first("vel"), 5] = torch.nan
     env.rollout(still, block)
     assert block.reason[0, 5] == len(env.reasons) - 1
     assert (block.reason[:, :5] == 0).all()

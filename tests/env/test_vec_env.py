@@ -130,8 +130,8 @@ def test_step_shows_the_state_before_any_reset() -> None:
     command = columns(env, "command")
     clean[:, command] = step.final_critic[:, command]  # of the step to come
     assert torch.allclose(clean.clamp(-OBSERVATION_LIMIT, OBSERVATION_LIMIT), step.final_critic, atol=1e-6)
-    assert torch.allclose(step.view.robot.position[:, 2], env._robot.position[:, 2], atol=0.1)
-    assert not torch.equal(step.view.robot.position, env._robot.position)
+    assert torch.allclose(step.view.robot.position[:, 2], env.robot_state.position[:, 2], atol=0.1)
+    assert not torch.equal(step.view.robot.position, env.robot_state.position)
 
 
 class Later(TrainSampler):
@@ -589,13 +589,13 @@ def test_a_robot_that_leaves_its_tile_goes_on_across_the_same_ground() -> None:
     wrapped = torch.zeros(16, dtype=torch.bool)
     for _ in range(8):
         step = env.step(torch.zeros(16, 12))
-        before, after = step.view.robot, env._robot
+        before, after = step.view.robot, env.robot_state
         ended = step.terminated | step.truncated
         jump = (after.position - before.position)[:, :2]
         moved = (jump.abs() > 1).any(1) & ~ended
         wrapped |= moved
         assert torch.allclose((jump / 8.0).round() * 8.0, jump, atol=1e-4) or bool(ended.any())
-        same = env._ground(after)
+        same = env.ground(after)
         assert torch.allclose(same.base[moved], step.view.ground.base[moved], atol=2e-3)
         assert torch.allclose(same.feet[moved], step.view.ground.feet[moved], atol=2e-3)
         assert torch.allclose(same.scan[moved], step.view.ground.scan[moved], atol=2e-3)

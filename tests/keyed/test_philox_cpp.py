@@ -11,7 +11,7 @@ import pytest
 import torch
 import warp as wp
 
-from surefoot.compiler.targets import prelude
+from surefoot.compiler.targets import Target, prelude
 from surefoot.contract.seeds import EVERY_EPISODE, Split, uniform, words
 from surefoot.engines.stride.engine import WIDTH
 from surefoot.keyed.cpp import draws
@@ -44,7 +44,7 @@ STORE(out.data, 0, LOG(a)); STORE(out.data, 1, EXP(a)); STORE(out.data, 2, ATAN2
 @cache
 def kernel(shape: str, body: str) -> Any:
     source = f"""
-{prelude(shape, 1, WIDTH if shape == "wide" else 1, cuda=False)}
+{prelude(Target(shape, WIDTH if shape == "wide" else 1), 1)}
 {draws(shape, cuda=False, split=Split.EVAL)}
 const int npad = x.shape[1];
 auto READ = [&](int row) -> intt {{

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -121,25 +122,28 @@ class Recorder:
     actions: int
     stds: float = 0.5
 
+    @property
+    def log_std(self) -> Tensor:
+        return torch.full((self.actions,), math.log(self.stds))
+
+    def mean(self, obs: Tensor) -> Tensor:
+        return 0.1 * obs[:, : self.actions]
+
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        mean = 0.1 * obs[:, : self.actions]
+        mean = self.mean(obs)
         return mean + self.stds * exploration, mean, -exploration.square().sum(1)
 
     def value(self, critic: Tensor) -> Tensor:
         return (critic * self.weights).sum(1)
 
 
-class Watched:
+class Watched(VecEnv):
     """The environment, keeping every step it gave."""
 
-    def __init__(self, env: VecEnv) -> None:
-        self.env, self.steps = env, list[Step]()
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.env, name)
+    steps: list[Step]
 
     def step(self, action: Tensor) -> Step:
-        self.steps.append(self.env.step(action))
+        self.steps.append(super().step(action))
         return self.steps[-1]
 
 
@@ -154,18 +158,18 @@ def collected() -> Iterator[tuple[RolloutBlock, Watched, Recorder]]:
     task = WALK
     seeds = SeedPlan(root=4, families=4, envs=ENVS)
     sampler = TrainSampler(task.contract, task.robot, seeds, 50.0, None, torch.device("cpu"))
-    env = VecEnv(task, sampler, task.on("mujoco").plant)
+    watched = env = Watched(task, sampler, task.on("mujoco").plant)
+    env.steps = []
     env.state.age[:5] = sampler.episode_steps - torch.tensor(
         [45, 60, 79, 41, 80]
     )  # five time out in the second block
-    watched = Watched(env)
     c = task.contract
     widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
     block = RolloutBlock.empty(HORIZON, ENVS, *widths)
     learner = Recorder(torch.linspace(-1, 1, c.critic_size), c.action.size)
     for _ in range(2):
         watched.steps.clear()
-        collect(watched, learner, block, 0.9, 0.8)  # type: ignore[arg-type]
+        collect(watched, learner, block, 0.9, 0.8)
     yield block, watched, learner
     env.close()
 
@@ -201,7 +205,7 @@ def test_a_step_that_goes_on_is_followed_by_the_next_ones_value(
     block, env, learner = collected
     on = ~(block.terminated | block.truncated)
     assert torch.equal(block.next_value[:-1][on[:-1]], block.value[1:][on[:-1]])
-    assert torch.allclose(block.next_value[-1][on[-1]], learner.value(env.critic)[on[-1]], atol=1e-5)  # type: ignore[arg-type]
+    assert torch.allclose(block.next_value[-1][on[-1]], learner.value(env.critic)[on[-1]], atol=1e-5)
 
 
 def test_the_block_holds_what_the_policy_saw_and_the_environment_said(
@@ -228,7 +232,7 @@ def test_a_restored_environment_ends_its_episodes_alike(
     collected: tuple[RolloutBlock, Watched, Recorder],
 ) -> None:
     """Lengths and returns of episodes that were under way come back too."""
-    env = collected[1].env
+    env = collected[1]
     twin = VecEnv(env.task, env.sampler, env.task.on("mujoco").plant)
     twin.restore(env.snapshot())
     start = env.snapshot()

@@ -616,7 +616,7 @@ def test_a_clock_alone_leaves_any_legs_to_the_policy() -> None:
     sampler = TrainSampler(of.contract, of.robot, SeedPlan(root=3, families=2, envs=2), 50.0, None, CPU)
     env = VecEnv(of, sampler, of.on("mujoco").plant)
     action = torch.randn(2, 12, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(env._targets(action), env.const.default_pose + 0.3 * action)
+    assert torch.equal(env.joint_targets(action), env.const.default_pose + 0.3 * action)
     assert env.step(action).obs.shape == (2, of.contract.observation_size) == (2, 47)
     env.close()
 

@@ -32,8 +32,8 @@ from surefoot.compiler.program import (
     run,
     vectors,
 )
-from surefoot.compiler.rows import Rows
-from surefoot.compiler.targets import BLOCK, SHAPES, prelude
+from surefoot.compiler.rows import RowLayout
+from surefoot.compiler.targets import BLOCK, SHAPES, Target, prelude
 from surefoot.compiler.tensors import Symbols, Untraceable, number, symbols
 
 __all__ = [
@@ -47,8 +47,9 @@ __all__ = [
     "Group",
     "Printer",
     "Program",
-    "Rows",
+    "RowLayout",
     "Symbols",
+    "Target",
     "Untraceable",
     "Var",
     "Watch",

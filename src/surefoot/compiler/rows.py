@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Names of consecutive rows: first row and count of each."""
+class RowLayout:
+    """Holds the names of consecutive rows: first row and count of each."""
 
     at: dict[str, tuple[int, int]] = field(default_factory=dict)
 

@@ -7,9 +7,24 @@ lanes  a thread has one chain; sums over chains are warp shuffles (CUDA)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from surefoot.compiler.program import COUNT
 
 SHAPES = ("solo", "wide", "lanes")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a text is printed for."""
+
+    shape: str
+    width: int = 1
+    """Environments in a register."""
+    cuda: bool = False
+    emulated: str = ""
+    """What a lane does on the CPU while it waits for others; empty: lanes are those of a GPU."""
+
 
 _TRIGONOMETRY = """
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -98,8 +113,9 @@ _SHUFFLES = {
 """How lanes speak with each other: by CUDA's shuffles, or (emulated, on the CPU) through a barrier."""
 
 
-def prelude(shape: str, chains: int, width: int, cuda: bool, emulated: str = "") -> str:
-    """Types and macros of a shape. `emulated`: what a lane does on the CPU while it waits for others."""
+def prelude(target: Target, chains: int) -> str:
+    """Returns types and macros of a target, for robots of so many chains."""
+    shape, width, cuda, emulated = target.shape, target.width, target.cuda, target.emulated
     group = 1
     while group < chains:
         group *= 2

@@ -1,20 +1,34 @@
-"""Environments in torch, step by step: the definition that compiled ones are held to."""
+"""Environments: what a trainer steps (`TrainingEnv`), and the definition of a control step in torch
+(`VecEnv`), to which the compiled ones are held."""
 
+from surefoot.env.base import (
+    Actor,
+    EpisodeStats,
+    Finals,
+    Step,
+    Stepwise,
+    TrainingEnv,
+    Transition,
+)
 from surefoot.env.rules import OBSERVATION_LIMIT
 from surefoot.env.scenarios import NEVER, PanelSampler, Scenarios, Script, TrainSampler
 from surefoot.env.snapshots import join_snapshots, part_of_snapshot
-from surefoot.env.step import EpisodeStats, Step
 from surefoot.env.vec_env import VecEnv
 
 __all__ = [
     "NEVER",
     "OBSERVATION_LIMIT",
+    "Actor",
     "EpisodeStats",
+    "Finals",
     "PanelSampler",
     "Scenarios",
     "Script",
     "Step",
+    "Stepwise",
     "TrainSampler",
+    "TrainingEnv",
+    "Transition",
     "VecEnv",
     "join_snapshots",
     "part_of_snapshot",

@@ -23,9 +23,9 @@ from torch import Tensor
 from surefoot.compute import check_device
 from surefoot.contract import SeedPlan, SurefootError, TaskContract, unknown
 from surefoot.engines import choose_engine
+from surefoot.env.base import Step
 from surefoot.env.rules import OBSERVATION_LIMIT
 from surefoot.env.scenarios import Sampler, Scenarios, TrainSampler
-from surefoot.env.step import Step
 from surefoot.env.vec_env import VecEnv
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task

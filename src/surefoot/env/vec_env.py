@@ -13,9 +13,9 @@ from torch import Tensor
 
 from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
+from surefoot.env.base import EpisodeStats, Step, Stepwise
 from surefoot.env.rules import Rules, resting
 from surefoot.env.scenarios import Sampler, Scenarios, Script, content
-from surefoot.env.step import EpisodeStats, Step
 from surefoot.keyed import Keyed, box_muller
 from surefoot.tasks import Task, TaskState, View
 from surefoot.terrain import Atlas
@@ -24,7 +24,7 @@ OWN = ("episode", "born", "level", "progress", "returns", "obs", "critic", "expl
 """Tensors of an environment's own that its future depends on."""
 
 
-class VecEnv(Rules):
+class VecEnv(Rules, Stepwise):
     """`sampler.count` environments. Without `auto_reset` ended environments keep running and keep saying
     so."""
 
@@ -56,7 +56,7 @@ class VecEnv(Rules):
             raise ValueError("environments that reset themselves have to ask which of them are done")
         self.seconds = 0.0
         """Wall-clock in this class, physics left out."""
-        self._keyed = Keyed(sampler.seeds, self.device)
+        self.keyed = Keyed(sampler.seeds, self.device)
         self._tiles = atlas.tiles if atlas else ()
         # Terms with noise are sensors; commands, actions and the clock never leave the controller.
         terms = task.contract.observation
@@ -107,10 +107,10 @@ class VecEnv(Rules):
             u = torch.from_numpy(self.sampler.seeds.env_uniforms(env, Channel.AGE, 1)[:, 0])
             self.state.age = (u.to(self.device) * self.sampler.episode_steps).long()
             self.born = self.state.age.clone()
-            self.state.command = self._command()
-        self._robot = robot = self.engine.state()
-        view = View(robot, self.state, self.parameters, self._ground(robot), self.const)
-        self.obs, self.critic, self.exploration = self._observe(view, self.script)
+            self.state.command = self.current_command()
+        self.robot_state = robot = self.engine.state()
+        view = View(robot, self.state, self.parameters, self.ground(robot), self.const)
+        self.obs, self.critic, self.exploration = self.observe(view, self.script)
 
     @torch.inference_mode()
     def restart(self, sampler: Sampler | None = None, *, stagger: bool = True) -> None:
@@ -124,7 +124,7 @@ class VecEnv(Rules):
                 f"These environments remember actions for {self._longest_delay_s:g} s and the new scenarios "
                 f"delay them by up to {longest:g} s; make new environments for them."
             )
-        self._keyed = Keyed(self.sampler.seeds, self.device)
+        self.keyed = Keyed(self.sampler.seeds, self.device)
         for since_start in (self.episode, self.born, self.level, self.progress, self.returns):
             since_start.zero_()
         self.reset_counts[:] = 0
@@ -141,8 +141,18 @@ class VecEnv(Rules):
             setattr(self, name, getattr(self, name).clone())
         self._reset(mask)
 
+    @property
+    def episode_steps(self) -> int:
+        """Control steps after which an episode is truncated."""
+        return self.sampler.episode_steps
+
+    @property
+    def physics_seconds(self) -> float:
+        """Wall-clock in the engine."""
+        return self.engine.seconds
+
     def age(self) -> Tensor:
-        """[N] control steps that each episode has lived; a copy."""
+        """Returns [N], the control steps that each episode has lasted; a copy."""
         return self.state.age.clone()
 
     def content(self) -> Tensor:
@@ -159,79 +169,79 @@ class VecEnv(Rules):
         action = action.clamp(-c.action.clip, c.action.clip)
         stratum = self.stratum
         self._push()
-        robot = self.engine.step(self._targets(action))
+        robot = self.engine.step(self.joint_targets(action))
         failed = robot.failed.clone()
         if self._free or bool(failed.any()):
             if not self._free:
-                self._keep_failures(failed, failed & ~self._robot.failed)
+                self._keep_failures(failed, failed & ~self.robot_state.failed)
             # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
             rest = resting(1, len(self.task.robot.feet), self.const.default_pose)
             robot.blend(failed, rest)
             action = torch.where(failed[:, None], 0.0, action)  # it may be what made them fail
-        found = self._judge(robot, action)
+        found = self.outcome(robot, action)
         view, terms, reward = found.view, found.terms, found.reward
         terminated, truncated, reason = found.terminated, found.truncated, found.reason
-        self.state, self._robot = view.task, robot
+        self.state, self.robot_state = view.task, robot
         self.returns += terms
         if self.contract.terrain_levels > 1:
-            self.progress += self._walked(view)
+            self.progress += self.step_progress(view)
         # The command seen next is that of the next step's segment; the reward above used the one that was
         # followed.
-        self.state = dataclasses.replace(self.state, command=self._command())
+        self.state = dataclasses.replace(self.state, command=self.current_command())
         ahead = dataclasses.replace(view, task=self.state)
-        obs, critic, exploration = self._observe(ahead, script)
+        obs, critic, exploration = self.observe(ahead, script)
         if self.sampler.dropout is not None:
-            obs = self._drop(obs, script, self.sampler.dropout)
+            obs = self.drop_readings(obs, script, self.sampler.dropout)
         self.obs, self.critic, self.exploration = obs, critic, exploration
         done = terminated | truncated
         if self.auto_reset and bool(done.any()):
             self._record(done, reason, view)
             self.obs, self.critic, self.exploration = obs.clone(), critic.clone(), exploration.clone()
             self._reset(done)
-        if self._field is not None:
+        if self.height_field is not None:
             self._wrap()
         self.seconds += time.perf_counter() - begun - (self.engine.seconds - physics)
         return Step(
-            self.obs,
-            self.critic,
-            reward,
-            terms,
-            terminated,
-            truncated,
-            reason,
-            obs,
-            critic,
-            stratum,
-            self.exploration,
-            view,
+            reward=reward,
+            terms=terms,
+            terminated=terminated,
+            truncated=truncated,
+            reason=reason,
+            final_critic=critic,
+            stratum=stratum,
+            obs=self.obs,
+            critic=self.critic,
+            final_obs=obs,
+            exploration=self.exploration,
+            view=view,
         )
 
     def _push(self) -> None:
-        due = self._due()
+        due = self.pushes_due()
         mask = due.any(1)
         if self._free or bool(mask.any()):
-            self.engine.push(mask, self._kick(due))
+            self.engine.push(mask, self.push_velocity(due))
 
-    def _observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
+    def observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
         """Noisy observation, clean critic observation, exploration normals for the coming step."""
-        clean, extra = self._sense(view)
+        clean, extra = self.observation_terms(view)
         size, act = clean.shape[1], self.contract.action.size
         age = view.task.age
         wide, deep = -(-size // 4) * 4, -(-act // 4) * 4
-        noise, u = self._keyed.uniforms_many(
+        noise, u = self.keyed.uniforms_many(
             script.family,
             script.member,
             script.episode,
             [(Channel.OBSERVATION_NOISE, size, age * wide), (Channel.ACTION_NOISE, deep, age * deep)],
         )
-        obs, critic = self._blur(clean, noise, script.noise_scale), self._clean(clean, extra)
+        obs, critic = self.add_noise(clean, noise, script.noise_scale), self.critic_observation(clean, extra)
         return obs, critic, box_muller(u)[:, :act]
 
-    def _drop(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
+    def drop_readings(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
         """Readings that are lost are those seen last: each sensor (a term with noise) fails on its own."""
         sensors = len(self.contract.observation)
         wide = -(-sensors // 4) * 4
-        u = self._keyed.uniforms(
+        u = self.keyed.uniforms(
             script.family, script.member, script.episode, Channel.DROPOUT, wide, self.state.age * wide
         )
         lost = u[:, :sensors] < chance[:, None]
@@ -242,7 +252,7 @@ class VecEnv(Rules):
         """Tensors that a step replaces by new ones, and that the next step reads."""
         return [
             *self.state.tensors().values(),
-            *self._robot.tensors().values(),
+            *self.robot_state.tensors().values(),
             self.obs,
             self.critic,
             self.exploration,
@@ -252,7 +262,7 @@ class VecEnv(Rules):
         """Continues with `tensors`, in the order of `carried`."""
         at = iter(tensors)
         self.state = TaskState(**{k: next(at) for k in self.state.tensors()})
-        self._robot = RobotState(**{k: next(at) for k in self._robot.tensors()})
+        self.robot_state = RobotState(**{k: next(at) for k in self.robot_state.tensors()})
         self.obs, self.critic, self.exploration = at
 
     # ---- resets
@@ -260,8 +270,8 @@ class VecEnv(Rules):
     def _reset(self, mask: Tensor) -> None:
         rows = mask.nonzero()[:, 0]
         # The last Step's view shares these and must go on showing what was before the reset.
-        self._robot, self.state, self.parameters = (
-            self._robot.clone(),
+        self.robot_state, self.state, self.parameters = (
+            self.robot_state.clone(),
             self.state.clone(),
             self.parameters.clone(),
         )
@@ -292,26 +302,26 @@ class VecEnv(Rules):
         self._count(s)
         # Only the rows that were reset are observed again.
         robot = self.engine.state(rows)
-        self._robot.put(rows, robot)
-        view = View(robot, self.state.take(rows), s.parameters, self._ground(robot), self.const)
-        obs, critic, exploration = self._observe(view, s.script)
+        self.robot_state.put(rows, robot)
+        view = View(robot, self.state.take(rows), s.parameters, self.ground(robot), self.const)
+        obs, critic, exploration = self.observe(view, s.script)
         self.obs[rows], self.critic[rows], self.exploration[rows] = obs, critic, exploration
 
     def _curriculum(self, rows: Tensor) -> None:
         if self.contract.terrain_levels == 1:
             return
         script = self.script
-        u = self._keyed.uniforms(
+        u = self.keyed.uniforms(
             script.family[rows], script.member[rows], self.episode[rows], Channel.TERRAIN, 1
         )
-        self.level[rows] = self._next_level(self.level[rows], self.progress[rows], u[:, 0])
+        self.level[rows] = self.next_level(self.level[rows], self.progress[rows], u[:, 0])
 
     def _wrap(self) -> None:
         """Terrain is periodic: a robot that leaves its tile continues on the other side of it."""
-        out, offset = self._astray(self._robot.position[:, :2], self.script.tile)
+        out, offset = self.left_tile(self.robot_state.position[:, :2], self.script.tile)
         if self._free or bool(out.any()):
             self.engine.translate(out, offset)
-            self._robot = self.engine.state()
+            self.robot_state = self.engine.state()
 
     # ---- bookkeeping
 
@@ -336,7 +346,7 @@ class VecEnv(Rules):
         }
         columns |= {f"return.{n}": self.returns[rows, i] for i, n in enumerate(self.reward_names)}
         out = {k: v.cpu().numpy() for k, v in columns.items()}
-        if self._field is not None:
+        if self.height_field is not None:
             tile, progress = script.tile.cpu().numpy(), self.progress[rows].cpu().numpy()
             out |= self.crossed(tile, progress)
         self.ended.append(out)
@@ -373,9 +383,9 @@ class VecEnv(Rules):
 
     def origins(self) -> np.ndarray:
         """[N, 2] world xy of the middle of each environment's tile; zeros on a plane."""
-        if self._field is None:
+        if self.height_field is None:
             return np.zeros((self.num_envs, 2), np.float32)
-        return self._field.origins[self.script.tile].cpu().numpy()
+        return self.height_field.origins[self.script.tile].cpu().numpy()
 
     def take_ended(self) -> list[dict[str, np.ndarray]]:
         ended, self.ended = self.ended, []
@@ -387,12 +397,12 @@ class VecEnv(Rules):
         return counts
 
     def stats_tensors(self) -> dict[str, Tensor]:
-        """Tensors that `stats` needs on the host; most of it is there already."""
+        """Returns what `episode_stats` needs on the host; most of it is there already."""
         return {"standing": self.standing(self.script.tile)} if self._tiles else {}
 
-    def episode_stats(self, news: Mapping[str, Tensor]) -> EpisodeStats:
+    def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
         failures, self.failures = self.failures, []
-        standing = self.by_class(news["standing"]) if self._tiles else {}
+        standing = self.by_class(host["standing"]) if self._tiles else {}
         return EpisodeStats(self.take_ended(), failures, self.take_reset_counts(), standing)
 
     # ---- exact resume
@@ -421,7 +431,7 @@ class VecEnv(Rules):
         for k in OWN:
             setattr(self, k, snapshot[k].to(self.device, copy=True))
         self.reset_counts = snapshot["reset_counts"].cpu().numpy().copy()
-        self._robot = self.engine.state()
+        self.robot_state = self.engine.state()
 
     def close(self) -> None:
         self.engine.close()

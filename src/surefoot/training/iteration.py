@@ -1,8 +1,9 @@
-"""One update after the other: collect, learn, and the figures of both on their way to the ledger.
+"""One iteration after the other: collect, learn, and the statistics of both on their way to the ledger.
 
-On the CPU a turn is done when `run` returns. On CUDA it has only been put in the queue: the rollout with its
-values and advantages is one graph, the update another, and the figures are copied behind them into pinned
-memory, of which there are two sets. So the host can write down one update while the device works on the next.
+On the CPU an iteration is done when `run` returns. Where environments are asynchronous it has only been put
+in the queue: the rollout with its values and advantages is one CUDA graph, the update another, and the
+statistics are copied behind them into pinned memory, of which there are two sets. So the host can write down
+one iteration while the device works on the next.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from torch import Tensor
 
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Recipe
-from surefoot.env import EpisodeStats, VecEnv
-from surefoot.env.compiled import CompiledEnv
-from surefoot.env.external import ExternalEnv
+from surefoot.env import EpisodeStats, TrainingEnv
 from surefoot.learners import Ppo, PpoMetrics
 from surefoot.rollout import RolloutBlock
 from surefoot.training.batch import block_statistics
@@ -28,15 +27,16 @@ from surefoot.training.honesty import honesty_figures
 
 @dataclass
 class IterationResult:
-    """What one update left behind."""
+    """What one iteration left behind."""
 
     number: int
     host: dict[str, Tensor]
-    """Copies of figures; complete once `wait` has returned."""
+    """Copies of statistics; complete once `wait` has returned."""
     seconds: dict[str, float | None] = field(default_factory=dict)
     events: tuple[torch.cuda.Event, ...] = ()
 
     def wait(self) -> None:
+        """Returns when `host` and `seconds` are complete."""
         if self.events:
             self.events[-1].synchronize()
             start, rolled, learned, _ = self.events
@@ -49,11 +49,13 @@ class IterationResult:
 
 
 class TrainingIteration:
-    """The loop's body, for one environment, learner and block."""
+    """The loop's body, for one set of environments, one learner and one block. In the order in which they are
+    called: `prepare` once, `run` (collect, learn, statistics), then `metrics` and `episode_stats` of an
+    iteration that was waited for, `close` at the end."""
 
     def __init__(
         self,
-        env: VecEnv | CompiledEnv | ExternalEnv,
+        env: TrainingEnv,
         learner: Ppo,
         block: RolloutBlock,
         recipe: Recipe,
@@ -65,9 +67,9 @@ class TrainingIteration:
         self.env, self.learner, self.block, self.recipe = env, learner, block, recipe
         self._strata, self._clip, self._group = strata, action_clip, group
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._figures = torch.zeros(0)
+        self._statistics = torch.zeros(0)
         self._pinned: list[dict[str, Tensor]] = [{}, {}]
-        self.overlaps = env.device.type == "cuda" and isinstance(env, CompiledEnv)
+        self.overlaps = env.asynchronous
         """Whether `run` returns before the work is done."""
 
     def prepare(self) -> None:
@@ -75,40 +77,33 @@ class TrainingIteration:
         if not self.overlaps or self._graph is not None:
             return
         before = self.env.snapshot()
-        self._roll()
+        self._collect()
         self.env.restore(before)
         torch.cuda.synchronize(self.env.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode=self._group.capture_mode):
-            self._roll()
+            self._collect()
         self._graph = graph
         self.learner.bind(self.block).prepare()
 
     def run(self, number: int, with_batch_stats: bool = False) -> IterationResult:
-        """One update; with `with_batch_stats` also the figures of batch honesty."""
+        """Runs iteration `number`; with `with_batch_stats` its statistics have those of batch honesty too."""
         start_age = self.env.age() if with_batch_stats else None
-        if self.overlaps:
-            return self._enqueue(number, start_age)
-        begun, environment = time.perf_counter(), self.env.seconds + self.env.engine.seconds
-        inference = self._roll()
-        rolled = time.perf_counter()
+        return self._enqueue(number, start_age) if self.overlaps else self._run(number, start_age)
+
+    def _run(self, number: int, start_age: Tensor | None) -> IterationResult:
+        begun, environment = time.perf_counter(), self._environment_seconds()
+        inference = self._collect()
+        collected = time.perf_counter()
         self.learner.update(self.block)
         ended = time.perf_counter()
-        spent = self.env.seconds + self.env.engine.seconds - environment
+        spent = self._environment_seconds() - environment
         seconds: dict[str, float | None] = {
             "environment": spent,
-            "inference": max(rolled - begun - spent, inference),
-            "learning": ended - rolled,
+            "inference": max(collected - begun - spent, inference),
+            "learning": ended - collected,
         }
         return IterationResult(number, self._outputs(start_age), seconds)
-
-    def _roll(self) -> float:
-        """Returns the seconds of inference."""
-        inference = collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
-        self._figures = block_statistics(
-            self.block, len(self.env.reasons), math.prod(self._strata), self._clip, self._group
-        )
-        return inference
 
     def _enqueue(self, number: int, start_age: Tensor | None) -> IterationResult:
         self.prepare()
@@ -128,8 +123,20 @@ class TrainingIteration:
         host = {k: v for k, v in pinned.items() if k != "honesty" or start_age is not None}
         return IterationResult(number, host, events=events)
 
+    def _collect(self) -> float:
+        """Fills the block and takes its statistics; returns the seconds of inference."""
+        inference = collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
+        self._statistics = block_statistics(
+            self.block, len(self.env.reasons), math.prod(self._strata), self._clip, self._group
+        )
+        return inference
+
+    def _environment_seconds(self) -> float:
+        return self.env.seconds + self.env.physics_seconds
+
     def _outputs(self, start_age: Tensor | None) -> dict[str, Tensor]:
-        out = {"figures": self._figures, "record": self.learner.state.record, **self.env.stats_tensors()}
+        """What the ledger is written from, by name."""
+        out = {"figures": self._statistics, "record": self.learner.state.record, **self.env.stats_tensors()}
         if start_age is not None:
             block, age, content = self._gathered(start_age)
             out["honesty"] = honesty_figures(
@@ -144,15 +151,15 @@ class TrainingIteration:
         block = replace(self.block, **{k: gather(getattr(self.block, k), 1) for k in looked_at})
         return block, gather(start_age), gather(self.env.content())
 
+    def metrics(self, result: IterationResult) -> PpoMetrics:
+        """Returns the learner's metrics of an iteration that has been waited for."""
+        return self.learner.metrics(result.host["record"])
+
+    def episode_stats(self, result: IterationResult) -> EpisodeStats:
+        """Returns the episodes of an iteration that has been waited for."""
+        return self.env.episode_stats(result.host)
+
     def close(self) -> None:
         """Frees the graphs: NCCL does not end while one of them has calls of its."""
         self._graph = None
         self.learner.unbind()
-
-    # ---- of a turn that has been waited for
-
-    def metrics(self, turn: IterationResult) -> PpoMetrics:
-        return self.learner.metrics(turn.host["record"])
-
-    def episode_stats(self, turn: IterationResult) -> EpisodeStats:
-        return self.env.episode_stats(turn.host)

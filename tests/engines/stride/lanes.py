@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any
 
 import numpy as np
 
+from surefoot.compiler import Target
 from surefoot.compute.warp.launch import Launch
 from surefoot.engines import RobotState
 from surefoot.engines.stride import StrideEngine
-from surefoot.engines.stride.kernel import control_step_source
 
 
 class EmulatedLanes(StrideEngine):
     def _hot(self, heightfield: bool) -> bool:
         return not heightfield
 
-    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
+    def _step_source(self, policy: np.ndarray, target: Target) -> str:
         # The address of sched_yield: what Warp compiles for the CPU cannot name functions of the C library.
         address = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value
-        options |= {"width": 1, "shape": "lanes", "emulated": f"((long (*)())0x{address:x}ull)()"}
-        return control_step_source(self.layout, self.buffers, policy, **options)
+        return super()._step_source(policy, Target("lanes", emulated=f"((long (*)())0x{address:x}ull)()"))
 
     def _record(self, threads: int) -> None:
         super()._record(1)
         lanes = 1 << (self.layout.chains - 1).bit_length()
-        arrays = [
-            self._x,
-            self._p,
-            self._y,
-            self._h,
-            self._targets,
-            self._flags,
-            self._ints,
-            self._mask,
-            self._tiles,
-        ]
+        arrays = self.arrays.of_a_step()
         self.step_launches = [
             [
                 Launch(self._step_kernel, self.padded, [lane << 20, look, *arrays], self.device)

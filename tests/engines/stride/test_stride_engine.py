@@ -121,8 +121,8 @@ def test_after_ten_control_steps_only_feet_that_just_touch_tell_two_engines_apar
     begin(one)
     begin(two)
     if which == "a rounding away":
-        sign = np.random.default_rng(0).choice([-1, 0, 1], tuple(two._x.shape))
-        two._x *= 1 + 1e-7 * torch.tensor(sign, dtype=torch.float32)
+        sign = np.random.default_rng(0).choice([-1, 0, 1], tuple(two.arrays.state.shape))
+        two.arrays.state *= 1 + 1e-7 * torch.tensor(sign, dtype=torch.float32)
     away, grazed = after_ten_control_steps(one, two)
     assert away[~grazed].max() < 1e-6
     assert grazed.float().mean() < 0.05
@@ -186,7 +186,7 @@ def test_a_nan_in_the_state_fails_its_row_alone_and_keeps_what_was() -> None:
     engine = StrideEngine(GO1, FAST_PLANT, 20, threads=1)
     begin(engine)
     run(engine, 3)
-    engine._x[4, 7] = float("nan")
+    engine.arrays.state[4, 7] = float("nan")
     state = engine.step(default_targets(engine))
     assert state.failed.nonzero()[:, 0].tolist() == [7]
     assert all(torch.isfinite(v).all() for v in state.tensors().values())
@@ -202,7 +202,9 @@ def test_a_view_is_the_memory_and_a_state_is_a_copy() -> None:
     engine.step(moving_targets(engine, 1))
     assert torch.equal(view.joint_position, engine.state().joint_position)
     assert not torch.equal(view.joint_position, state.joint_position)
-    assert view.joint_position.untyped_storage().data_ptr() == engine._y.untyped_storage().data_ptr()
+    assert (
+        view.joint_position.untyped_storage().data_ptr() == engine.arrays.outputs.untyped_storage().data_ptr()
+    )
 
 
 def test_the_registry_knows_stride() -> None:

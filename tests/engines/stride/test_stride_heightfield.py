@@ -8,7 +8,7 @@ import torch
 import warp as wp
 from geometry import FIELD, TILES, height_below, reference
 
-from surefoot.compiler.targets import prelude
+from surefoot.compiler.targets import Target, prelude
 from surefoot.contract import EVALUATION_PLANT
 from surefoot.engines import Parameters
 from surefoot.engines.conformance import begin, standing
@@ -20,7 +20,7 @@ from surefoot.terrain import Atlas
 
 def kernel() -> Any:
     body_source = f"""
-{prelude("solo", 1, 1, cuda=False)}
+{prelude(Target("solo"), 1)}
 const int npad = ints.shape[1];
 {GROUND}
 const float* p = points.data + 4 * tid;

@@ -18,15 +18,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surefoot.compiler import BLOCK, SHAPES
+from surefoot.compiler import BLOCK, SHAPES, Target
 from surefoot.compute import ThreadTeam, chunk_sizes, cores
 from surefoot.compute.warp import Launch, start_warp
 from surefoot.contract import MAX_DELAY_S, Plant, SurefootError
 from surefoot.engines.protocol import Parameters, RobotState, Start
 from surefoot.engines.scene import build_scene
-from surefoot.engines.stride.buffers import Buffers, arrange
+from surefoot.engines.stride.buffers import Buffers, allocate, arrange
 from surefoot.engines.stride.description import describe
-from surefoot.engines.stride.heightfield import tile_heights
 from surefoot.engines.stride.kernel import DELAY, FAILED, HEAD, TILE, TRUNK_CONTACT, control_step_source
 from surefoot.engines.stride.layout import Layout, lay_out
 from surefoot.engines.stride.reset import reset_source
@@ -75,18 +74,22 @@ class StrideEngine:
         self.layout = lay_out(description, atlas is not None, self._hot(atlas is not None))
         self.buffers = arrange(self.layout, len(robot.joints), len(robot.feet))
         self._atlas = atlas
-        policy = _policy_order(self.layout, robot)
+        policy = policy_order(self.layout, robot)
         width = WIDTH if self.shape == "wide" else 1
-        self._history = math.ceil(max_delay_s / (plant.dt_s * plant.decimation)) + 1
-        timing = {"decimation": plant.decimation, "history": self._history}
-        step_source = self._step_source(policy, {"width": width, "cuda": cuda} | timing)
+        history = math.ceil(max_delay_s / (plant.dt_s * plant.decimation)) + 1
+        self.timing = {"decimation": plant.decimation, "history": history}
+        """Physics steps in a control step, and how many control steps' targets are remembered."""
+        step_source = self._step_source(policy, Target(self.shape, width, cuda))
         pose = np.asarray(robot.default_pose, np.float32)
         self._step_kernel, self._reset_kernel = _kernels(
-            step_source, reset_source(self.layout, self.buffers, policy, pose, **timing), cuda, REGISTERS
+            step_source, reset_source(self.layout, self.buffers, policy, pose, **self.timing), cuda, REGISTERS
         )
         lanes = 1 << (self.layout.chains - 1).bit_length() if self.shape == "lanes" else 1
         self._per_launch = (width, lanes)
-        self._allocate(atlas, math.lcm(width, 32 if cuda else 1))
+        multiple = math.lcm(width, 32 if cuda else 1)
+        self.padded = -(-num_envs // multiple) * multiple
+        targets_kept = history * self.layout.depth * self.layout.chains
+        self.arrays = allocate(self.buffers, self.padded, targets_kept, atlas, self.device)
         start_warp()
         self._record(max(1, threads or cores()) if not cuda else 1)
         self._nominal_start()
@@ -97,47 +100,19 @@ class StrideEngine:
         """A warp on a heightfield nearly always has some contact that is not a foot's first."""
         return self.shape != "lanes" or not heightfield
 
-    def _step_source(self, policy: np.ndarray, options: dict[str, Any]) -> str:
-        return control_step_source(self.layout, self.buffers, policy, shape=self.shape, **options)
-
-    def _allocate(self, atlas: Atlas | None, multiple: int) -> None:
-        b, d = self.buffers, self.device
-        n = self.padded = -(-self.num_envs // multiple) * multiple
-        size = self.layout.depth * self.layout.chains
-        self._x = torch.zeros(b.state.count, n, device=d)
-        self._p = torch.zeros(b.parameters.count, n, device=d)
-        self._y = torch.zeros(b.outputs.count, n, device=d)
-        self._h = torch.zeros(self._history * size, n, device=d)
-        self._flags = torch.zeros(2, n, dtype=torch.uint8, device=d)
-        self._ints = torch.zeros(3, n, dtype=torch.int32, device=d)
-        self._mask = torch.zeros(n, dtype=torch.uint8, device=d)
-        self._targets = torch.zeros(n, b.joints, device=d)
-        self._staging = torch.zeros(n, b.staging.count, device=d)
-        heights = np.zeros(1, np.float32) if atlas is None else tile_heights(atlas).reshape(-1)
-        origins = np.zeros((1, 2), np.float32) if atlas is None else atlas.origins
-        self._tiles = torch.tensor(heights, device=d)
-        self._origins = torch.tensor(np.ascontiguousarray(origins), device=d)
+    def _step_source(self, policy: np.ndarray, target: Target) -> str:
+        return control_step_source(self.layout, self.buffers, policy, target, **self.timing)
 
     def _record(self, threads: int) -> None:
         """Launches are recorded once; repeating them costs a few microseconds."""
         width, lanes = self._per_launch
-        arrays = [
-            self._x,
-            self._p,
-            self._y,
-            self._h,
-            self._targets,
-            self._flags,
-            self._ints,
-            self._mask,
-            self._tiles,
-        ]
+        arrays = self.arrays.of_a_step()
 
         def record(kernel: Any, dim: int, inputs: list[Any]) -> Launch:
             return Launch(kernel, dim, inputs, self.device, BLOCK)
 
         groups = self.padded // width
-        self.crew = ThreadTeam(min(threads, groups))
+        self.team = ThreadTeam(min(threads, groups))
         edges = list(accumulate(chunk_sizes(groups, min(threads, groups)), initial=0))
         self.shares = [(a * width, b * width) for a, b in pairwise(edges)]
         """Environments that a CPU thread takes at once; on CUDA all of them."""
@@ -148,16 +123,7 @@ class StrideEngine:
             ]
             for look in (0, 1)
         ]
-        arrays = [
-            self._x,
-            self._p,
-            self._h,
-            self._flags,
-            self._ints,
-            self._mask,
-            self._staging,
-            self._origins,
-        ]
+        arrays = self.arrays.of_a_reset()
         self.reset_launches = [record(self._reset_kernel, b - a, [a, *arrays]) for a, b in self.shares]
 
     def _nominal_start(self) -> None:
@@ -165,18 +131,18 @@ class StrideEngine:
         n, sg = self.padded, self.buffers.staging
         nominal = Parameters.nominal(n, self.device)
         for name, value in nominal.tensors().items():
-            self._staging[:, sg[name]] = value.view(n, -1)
-        self._staging[:, sg.first("position") + 2] = 10.0
-        self._staging[:, sg.first("quaternion")] = 1.0
+            self.arrays.staging[:, sg[name]] = value.view(n, -1)
+        self.arrays.staging[:, sg.first("position") + 2] = 10.0
+        self.arrays.staging[:, sg.first("quaternion")] = 1.0
         pose = torch.tensor(self.robot.default_pose, dtype=torch.float32, device=self.device)
-        self._staging[:, sg["joint_position"]] = pose
-        self._mask[:] = 1
+        self.arrays.staging[:, sg["joint_position"]] = pose
+        self.arrays.mask[:] = 1
         self._launch(self.reset_launches)
         self._launch(self.step_launches[1])
-        self._mask[:] = 0
+        self.arrays.mask[:] = 0
 
     def _launch(self, commands: list[Launch]) -> None:
-        self.crew(commands)
+        self.team(commands)
 
     # ---- protocol
 
@@ -186,15 +152,15 @@ class StrideEngine:
         columns = [start.position, start.quaternion, start.linear_velocity, start.angular_velocity]
         columns += [start.joint_position, p.friction[:, None], p.payload_kg[:, None], p.com_m]
         columns += [x[:, None] for x in (p.strength, p.kp_scale, p.kd_scale, p.delay_s, start.tile.float())]
-        torch.cat(columns, 1, out=self._staging[:n])
-        self._mask[:n] = mask
+        torch.cat(columns, 1, out=self.arrays.staging[:n])
+        self.arrays.mask[:n] = mask
         self._launch(self.reset_launches)
         self._launch(self.step_launches[1])
         self.seconds += time.perf_counter() - begun
 
     def step(self, targets: Tensor) -> RobotState:
         begun = time.perf_counter()
-        self._targets[: self.num_envs] = targets
+        self.arrays.targets[: self.num_envs] = targets
         state = self._step()
         self.seconds += time.perf_counter() - begun
         return state
@@ -205,7 +171,7 @@ class StrideEngine:
             return self.state()
         y = torch.empty(self.buffers.outputs.count, self.num_envs)
         flags = torch.empty(2, self.num_envs, dtype=torch.uint8)
-        whole = [(y.numpy(), self._y.numpy()), (flags.numpy(), self._flags.numpy())]
+        whole = [(y.numpy(), self.arrays.outputs.numpy()), (flags.numpy(), self.arrays.flags.numpy())]
 
         def piece(launch: Launch, share: tuple[int, int]) -> None:
             launch()
@@ -213,18 +179,22 @@ class StrideEngine:
             for copy, kept in whole:  # while this core's cache has it
                 copy[:, part] = kept[:, part]
 
-        self.crew([partial(piece, *x) for x in zip(self.step_launches[0], self.shares, strict=True)])
+        self.team([partial(piece, *x) for x in zip(self.step_launches[0], self.shares, strict=True)])
         return self._robot_state(y, flags)
 
     def state(self, rows: Tensor | None = None) -> RobotState:
         """A copy, so that a state outlives the step after it; `view` is the memory itself."""
         if rows is not None:
-            return self._robot_state(self._y[:, rows], self._flags[:, rows])
-        return self._robot_state(self._y[:, : self.num_envs].clone(), self._flags[:, : self.num_envs].clone())
+            return self._robot_state(self.arrays.outputs[:, rows], self.arrays.flags[:, rows])
+        return self._robot_state(
+            self.arrays.outputs[:, : self.num_envs].clone(), self.arrays.flags[:, : self.num_envs].clone()
+        )
 
     def view(self) -> RobotState:
         """The state as views of the buffers that the kernel writes: always the newest, never copied."""
-        return self._robot_state(self._y[:, : self.num_envs], self._flags[:, : self.num_envs])
+        return self._robot_state(
+            self.arrays.outputs[:, : self.num_envs], self.arrays.flags[:, : self.num_envs]
+        )
 
     def _robot_state(self, y: Tensor, flags: Tensor) -> RobotState:
         (_, n), (row, one), begin = y.shape, y.stride(), y.storage_offset()
@@ -240,8 +210,8 @@ class StrideEngine:
         kick = torch.where(mask[:, None], velocity, 0.0).T  # [2, N]
         n, st, out = self.num_envs, self.buffers.state, self.buffers.outputs
         first = st.first("vel")
-        self._x[first : first + 2, :n] += kick
-        w, x, y, z = self._y[out["quaternion"], :n]
+        self.arrays.state[first : first + 2, :n] += kick
+        w, x, y, z = self.arrays.outputs[out["quaternion"], :n]
         turned = torch.stack(
             [
                 (1 - 2 * (y * y + z * z)) * kick[0] + 2 * (x * y + w * z) * kick[1],
@@ -249,27 +219,27 @@ class StrideEngine:
                 2 * (x * z + w * y) * kick[0] + 2 * (y * z - w * x) * kick[1],
             ]
         )
-        self._y[out["linear_velocity"], :n] += torch.where(mask, turned, 0.0)
+        self.arrays.outputs[out["linear_velocity"], :n] += torch.where(mask, turned, 0.0)
 
     def translate(self, mask: Tensor, offset: Tensor) -> None:
         move = torch.where(mask[:, None], offset, 0.0).T
         n, out = self.num_envs, self.buffers.outputs
         first, feet = self.buffers.state.first("pos"), len(self.robot.feet)
-        self._x[first : first + 2, :n] += move
+        self.arrays.state[first : first + 2, :n] += move
         first = out.first("position")
-        self._y[first : first + 2, :n] += move
-        self._y[out["foot_position"]].view(feet, 3, -1)[:, :2, :n] += move
+        self.arrays.outputs[first : first + 2, :n] += move
+        self.arrays.outputs[out["foot_position"]].view(feet, 3, -1)[:, :2, :n] += move
 
     def failures(self) -> dict[str, Tensor]:
-        failed = self._flags[FAILED, : self.num_envs].bool()
+        failed = self.arrays.flags[FAILED, : self.num_envs].bool()
         return {
-            "state": self._x[:, : self.num_envs].T[failed],
-            "control": self._targets[: self.num_envs][failed],
+            "state": self.arrays.state[:, : self.num_envs].T[failed],
+            "control": self.arrays.targets[: self.num_envs][failed],
         }
 
     def parameters(self) -> Parameters:
         n, pr, d = self.num_envs, self.buffers.parameters, self.layout.description
-        p = {name: self._p[pr[name], :n].T for name in pr.at}
+        p = {name: self.arrays.parameters[pr[name], :n].T for name in pr.at}
         com = torch.tensor(d.trunk_com, dtype=torch.float32, device=self.device)
         return Parameters(
             friction=p["mu"][:, 0].clone(),
@@ -278,17 +248,19 @@ class StrideEngine:
             strength=p["strength"][:, 0].clone(),
             kp_scale=p["kp"][:, 0].clone(),
             kd_scale=p["kd"][:, 0].clone(),
-            delay_s=self._ints[DELAY, :n] * self.plant.dt_s,
+            delay_s=self.arrays.integers[DELAY, :n] * self.plant.dt_s,
         )
 
     def _memory(self) -> dict[str, Tensor]:
+        """What goes from step to step, under the names that checkpoints have."""
+        a = self.arrays
         return {
-            "state": self._x,
-            "parameters": self._p,
-            "outputs": self._y,
-            "targets": self._h,
-            "flags": self._flags,
-            "integers": self._ints,
+            "state": a.state,
+            "parameters": a.parameters,
+            "outputs": a.outputs,
+            "targets": a.history,
+            "flags": a.flags,
+            "integers": a.integers,
         }
 
     def snapshot(self) -> dict[str, Tensor]:
@@ -299,7 +271,7 @@ class StrideEngine:
             memory[:, : self.num_envs] = snapshot[name].T.to(self.device)
 
     def close(self) -> None:
-        self.crew.close()
+        self.team.close()
 
 
 def _check_shape(shape: str, device: torch.device) -> None:
@@ -311,8 +283,9 @@ def _check_shape(shape: str, device: torch.device) -> None:
         raise SurefootError(f"Stride's shape '{shape}' does not run on '{device}'; leave the shape out.")
 
 
-def _policy_order(layout: Layout, robot: RobotSpec) -> np.ndarray:
-    """[depth, K] place of each joint in the policy's order; -1 for padding and joints without a servo."""
+def policy_order(layout: Layout, robot: RobotSpec) -> np.ndarray:
+    """Returns [depth, K], each joint's place in the policy's order; -1 for padding and joints without a
+    servo."""
     place = {name: i for i, name in enumerate(robot.joints)}
     return np.array([[place.get(link.name, -1) for link in row] for row in layout.links])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.compiler import declarations, literal, prelude, statements, vectors
+from surefoot.compiler import Target, declarations, literal, prelude, statements, vectors
 from surefoot.engines.stride.buffers import Buffers
 from surefoot.engines.stride.dynamics import rotation_of
 from surefoot.engines.stride.heightfield import GROUND
@@ -40,15 +40,13 @@ def control_step_source(
     layout: Layout,
     buffers: Buffers,
     policy: np.ndarray,
+    target: Target,
     *,
     decimation: int,
     history: int,
-    shape: str,
-    width: int = 1,
-    cuda: bool = False,
-    emulated: str = "",
 ) -> str:
-    """C++ of a control step. `policy` [depth, K] is each joint's place in the policy's order, or -1."""
+    """Returns C++ of a control step. `policy` [depth, K] is each joint's place in the policy's order, or
+    -1."""
     p = build_step(layout)
     look = statements(p.body)
     integrate = statements(build_integration(p))
@@ -59,7 +57,7 @@ def control_step_source(
     epilogue = statements(p.body[n_before:])
     D, NK = layout.depth, layout.chains
     st, pr = buffers.state, buffers.parameters
-    lines = [prelude(shape, NK, width, cuda, emulated)]
+    lines = [prelude(target, NK)]
     lines += [
         f"enum {{ DEPTH = {D}, DECIMATION = {decimation}, HISTORY = {history}, JOINTS = {buffers.joints} }};",
         "float *const x = X.data, *const par = P.data, *const y = Y.data, *const h = H.data;",

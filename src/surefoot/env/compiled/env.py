@@ -10,41 +10,31 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 import warp as wp
 from torch import Tensor
 
+from surefoot.compiler import Target
 from surefoot.compute.warp import Launch
 from surefoot.engines import Parameters
 from surefoot.engines.stride import WIDTH, StrideEngine
+from surefoot.env.base import Actor, EpisodeStats, Finals
 from surefoot.env.compiled.kernels import RECORD, Sources, generate
 from surefoot.env.compiled.memory import Memory
 from surefoot.env.compiled.warp_kernels import make_act, make_observe, make_task
 from surefoot.env.scenarios import Script
-from surefoot.env.step import EpisodeStats
 from surefoot.env.vec_env import VecEnv
+from surefoot.rollout import RolloutBlock
 from surefoot.tasks import TaskState
-
-if TYPE_CHECKING:
-    from surefoot.rollout import RolloutBlock
 
 KEPT_FAILURES = 256
 """States that engines failed from are kept for replay, at most this many per rollout; all are counted."""
 BLOCK = 64
-
-
-class Actor(Protocol):
-    """What a rollout needs of a learner."""
-
-    @property
-    def log_std(self) -> Tensor:
-        """[A], always the same memory."""
-
-    def mean(self, obs: Tensor) -> Tensor:
-        """[N, A] the policy's mean actions for observations [N, O]."""
+NO_NOISE = -50.0
+"""Logarithm of a standard deviation that no action feels: exploration is somebody else's."""
 
 
 @lru_cache(maxsize=32)
@@ -62,8 +52,8 @@ class Compiled:
         cuda = self.device.type == "cuda"
         self.memory = Memory(plain, self.engine.padded)
         self._width = 1 if cuda else WIDTH
-        shape = "solo" if cuda else "wide"
-        self._made = _kernels(generate(plain, self.memory, shape, self._width, cuda))
+        target = Target("solo" if cuda else "wide", self._width, cuda)
+        self._kernels = _kernels(generate(plain, self.memory, target))
         self.obs, self.critic = plain.obs.clone(), plain.critic.clone()
 
     def _launch(self, kernel: Any, share: tuple[int, int], inputs: list[Any]) -> Launch:
@@ -73,70 +63,78 @@ class Compiled:
         plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
         return Launch(kernel, last - first, [first, self.num_envs, root, *plain], self.device, BLOCK)
 
-    def _run(self, chains: list[list[Launch]]) -> None:
-        """One list of launches per share."""
-        self.engine.crew([partial(_in_turn, chain) for chain in chains])
+    def _run(self, launches: list[list[Launch]]) -> None:
+        """Runs one list of launches per share."""
+        self.engine.team([partial(_in_order, share) for share in launches])
 
 
 class CompiledEnv(Compiled):
-    """Looks like `plain` to a trainer."""
+    """A `TrainingEnv` that does what `plain` does, in kernels."""
 
     def __init__(self, plain: VecEnv) -> None:
         super().__init__(plain)
         self.sampler, self.contract = plain.sampler, plain.contract
         self.reward_names, self.reasons = plain.reward_names, plain.reasons
         self.seconds = 0.0
-        self._rough = plain._field is not None
+        self._rough = plain.height_field is not None
         self._counts = torch.zeros(2, dtype=torch.int32, device=self.device)
         width = 3 + self.engine.buffers.state.count + self.engine.buffers.joints
         self._failed = torch.zeros(KEPT_FAILURES, width, device=self.device)
         self._final_critic = torch.zeros_like(self.critic)
         self._final_step = torch.full((self.num_envs,), -1, dtype=torch.int32, device=self.device)
         self._everyone = torch.arange(self.num_envs, device=self.device)
+        self._no_noise = torch.full((self.contract.action.size,), NO_NOISE, device=self.device)
         self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
-        self._chains: list[list[list[Launch]]] = []
+        self.launches: list[list[list[Launch]]] = []
+        """Of every step, of every share of the environments: act, physics, task, reset, look, observe."""
         self._bound: tuple[Any, ...] = ()
         body = plain.parameters
         self._bodies = {k: getattr(body, k).cpu().numpy() for k in ("friction", "payload_kg")}  # for life
 
     # ---- rollout
 
-    def rollout(self, actor: Actor, block: RolloutBlock) -> float:
-        """Fills what a block has of experience; returns the seconds spent in inference. On CUDA all of it is
-        only put in the queue."""
+    @property
+    def asynchronous(self) -> bool:
+        """On CUDA."""
+        return self.device.type == "cuda"
+
+    def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]:
+        """As `TrainingEnv.rollout`. On CUDA all of it is only put in the queue."""
         inference = 0.0
-        self.begin(actor, block)
+        self._begin(actor.log_std, block)
         for t in range(len(block.reward)):
             started = time.perf_counter()
             block.mean[t] = actor.mean(block.obs[t])
             inference += time.perf_counter() - started
-            self.advance(t)
-        return inference
+            self._advance(t)
+        return inference, Finals(self._final_step.long(), self._everyone, self._final_critic)
 
-    def begin(self, actor: Actor, block: RolloutBlock) -> None:
-        """A rollout into `block`, of which `advance` takes one step after the other."""
+    def step_into(self, block: RolloutBlock, t: int, action: Tensor) -> Tensor:
+        """As `TrainingEnv.step_into`. Actions are the means of an exploration that nobody feels."""
+        if t == 0:
+            self._begin(self._no_noise, block)
+        block.mean[t] = action
+        self._advance(t)
+        return self._final_critic
+
+    def _begin(self, log_std: Tensor, block: RolloutBlock) -> None:
+        """Begins a rollout into `block`, of which `_advance` takes one step after the other."""
         begun = time.perf_counter()
-        self._bind(actor, block)
+        self.bind(log_std, block)
         self._counts.zero_()
         self._final_step.fill_(-1)
         block.obs[0], block.critic[0] = self.obs, self.critic
         self.seconds += time.perf_counter() - begun
 
-    def advance(self, t: int) -> None:
-        """Step `t` of the rollout that was begun, with the mean actions that its block holds."""
+    def _advance(self, t: int) -> None:
+        """Takes step `t` of the rollout that was begun, with the mean actions that its block holds."""
         begun = time.perf_counter()
-        self._run(self._chains[t])
+        self._run(self.launches[t])
         self.seconds += time.perf_counter() - begun
 
-    @property
-    def finals(self) -> tuple[Tensor, Tensor, Tensor]:
-        """[N] the step of the rollout at which an episode ran out of time, or -1; [N] whose; [N, C] what the
-        critic saw then."""
-        return self._final_step.long(), self._everyone, self._final_critic
-
-    def _bind(self, actor: Actor, block: RolloutBlock) -> None:
+    def bind(self, log_std: Tensor, block: RolloutBlock) -> None:
         """Records every launch of a rollout into this block; repeating them costs a few microseconds."""
-        tensors = (block.obs, block.mean, actor.log_std)
+        tensors = (block.obs, block.mean, log_std)
         if self._bound and all(a is b for a, b in zip(self._bound, tensors, strict=True)):
             return
         self._bound = tensors
@@ -144,21 +142,21 @@ class CompiledEnv(Compiled):
         if horizon >= self.sampler.episode_steps:
             raise ValueError("a rollout must be shorter than an episode")
         self._records = torch.zeros(horizon * n, self._records.shape[1], device=self.device)
-        act, task, observe = self._made
-        record, m = self._launch, self.memory
+        act, task, observe = self._kernels
+        record, m, a = self._launch, self.memory, self.engine.arrays
         finals = [self._final_critic, self._final_step, self._counts, self._records, self._failed]
         rewards = ("reward", "terms", "terminated", "truncated", "reason", "stratum")
-        self._chains = []
+        self.launches = []
         for t in range(horizon):
             last = t == horizon - 1
             obs, critic = (self.obs, self.critic) if last else (block.obs[t + 1], block.critic[t + 1])
-            policy = [block.mean[t], actor.log_std, block.action[t], block.log_prob[t]]
+            policy = [block.mean[t], log_std, block.action[t], block.log_prob[t]]
             outcome = [_bytes(getattr(block, k)[t]) for k in rewards]
-            acting = [m.real, m.whole, e._x, e._targets, *policy]
-            judging = [t, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging]
-            judging += [m.ground, e._mask, *outcome, *finals]
-            seeing = [m.real, m.whole, e._x, e._y, e._flags, m.ground, obs, critic]
-            self._chains.append(
+            acting = [m.real, m.whole, a.state, a.targets, *policy]
+            judging = [t, m.real, m.whole, a.state, a.outputs, a.flags, a.targets, a.staging]
+            judging += [m.ground, a.mask, *outcome, *finals]
+            seeing = [m.real, m.whole, a.state, a.outputs, a.flags, m.ground, obs, critic]
+            self.launches.append(
                 [
                     [
                         record(act, share, acting),
@@ -189,8 +187,18 @@ class CompiledEnv(Compiled):
         self.memory.give(self.plain)
         return self.plain.parameters
 
+    @property
+    def episode_steps(self) -> int:
+        """Control steps after which an episode is truncated."""
+        return self.sampler.episode_steps
+
+    @property
+    def physics_seconds(self) -> float:
+        """Wall-clock in the engine's own functions; a rollout calls none of them."""
+        return self.engine.seconds
+
     def age(self) -> Tensor:
-        """[N] control steps that each episode has lived."""
+        """Returns [N], the control steps that each episode has lasted; a copy."""
         return self.memory.integers("age").long()
 
     def content(self) -> Tensor:
@@ -199,25 +207,25 @@ class CompiledEnv(Compiled):
         return self.plain.content()
 
     def stats_tensors(self) -> dict[str, Tensor]:
-        """Tensors that `stats` needs, as they stand after a rollout and until the next."""
+        """Returns what `episode_stats` needs, as it stands after a rollout and until the next."""
         out = {"counts": self._counts, "records": self._records, "failed": self._failed}
         if self._rough:
             out["standing"] = self.plain.standing(self.memory.read("script.tile"))
         return out
 
-    def episode_stats(self, news: Mapping[str, Tensor]) -> EpisodeStats:
-        """Of a rollout, from `news` on the host: episodes in the order of steps and environments."""
-        count, failed = news["counts"].tolist()
-        rows = news["records"][:count].numpy()
+    def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
+        """Returns what happened in the last rollout: episodes in the order of steps and environments."""
+        count, failed = host["counts"].tolist()
+        rows = host["records"][:count].numpy()
         rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
         named = {name: rows[:, k] for k, name in enumerate(RECORD)}
         began = np.bincount(named["next_stratum"].astype(np.int64), minlength=self.sampler.strata)
-        kept = news["failed"][: min(failed, KEPT_FAILURES)].numpy()
+        kept = host["failed"][: min(failed, KEPT_FAILURES)].numpy()
         return EpisodeStats(
             [self._ended(named, rows[:, len(RECORD) :])] if count else [],
             [self._failures(kept)] if failed else [],
             began + self.plain.take_reset_counts(),
-            self.plain.by_class(news["standing"]) if self._rough else {},
+            self.plain.by_class(host["standing"]) if self._rough else {},
         )
 
     def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
@@ -270,7 +278,7 @@ class CompiledEnv(Compiled):
         self.plain.close()
 
 
-def _in_turn(launches: list[Launch]) -> None:
+def _in_order(launches: list[Launch]) -> None:
     for launch in launches:
         launch()
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from surefoot.compiler import Expr, Symbols, exp, number, symbols, total, where
+from surefoot.compiler import Expr, Symbols, Target, exp, number, symbols, total, where
 from surefoot.contract import Channel
 from surefoot.engines import RobotState
 from surefoot.engines.stride import FAILED, TRUNK_CONTACT, StrideEngine
@@ -63,12 +63,11 @@ class Sources:
     observe: str
 
 
-def generate(env: VecEnv, memory: Memory, shape: str, width: int, cuda: bool) -> Sources:
-    """The three texts. `env` is only asked what it does."""
+def generate(env: VecEnv, memory: Memory, target: Target) -> Sources:
+    """Returns the three texts. `env` is only asked what it does."""
     assert isinstance(env.engine, StrideEngine)
     made = [
-        _Kernel(env, env.engine, memory, Source(shape, width, cuda, env.sampler.seeds.split_number))
-        for _ in range(3)
+        _Kernel(env, env.engine, memory, Source(target, env.sampler.seeds.split_number)) for _ in range(3)
     ]
     return Sources(made[0].act(), made[1].task(), made[2].observe())
 
@@ -99,21 +98,21 @@ class _Kernel:
         env = self.env
         env.state, env.script, env.parameters = task, records["script"], records["parameters"]
         self.rows = rows
-        self.rough = env._field is not None
+        self.rough = env.height_field is not None
         if self.rough:
             self._on_terrain()
 
     def _on_terrain(self) -> None:
         """Height queries and the tables of tiles are asked by symbols."""
-        env, field = self.env, self.env._field
-        self.scan = env._scan.tolist()
-        env._field = HeightField(
+        env, field = self.env, self.env.height_field
+        self.scan = env.scan_points.tolist()
+        env.height_field = HeightField(
             **{k: self._table(k, getattr(field, k)) for k in ("heights", "origins")},
             spawn_height=field.spawn_height,
             x0=field.x0,
             y0=field.y0,
         )
-        env._ground = self._ground
+        env.ground = self._ground
         if env.auto_reset:
             made = copy.copy(env.sampler.composition)
             tables = {k: self._table(k, getattr(made.land, k)) for k in ("count", "tiles", "start")}
@@ -130,12 +129,12 @@ class _Kernel:
         found: dict[str, Any] = {}
 
         def height(point: Any) -> Any:
-            env._scan = Symbols([list(point)])
-            found["ground"] = VecEnv._ground(env, robot)
+            env.scan_points = Symbols([list(point)])
+            found["ground"] = VecEnv.ground(env, robot)
             return found["ground"].scan.flat()[0]
 
         if not self.scan:
-            return VecEnv._ground(env, robot)
+            return VecEnv.ground(env, robot)
         scan: Any = self.s.loop("scan", self.scan, height)
         ground: Ground = found["ground"]
         return replace(ground, scan=scan)
@@ -188,12 +187,12 @@ class _Kernel:
         clip = env.contract.action.clip
         applied = Symbols(np.array([action], object)).clamp(-clip, clip)
         self._store({"applied": applied})
-        s.put_row("e0 + l < n", "targets.data", row, s.compute(env._targets(applied).flat()))
-        due = env._due()
+        s.put_row("e0 + l < n", "targets.data", row, s.compute(env.joint_targets(applied).flat()))
+        due = env.pushes_due()
         s.put({"pushed": due.any(1).flat()[0]})
         s.branch("ANY_HERE(pushed)")
         velocity = self.engine.buffers.state.first("vel")
-        for k, text in enumerate(s.compute(env._kick(due).flat())):
+        for k, text in enumerate(s.compute(env.push_velocity(due).flat())):
             s.add(f"STORE(X.data, {velocity + k}, LOAD(X.data, {velocity + k}) + {text});")
         s.join()
         return s.text
@@ -209,12 +208,12 @@ class _Kernel:
         robot = _state(**safe, trunk_contact=robot.trunk_contact & ~void, failed=void)
         applied = _choose(robot.failed, 0.0, self._field("applied"))
         stratum = env.stratum
-        found = env._judge(robot, applied)
+        found = env.outcome(robot, applied)
         after = found.view.task
         returns = self._field("returns") + found.terms
         progress = self._field("progress")
         if env.contract.terrain_levels > 1:
-            progress = progress + env._walked(found.view)
+            progress = progress + env.step_progress(found.view)
         s.add(f"PUT_SINGLE(reward.data, float, {s.compute(found.reward.flat())[0]})")
         width = len(env.reward_names)
         s.put_row("e0 + l < n", "terms.data", f"(e0 + l) * {width}", s.compute(found.terms.flat()))
@@ -230,7 +229,7 @@ class _Kernel:
         # The command seen next is that of the next step's segment.
         env.state = after
         ahead = View(robot, env.state, env.parameters, found.view.ground, env.const)
-        env.state.command = env._command()
+        env.state.command = env.current_command()
         if env.auto_reset:
             self._finals(ahead)
             s.add("const maskt done = terminated | truncated;")
@@ -249,7 +248,7 @@ class _Kernel:
         """The critic's last sight of an episode that ran out of time."""
         s, env = self.s, self.env
         s.branch("ANY_HERE(truncated)")
-        seen = env._clean(*env._sense(ahead)).flat()
+        seen = env.critic_observation(*env.observation_terms(ahead)).flat()
         self._where("truncated", "final_critic.data", f"(e0 + l) * {len(seen)}", dict(enumerate(seen)))
         s.add(
             "for (int l = 0; l < W; ++l)"
@@ -301,7 +300,7 @@ class _Kernel:
             return env.script.level
         s.add("real u_level[4];", f"DRAW(u_level, {int(Channel.TERRAIN)}, 1, 0)")
         u: Any = Symbols([s.read("u_level_0", "u_level[0]")])
-        return env._next_level(env.script.level, progress, u)
+        return env.next_level(env.script.level, progress, u)
 
     def _next_episode(self, progress: Symbols) -> None:
         """Draws the next scenario of environments that are done, and hands its start to the engine."""
@@ -379,16 +378,16 @@ class _Kernel:
     def observe(self) -> str:
         s, env = self.s, self.env
         robot = self._robot()
-        view = View(robot, env.state, env.parameters, env._ground(robot), env.const)
-        clean, extra = env._sense(view)
+        view = View(robot, env.state, env.parameters, env.ground(robot), env.const)
+        clean, extra = env.observation_terms(view)
         size = clean.shape[1]
         blocks = -(-size // 4)
         s.add(
             f"real u[{4 * blocks}];", f"DRAW(u, {int(Channel.OBSERVATION_NOISE)}, {blocks}, age * {blocks})"
         )
         noise = s.tensor("u", (size,), lambda k: f"u[{k}]")
-        obs = env._blur(clean, noise, env.script.noise_scale).flat()
-        critic = env._clean(clean, extra).flat()
+        obs = env.add_noise(clean, noise, env.script.noise_scale).flat()
+        critic = env.critic_observation(clean, extra).flat()
         for what, values in (("obs", obs), ("critic", critic)):
             s.put_row("e0 + l < n", f"{what}.data", f"(e0 + l) * {len(values)}", s.compute(values))
         if self.rough:
@@ -398,7 +397,7 @@ class _Kernel:
     def _wrap(self, robot: Any) -> None:
         """Robots that have left their tiles continue on the other side."""
         s, env = self.s, self.env
-        out, offset = env._astray(robot.position[:, :2], env.script.tile)
+        out, offset = env.left_tile(robot.position[:, :2], env.script.tile)
         s.put({"astray": out.flat()[0]})
         s.branch("ANY_HERE(astray)")
         moves = s.compute(_choose(~out, 0.0, offset).flat())

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from surefoot.compiler import Rows
+from surefoot.compiler import RowLayout
 from surefoot.engines import Parameters
 from surefoot.env.scenarios import Script, TrainSampler
 from surefoot.env.vec_env import VecEnv
@@ -28,7 +28,7 @@ class Memory:
 
     def __init__(self, env: VecEnv, padded: int) -> None:
         self.device, self.count, self.padded = env.device, env.num_envs, padded
-        self.rows = Rows()
+        self.rows = RowLayout()
         self.shapes: dict[str, tuple[int, ...]] = {}
         for name, record in self._records(env).items():
             for field, value in record.tensors().items():
@@ -44,13 +44,13 @@ class Memory:
         self.take(env)
 
     @staticmethod
-    def _terrain(env: VecEnv) -> tuple[Rows, Tensor]:
+    def _terrain(env: VecEnv) -> tuple[RowLayout, Tensor]:
         """Tables by name, one after the other in one array; nothing but a zero on a plane."""
-        sections, tables = Rows(), [torch.zeros(1, device=env.device)]
+        sections, tables = RowLayout(), [torch.zeros(1, device=env.device)]
         sections.add("nothing", 1)
         found: dict[str, Tensor] = {}
-        if env._field is not None:
-            found |= {"heights": env._field.heights, "origins": env._field.origins}
+        if env.height_field is not None:
+            found |= {"heights": env.height_field.heights, "origins": env.height_field.origins}
         land = env.sampler.composition.land if isinstance(env.sampler, TrainSampler) else None
         if land is not None:
             found |= {"count": land.count, "tiles": land.tiles, "start": land.start}

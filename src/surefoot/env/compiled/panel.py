@@ -1,4 +1,4 @@
-"""Episodes lived to their ends by compiled kernels: `VecEnv` without resets, as panels have it.
+"""Episodes played to their ends by compiled kernels: `VecEnv` without resets, as panels have it.
 
 A control step is four kernels (act, physics, task, observe) around whatever policy is judged.
 """
@@ -21,7 +21,8 @@ STILL = -float("inf")
 
 
 class CompiledPanel(Compiled):
-    """A stage (see evidence/stage.py) on the engine of `plain`, which does not reset itself."""
+    """An `EpisodeRunner` (see `surefoot.evaluation`) on the engine of `plain`, which does not reset
+    itself."""
 
     def __init__(self, plain: VecEnv) -> None:
         assert not plain.auto_reset
@@ -36,16 +37,16 @@ class CompiledPanel(Compiled):
         self._reward, self._terms = empty(), empty(len(c.rewards))
         self._reason = empty(kind=torch.uint8)
         byte, whole = empty(kind=torch.uint8), empty(kind=torch.int32)
-        e, m = self.engine, self.memory
+        e, a, m = self.engine, self.engine.arrays, self.memory
         rows = [m.rows[f"task.{k}"] for k in plain.state.tensors() if k != "age"]
         self._task = slice(rows[0].start, rows[-1].stop)
-        acting = [m.real, m.whole, e._x, e._targets, self._mean, log_std, action, log_prob]
+        acting = [m.real, m.whole, a.state, a.targets, self._mean, log_std, action, log_prob]
         outcome = [self._reward, self._terms, byte, byte.clone(), self._reason, empty(kind=torch.int64)]
         unused = [self.critic.clone(), whole, whole.clone(), empty(1), empty(1)]
-        judging = [0, m.real, m.whole, e._x, e._y, e._flags, e._targets, e._staging]
-        judging += [m.ground, e._mask, *outcome, *unused]
-        seeing = [m.real, m.whole, e._x, e._y, e._flags, m.ground, self.obs, self.critic]
-        act, task, observe = self._made
+        judging = [0, m.real, m.whole, a.state, a.outputs, a.flags, a.targets, a.staging]
+        judging += [m.ground, a.mask, *outcome, *unused]
+        seeing = [m.real, m.whole, a.state, a.outputs, a.flags, m.ground, self.obs, self.critic]
+        act, task, observe = self._kernels
         self._live = [
             [self._launch(act, share, acting), e.step_launches[0][k], self._launch(task, share, judging)]
             for k, share in enumerate(e.shares)
@@ -54,17 +55,17 @@ class CompiledPanel(Compiled):
         self.begin()
 
     def begin(self) -> None:
-        """From where `plain` stands."""
+        """Begins from where `plain` stands."""
         self.memory.take(self.plain)
         self.obs.copy_(self.plain.obs)
         self._first = {k: getattr(self.plain.state, k).clone() for k in ("command", "age")}
 
     def step(self, action: Tensor) -> dict[str, Tensor]:
-        """One control step; returns what to film of it, for `develop`."""
+        """Takes one control step; returns what to keep of it, for `decode`."""
         self._mean.copy_(action)
         self._run(self._live)
-        n, e = self.num_envs, self.engine
-        frame = {"outputs": e._y[:, :n].clone(), "flags": e._flags[:, :n].clone()}
+        n, a = self.num_envs, self.engine.arrays
+        frame = {"outputs": a.outputs[:, :n].clone(), "flags": a.flags[:, :n].clone()}
         frame |= {"task": self.memory.real[self._task, :n].clone()}
         frame |= {"terms": self._terms, "reward": self._reward, "reason": self._reason}
         dropout = self.plain.sampler.dropout
@@ -74,12 +75,12 @@ class CompiledPanel(Compiled):
             env = self.plain
             env.obs = before
             env.state = replace(env.state, age=self.memory.integers("age").long())
-            self.obs.copy_(env._drop(self.obs, env.script, dropout))
+            self.obs.copy_(env.drop_readings(self.obs, env.script, dropout))
         return frame
 
-    def decode(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The film's quantities [T, N, ...] by name."""
-        y, flags = film["outputs"], film["flags"] != 0
+    def decode(self, frames: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the quantities [T, N, ...] of what steps returned, by name."""
+        y, flags = frames["outputs"], frames["flags"] != 0
         failed = flags[:, FAILED]
         steps, _, n = y.shape
         rest = self._resting()
@@ -92,19 +93,19 @@ class CompiledPanel(Compiled):
         for name in ("command", "action", "contact"):
             rows = self.memory.rows[f"task.{name}"]
             first = rows.start - self._task.start
-            out[name] = film["task"][:, first : first + rows.stop - rows.start].movedim(1, 2)
+            out[name] = frames["task"][:, first : first + rows.stop - rows.start].movedim(1, 2)
         # Remembered is the command of the step to come; the one followed is that of the frame before.
         out["command"] = torch.cat([self._first["command"][None], out["command"][:-1]])
         out["contact"] = out["contact"] > 0.5
         out["age"] = self._first["age"] + 1 + torch.arange(steps, device=self.device)[:, None]
-        return out | {k: film[k] for k in ("terms", "reward", "reason")}
+        return out | {k: frames[k] for k in ("terms", "reward", "reason")}
 
     def _resting(self) -> dict[str, Tensor]:
         env = self.plain
         return resting(1, len(env.task.robot.feet), env.const.default_pose).tensors()
 
     def graph_state(self) -> list[Tensor]:
-        """Nothing: all memory keeps its place."""
+        """Returns nothing: all memory keeps its place."""
         return []
 
     def set_graph_state(self, tensors: list[Tensor]) -> None:

@@ -1,7 +1,7 @@
 """A kernel's text: numbers read from memory, expressions of them, and where the results go.
 
 One text serves a thread per environment (`solo`) and a SIMD register of environments (`wide`); see
-`engines.stride.shapes`. Memory is either [rows, environments] (a state's component is a row) or
+`compiler.targets`. Memory is either [rows, environments] (a state's component is a row) or
 [environments, columns] (what networks read and write).
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.compiler import Expr, Printer, Symbols, Var, literal, order, prelude, symbol
+from surefoot.compiler import Expr, Printer, Symbols, Target, Var, literal, order, prelude, symbol
 from surefoot.keyed import draws
 
 _MEMORY = """
@@ -66,19 +66,21 @@ class _Loop:
 class Source:
     """Text that grows downwards."""
 
-    def __init__(self, shape: str, width: int, cuda: bool, split: int) -> None:
+    def __init__(self, target: Target, split: int) -> None:
         floor = {
             ("wide", False): "__builtin_elementwise_floor",
             ("solo", False): "__builtin_floorf",
             ("solo", True): "floorf",
-        }[shape, cuda]
+        }[target.shape, target.cuda]
         self.lines = [
-            prelude(shape, 1, width, cuda),
+            prelude(target, 1),
             "const int npad = S.shape[1];",
             "#define NEXT(counter) "
-            + ("atomicAdd(counter, 1)" if cuda else "__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED)"),
+            + (
+                "atomicAdd(counter, 1)" if target.cuda else "__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED)"
+            ),
             f"#define FLOOR(x) {floor}(x)",
-            draws(shape, cuda, split),
+            draws(target.shape, target.cuda, split),
             _MEMORY,
         ]
         self._texts: dict[str, str] = {}

@@ -26,9 +26,10 @@ class Dealt:
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert func is torch.index_select, "the one thing that is done with a dealt row"
         table, _, dealt = args
-        return dealt._row_of(table)
+        return dealt.row_of(table)
 
-    def _row_of(self, table: Tensor) -> Symbols:
+    def row_of(self, table: Tensor) -> Symbols:
+        """Prints `table` into the kernel; returns the row that was dealt, as symbols."""
         length, *shape = table.shape
         width = table[0].numel()
         numbers = table.reshape(length, width).tolist()

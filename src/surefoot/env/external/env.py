@@ -5,33 +5,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from surefoot.contract import ActionBox, Channel, ExternalContract, SeedPlan, SurefootError, environment_seeds
+from surefoot.env.base import EpisodeStats, Stepwise, Transition
 from surefoot.env.external.source import Source
 from surefoot.env.external.task import ExternalTask
-from surefoot.env.step import EpisodeStats
 from surefoot.keyed import Keyed, box_muller
 
 REASONS = ("alive", "timeout", "terminated", "nonfinite")
 ALIVE, TIMEOUT, TERMINATED, NONFINITE = range(4)
-
-
-@dataclass
-class ExternalStep:
-    """As `Step` of Surefoot's own environments, as far as rollouts read it."""
-
-    reward: Tensor  # [N]
-    terms: Tensor  # [N, 1]
-    terminated: Tensor  # [N] bool
-    truncated: Tensor  # [N] bool
-    reason: Tensor  # [N] uint8, index into REASONS
-    final_critic: Tensor  # [N, C] before any reset
-    stratum: Tensor  # [N] int64, all 0
 
 
 class ActionScale:
@@ -50,7 +36,7 @@ class ActionScale:
         return self._middle + self._half * action.clamp(-self.clip, self.clip)
 
 
-class ExternalEnv:
+class ExternalEnv(Stepwise):
     """The environments `part` of a seed plan. First episodes are cut short at staggered ages, as timeouts
     (their last observation is bootstrapped from): environments that start together would end together."""
 
@@ -81,15 +67,25 @@ class ExternalEnv:
         self.obs = self.critic[:, : c.observation_size]
         self.exploration = self._explore()
 
+    @property
+    def episode_steps(self) -> int:
+        """Steps after which an episode is truncated."""
+        return self.contract.episode_steps
+
+    @property
+    def physics_seconds(self) -> float:
+        """Wall-clock in the simulator."""
+        return self.engine.seconds
+
     def age(self) -> Tensor:
-        """[N] steps that each episode has lived; a copy."""
+        """Returns [N], the steps that each episode has lasted; a copy."""
         return self._age.clone()
 
     def content(self) -> Tensor:
         """[N, C] what tells one environment's episode from another's: what was seen last of it."""
         return self.critic
 
-    def step(self, action: Tensor) -> ExternalStep:
+    def step(self, action: Tensor) -> Transition:
         """Applies `action` [N, A] (clipped to the contract's range) for one step."""
         begun, simulated = time.perf_counter(), self.engine.seconds
         moved = self.engine.step(self._scale(action))
@@ -117,8 +113,14 @@ class ExternalEnv:
         self.obs = self.critic[:, : self.contract.observation_size]
         self.exploration = self._explore()
         self.seconds += time.perf_counter() - begun - (self.engine.seconds - simulated)
-        return ExternalStep(
-            reward, reward[:, None], terminated, truncated, reason, seen, torch.zeros_like(self._age)
+        return Transition(
+            reward=reward,
+            terms=reward[:, None],
+            terminated=terminated,
+            truncated=truncated,
+            reason=reason,
+            final_critic=seen,
+            stratum=torch.zeros_like(self._age),
         )
 
     def _explore(self) -> Tensor:
@@ -154,7 +156,7 @@ class ExternalEnv:
     def stats_tensors(self) -> dict[str, Tensor]:
         return {}
 
-    def episode_stats(self, news: Mapping[str, Tensor]) -> EpisodeStats:
+    def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
         ended, self._ended = self._ended, []
         resets, self._resets = self._resets, 0
         return EpisodeStats(ended, [], np.array([resets]))

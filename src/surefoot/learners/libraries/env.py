@@ -12,12 +12,8 @@ import torch
 from gymnasium.spaces import Box
 from torch import Tensor
 
-from surefoot.env import OBSERVATION_LIMIT, VecEnv
-from surefoot.env.compiled import CompiledEnv
+from surefoot.env import OBSERVATION_LIMIT, TrainingEnv
 from surefoot.rollout import RolloutBlock
-
-NO_NOISE = -50.0
-"""Logarithm of a standard deviation that no action feels: exploration is the library's."""
 
 Value = Callable[[Tensor, Tensor], Tensor]
 """[B] a library's values of observations [B, O] and critic observations [B, C]."""
@@ -53,15 +49,14 @@ class LibraryStep:
 class LibraryEnv:
     """`horizon` steps fill a block, then the next one begins; `block` holds the last `horizon` of them."""
 
-    def __init__(self, env: VecEnv | CompiledEnv, horizon: int, gamma: float) -> None:
+    def __init__(self, env: TrainingEnv, horizon: int, gamma: float) -> None:
         c = env.contract
         self.env, self.contract, self.gamma = env, c, gamma
         self.num_envs, self.device = env.num_envs, env.device
         self.observations, self.critics, self.actions = c.observation_size, c.critic_size, c.action.size
-        self.clip, self.episode_steps = c.action.clip, env.sampler.episode_steps
+        self.clip, self.episode_steps = c.action.clip, env.episode_steps
         widths = (self.observations, self.critics, self.actions, len(c.rewards))
         self.block = RolloutBlock.empty(horizon, env.num_envs, *widths, env.device)
-        self.log_std = torch.full((self.actions,), NO_NOISE, device=env.device)
         self.steps = 0
         self.seconds = 0.0
         """Wall-clock in here, physics included."""
@@ -79,25 +74,20 @@ class LibraryEnv:
             Box(-self.clip, self.clip, (self.actions,), np.float32),
         )
 
-    def mean(self, obs: Tensor) -> Tensor:
-        """Asked for by a compiled rollout, whose means are here the library's actions."""
-        raise NotImplementedError
-
     @property
     def obs(self) -> Tensor:
-        return self.env.obs.clone() if self._between else self.block.obs[self._at].clone()
+        """[N, O] what to act on next; a copy."""
+        return (self.env.obs if self._at == 0 else self.block.obs[self._at]).clone()
 
     @property
     def critic(self) -> Tensor:
-        return self.env.critic.clone() if self._between else self.block.critic[self._at].clone()
+        """[N, C] what the critic sees with it; a copy."""
+        return (self.env.critic if self._at == 0 else self.block.critic[self._at]).clone()
 
     @property
     def _at(self) -> int:
+        """The row of the block that the coming step fills."""
         return self.steps % len(self.block.reward)
-
-    @property
-    def _between(self) -> bool:
-        return self._at == 0 or isinstance(self.env, VecEnv)
 
     @torch.no_grad()
     def step(self, action: Tensor) -> LibraryStep:
@@ -106,16 +96,12 @@ class LibraryEnv:
         self.begun_at = self.begun_at or begun
         t, b = self._at, self.block
         given = action.detach().to(self.device, torch.float32).view(self.num_envs, self.actions)
-        if isinstance(self.env, CompiledEnv):
-            final = self._fused(self.env, t, given)
-        else:
-            final = self._plain(self.env, t, given)
+        final = self.env.step_into(b, t, given)
         self.steps += 1
         obs, critic, cut = self.obs, self.critic, b.truncated[t][:, None]
-        clean = final[
-            :, : self.observations
-        ]  # a critic's observation begins with the policy's, without noise
-        lived = LibraryStep(
+        # A critic's observation begins with the policy's, without noise.
+        clean = final[:, : self.observations]
+        step = LibraryStep(
             obs,
             critic,
             b.reward[t].clone(),
@@ -127,19 +113,4 @@ class LibraryEnv:
         self.seconds += time.perf_counter() - begun
         if self._at == 0:
             self.rolled_at = time.perf_counter()
-        return lived
-
-    def _fused(self, env: CompiledEnv, t: int, action: Tensor) -> Tensor:
-        if t == 0:
-            env.begin(self, self.block)
-        self.block.mean[t] = action
-        env.advance(t)
-        return env.finals[2]
-
-    def _plain(self, env: VecEnv, t: int, action: Tensor) -> Tensor:
-        b = self.block
-        b.obs[t], b.critic[t], b.mean[t], b.action[t] = env.obs, env.critic, action, action
-        step = env.step(action)
-        b.reward[t], b.terms[t], b.stratum[t] = step.reward, step.terms, step.stratum
-        b.terminated[t], b.truncated[t], b.reason[t] = step.terminated, step.truncated, step.reason
-        return step.final_critic
+        return step
