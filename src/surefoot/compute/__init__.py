@@ -1,4 +1,8 @@
-"""The machine: its cores, threads, devices and processes."""
+"""The machine: its cores, threads, devices and processes.
+
+On the ground floor: importing this imports no torch and no Warp; what runs on torch imports it when called.
+Warp kernels are in the inner room `surefoot.compute.warp`. Main names: `cores`, `connect`, `ThreadTeam`.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""A run that does not come to its end says so: run.json must not say `running` of what has broken off."""
+"""Records how a run ended: run.json must not say `running` of one that has broken off."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import torch
 
 from surefoot.compute import PeerLost
 from surefoot.contract import SurefootError
@@ -27,16 +26,16 @@ def record_outcome(
         if writes:
             _note(error, run, status="interrupted", figures=figures())
         raise
-    except (Exception, SystemExit) as error:  # SystemExit: what is refused to a fellow
+    except (Exception, SystemExit) as error:  # SystemExit: another process was refused something
         marked = writes and _note(error, run, status="failed", error=_why(error), figures=figures())
-        told = error if isinstance(error, SurefootError) else _memory(error)
-        if told is None:
+        refusal = error if isinstance(error, SurefootError) else _memory(error)
+        if refusal is None:
             raise
-        raise SurefootError(f"{told} {run.path} is marked failed." if marked else str(told)) from error
+        raise SurefootError(f"{refusal} {run.path} is marked failed." if marked else str(refusal)) from error
 
 
 def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:
-    """Whether it is in run.json now."""
+    """Writes `changes` to run.json; returns whether that worked."""
     try:
         run.write_record(**changes)
     except SurefootError as unwritten:  # of a full disk, say: the reason for it all is worth more
@@ -47,8 +46,9 @@ def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:
 
 
 def _memory(error: BaseException) -> SurefootError | None:
-    """The sentence for memory that was refused; torch has no type for that on the CPU."""
-    refused = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    """Returns the sentence for memory that was refused; torch has no type for that on the CPU."""
+    torch = sys.modules.get("torch")  # where it was never imported, nothing of it can have been raised
+    refused = isinstance(error, MemoryError) or (torch and isinstance(error, torch.OutOfMemoryError))
     if not refused and "can't allocate memory" not in str(error):
         return None
     return SurefootError(
@@ -58,6 +58,7 @@ def _memory(error: BaseException) -> SurefootError | None:
 
 
 def _why(error: BaseException) -> str:
+    """Returns the reason as run.json states it."""
     if isinstance(error, SystemExit):
         return "Another process of this run was refused."
     return str(error) if isinstance(error, SurefootError) else f"{type(error).__name__}: {error}"
