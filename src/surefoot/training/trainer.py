@@ -24,6 +24,7 @@ from surefoot.env.external import ExternalEnv, ExternalTask
 from surefoot.learners import Ppo, symmetry
 from surefoot.learners.libraries import LIBRARIES
 from surefoot.policy import PolicyBundle, PolicyCard, external_card, policy_card
+from surefoot.robots import save_skeleton
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import (
     LibraryRecord,
@@ -374,4 +375,7 @@ def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFol
     )
     if not group.is_main:
         return RunFolder(path, record)
-    return RunFolder.create(path, record, need_bytes=200_000_000 + 4 * plan.accounting.buffer_bytes)
+    run = RunFolder.create(path, record, need_bytes=200_000_000 + 4 * plan.accounting.buffer_bytes)
+    if isinstance(plan, RobotPlan):
+        save_skeleton(plan.task.robot, run.path)
+    return run
