@@ -65,6 +65,7 @@ SUMMARISED = ("columns", "transfer", "agreement", "beats_baselines", "labels", "
 
 def strip(run: Path) -> None:
     """Takes a run folder in place back to the first layout: one nominal column, no labels, no audits."""
+    (run / "robot.json").unlink(missing_ok=True)
     folder = next((run / "panels").glob("*/confirmation"))
     path = folder / "episodes.parquet"
     rows, meta = nominal_rows(run), table_meta(path)

@@ -12,7 +12,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import mujoco
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,8 +32,8 @@ from surefoot.reporting.traces import read_replays, tile_origin, unwrapped
 from surefoot.reporting.verdict import verdict
 from surefoot.reporting.web.charts import ticks
 from surefoot.reporting.web.html import Html, duration, el, esc, number, percent, script_json
-from surefoot.reporting.web.poses import body_poses, body_velocity, packed, robot_shapes, tilt_of, unpacked
-from surefoot.robots import ROBOTS, robot
+from surefoot.reporting.web.poses import body_velocity, packed, tilt_of, unpacked
+from surefoot.robots import make_skeleton, robot, save_skeleton
 from surefoot.runs import RunFolder, checkpoint
 from surefoot.runs.folder import PANEL_ROWS_VERSION
 from surefoot.runs.results import load_result
@@ -489,32 +488,6 @@ def test_bad_input_is_one_sentence(
 # ---- replay
 
 
-@pytest.mark.parametrize("name", sorted(ROBOTS))
-def test_body_poses_are_mujoco_s(name: str) -> None:
-    spec = robot(name)
-    model = spec.compile()
-    shapes = robot_shapes(model, spec)
-    bodies = shapes["bodies"]
-    rng = np.random.default_rng(1)
-    joints = np.array(spec.default_pose) + rng.uniform(-0.2, 0.2, (5, len(spec.joints)))
-    turn = rng.normal(size=(5, 4))
-    turn /= np.linalg.norm(turn, axis=1, keepdims=True)
-    place, quaternion = body_poses(model, spec, np.arange(15).reshape(5, 3) / 10, turn, joints, bodies)
-    trunk = bodies.index(model.body(spec.trunk).id)
-    assert place[:, trunk] == pytest.approx(np.arange(15).reshape(5, 3) / 10)
-    assert np.abs(np.sum(quaternion[:, trunk] * turn, 1)) == pytest.approx(np.ones(5))
-    # Every shape lies where MuJoCo puts its geom.
-    data = mujoco.MjData(model)
-    data.qpos[:3], data.qpos[3:7] = 0.1 * np.arange(12, 15), turn[4]
-    data.qpos[[model.joint(j).qposadr[0] for j in spec.joints]] = joints[4]
-    mujoco.mj_kinematics(model, data)
-    for g, shape in zip(range(model.ngeom), shapes["shapes"], strict=False):
-        rotation = np.zeros(9)
-        mujoco.mju_quat2Mat(rotation, quaternion[4, shape["body"]])
-        at = place[4, shape["body"]] + rotation.reshape(3, 3) @ np.array(shape["position"])
-        assert at == pytest.approx(data.geom_xpos[g], abs=2e-5)
-
-
 def test_packing_is_lossless() -> None:
     values = np.random.default_rng(2).integers(-32_768, 32_767, (37, 11)).astype(np.int16)
     assert (unpacked(packed(values), 37) == values).all()
@@ -526,21 +499,26 @@ def test_packed_poses_are_within_half_a_millimetre(plain_run: Path) -> None:
     assert found.episodes
     assert found.robot is not None
     assert run.panel is not None
-    spec = robot("go1")
-    model = spec.compile()
+    skeleton = make_skeleton(robot("go1"))
     for episode in found.episodes:
         trace = load_npz(run.panel.folder / "traces" / f"{episode.stem}.npz")
-        place, turn = body_poses(
-            model,
-            spec,
-            trace["position"],
-            trace["quaternion"],
-            trace["joint_position"],
-            found.robot["bodies"],
-        )
+        place, turn = skeleton.poses(trace["position"], trace["quaternion"], trace["joint_position"])
+        place, turn = place[:, skeleton.drawn], turn[:, skeleton.drawn]
         shown = unpacked(episode.data["poses"], episode.data["frames"]).reshape(*place.shape[:2], 7)
         assert np.abs(shown[..., :3] * episode.data["unit"] - place).max() < 0.0005
         assert np.abs(np.abs(np.sum(shown[..., 3:] / 32_000 * turn, -1)) - 1).max() < 1e-3
+
+
+def test_a_run_s_own_robot_file_draws_what_the_robot_does(tiny_run: Path, tmp_path: Path) -> None:
+    """The page is the same from robot.json as from the installed robot; another robot's file is refused."""
+    older, other = tmp_path / "older", tmp_path / "other"
+    for copy in (older, other):
+        shutil.copytree(tiny_run, copy)
+    (older / "robot.json").unlink()
+    assert read_replays(read_run(tiny_run)) == read_replays(read_run(older))
+    save_skeleton(robot("anymal"), other)
+    with pytest.raises(SurefootError, match="another robot than this run's"):
+        read_replays(read_run(other))
 
 
 def test_replay_shows_the_trace_s_terrain_label_and_signals(extended_run: Path) -> None:

@@ -51,7 +51,7 @@ class Stub(ProcessGroup):
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_processes_own_whole_families_and_together_all(world: int) -> None:
     plan = make_plan("tiny:walk", processes=world)
-    parts = [Stub(r, world).part(plan.recipe.envs) for r in range(world)]
+    parts = [Stub(r, world).env_range(plan.recipe.envs) for r in range(world)]
     assert [e for p in parts for e in p] == list(range(plan.recipe.envs))
     families = [set(plan.seeds.family_of(np.array(p)).tolist()) for p in parts]
     assert sum(len(f) for f in families) == len(set().union(*families)) == plan.recipe.families

@@ -10,7 +10,6 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from surefoot.artifacts import cannot_use
 from surefoot.cli.compare import CompareCommand
 from surefoot.cli.evaluate import EvaluateCommand
 from surefoot.cli.lab import LabCommand
@@ -23,6 +22,7 @@ from surefoot.cli.report import ReportCommand, ServeCommand
 from surefoot.cli.study import StudyCommands
 from surefoot.cli.track import TrackCommand
 from surefoot.cli.train import PlanCommand, TrainCommand
+from surefoot.compute import missing_package
 from surefoot.contract import SurefootError
 
 Commands = (
@@ -50,21 +50,28 @@ Commands = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Errors a user can cause are one sentence on stderr and exit code 2."""
+    """Runs the command line. Errors that a user can cause are one sentence on stderr and exit code 2."""
     console = Console()
     try:
         command: Any = tyro.cli(Commands, prog="surefoot", description=__doc__, args=arguments)
         code = command.run(console)
     except SurefootError as error:
         code = _refused(error)
-    except (
-        KeyboardInterrupt
-    ):  # outside the training loop, which handles it itself: nothing is lost, files are whole
+    except ImportError as error:
+        package = missing_package(error)
+        if package is None:
+            raise
+        needs = f"This command needs {package[0]}, which cannot be imported here ({error})"
+        code = _refused(SurefootError(f"{needs}; install all that training needs: pip install surefoot."))
+    # Outside the training loop, which handles it itself: nothing is lost, files are whole.
+    except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
         code = 0
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     except OSError as error:
+        from surefoot.artifacts import cannot_use  # here: numpy and pyarrow would slow every --help
+
         refusal = cannot_use(error)
         if refusal is None:
             raise

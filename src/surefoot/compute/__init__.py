@@ -1,4 +1,8 @@
-"""The machine: its cores, threads, devices and processes."""
+"""The machine: its cores, threads, devices and processes.
+
+On the ground floor: importing this imports no torch and no Warp; what runs on torch imports it when called.
+Warp kernels are in the inner room `surefoot.compute.warp`. Main names: `cores`, `connect`, `ThreadTeam`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from surefoot.compute.cores import cores, prepare_torch, process_seconds, warm_u
 from surefoot.compute.devices import check_device
 from surefoot.compute.distributed import SINGLE, PeerLost, ProcessGroup, connect, local_device, world_info
 from surefoot.compute.host_syncs import SyncCount
+from surefoot.compute.packages import missing_package
 from surefoot.compute.threads import ThreadTeam, chunk_sizes
 
 __all__ = [
@@ -21,6 +26,7 @@ __all__ = [
     "connect",
     "cores",
     "local_device",
+    "missing_package",
     "prepare_torch",
     "process_seconds",
     "warm_up_gpu",

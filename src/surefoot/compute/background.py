@@ -1,4 +1,4 @@
-"""What a run writes down is written by another thread, in the order in which it was asked for."""
+"""Writes a run's files in another thread, in the order in which that was asked for."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from queue import Queue
 from types import TracebackType
 from typing import Any, Self
 
-WAITING = 64
-"""Pieces of work that may wait; who asks for more waits with them, so that memory stays bounded."""
+QUEUE_SIZE = 64
+"""How many pieces of work may wait; asking for more blocks, so that memory stays bounded."""
 
 
 class Writer:
-    """One thread. The first error ends its work and is raised to whoever asks for more, or waits."""
+    """Does work in one thread. The first error ends it, and is raised at the next `do` or `wait`."""
 
     def __init__(self) -> None:
-        self._work: Queue[Callable[[], Any] | None] = Queue(WAITING)
+        self._work: Queue[Callable[[], Any] | None] = Queue(QUEUE_SIZE)
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
     def do(self, work: Callable[[], Any]) -> None:
-        """Puts `work` behind all that was asked for before. What it uses must not change any more."""
+        """Queues `work` behind everything asked for before. What it uses must not change any more."""
         self._check()
         self._work.put(work)
 
     def wait(self) -> None:
-        """Until everything asked for is done."""
+        """Blocks until everything asked for is done."""
         self._work.join()
         self._check()
 
@@ -37,7 +37,7 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What was asked for is done even if the caller has failed; then its own error is the one raised."""
+        """Finishes what was asked for even if the caller has failed; then the caller's error is raised."""
         self._work.put(None)
         self._thread.join()
         if error is None:
@@ -52,7 +52,7 @@ class Writer:
             try:
                 if self._error is None:
                     work()
-            except BaseException as error:  # raised again in the thread that asked
+            except BaseException as error:  # raised again in the thread that asked for it
                 self._error = error
             finally:
                 self._work.task_done()

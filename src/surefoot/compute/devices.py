@@ -1,4 +1,4 @@
-"""Which devices there are."""
+"""The devices of this machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from surefoot.contract import SurefootError
 
 
 def check_device(device: str) -> None:
+    """Refuses a device that torch cannot use here, or that has fewer GPUs than processes."""
     import torch
 
     try:

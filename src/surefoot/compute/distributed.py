@@ -1,8 +1,10 @@
 """The processes that train one run together, each with seed families of its own; by default there is one.
 
 torchrun starts them. What every sample adds to (gradients, statistics, counts) is summed where it lies, on
-the device; what the run folder gets is collected by the lead, rank 0, on the host. All of them call the same
-methods in the same order.
+the device; what the run folder gets is gathered on the host by the main process, rank 0. All of them call the
+same methods in the same order.
+
+torch is imported where it is used: how this process was started is asked where there is no torch, too.
 """
 
 from __future__ import annotations
@@ -13,20 +15,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from surefoot.contract import SurefootError
 
-PATIENCE = timedelta(minutes=10)
-"""For which a process waits for the others: longer than an evaluation, during which all wait for the lead."""
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TIMEOUT = timedelta(minutes=10)
+"""How long a process waits for the others: longer than an evaluation, during which all wait for the main
+one."""
 
 
 @dataclass(frozen=True)
 class WorldInfo:
-    """How this process was started: as one of `world`, of which `local_world` are on this machine."""
+    """Says how this process was started: as one of `world`, of which `local_world` are on this machine."""
 
     rank: int = 0
     world: int = 1
@@ -38,14 +41,14 @@ NAMES = {"rank": "RANK", "world": "WORLD_SIZE", "local_rank": "LOCAL_RANK", "loc
 
 
 def world_info(environ: Mapping[str, str] = os.environ) -> WorldInfo:
-    """What torchrun's variables say; nothing of them: a process of its own."""
-    found = {field: environ[name] for field, name in NAMES.items() if name in environ}
-    if not found:
+    """Reads torchrun's variables; without them this is a process of its own."""
+    given = {field: environ[name] for field, name in NAMES.items() if name in environ}
+    if not given:
         return WorldInfo()
-    said = ", ".join(f"{NAMES[k]}={v}" for k, v in found.items())
+    shown = ", ".join(f"{NAMES[k]}={v}" for k, v in given.items())
     missing = [name for name in NAMES.values() if name not in environ]
-    if len(found) == len(NAMES) and all(v.isdecimal() for v in found.values()):
-        here = WorldInfo(**{k: int(v) for k, v in found.items()})
+    if len(given) == len(NAMES) and all(v.isdecimal() for v in given.values()):
+        here = WorldInfo(**{k: int(v) for k, v in given.items()})
         if here.world > 1:
             missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in environ]
         inside = here.rank < here.world and here.local_rank < here.local_world <= here.world
@@ -53,28 +56,28 @@ def world_info(environ: Mapping[str, str] = os.environ) -> WorldInfo:
             return here
     without = f" without {' and '.join(missing)}" if missing else ""
     raise SurefootError(
-        f"The environment says {said}{without}, which torchrun would not; start Surefoot with "
+        f"The environment says {shown}{without}, which torchrun would not; start Surefoot with "
         "`torchrun --nproc-per-node=K -m surefoot train ...`, or unset these variables for one process."
     )
 
 
 def local_device(device: str) -> str:
-    """A GPU of its own for every process of this machine."""
+    """Returns the device of this process: each process of a machine has a GPU of its own."""
     here = world_info()
     return f"cuda:{here.local_rank}" if here.world > 1 and device.startswith("cuda") else device
 
 
 class PeerLost(SurefootError):
-    """Another process of the run is gone, or has not been heard of for PATIENCE."""
+    """Says that another process of the run is gone, or was not heard of within TIMEOUT."""
 
 
 class ProcessGroup:
-    """A process on its own: nothing to wait for, and all of everything is here."""
+    """A process on its own: there is nothing to wait for, and every sum and list is already complete."""
 
     rank, world = 0, 1
     capture_mode = "global"
-    """Of CUDA graphs. NCCL's own thread asks about its events at any time, which only other threads' captures
-    forgive."""
+    """How CUDA graphs are captured. NCCL's own thread queries its events at any time, which is allowed only
+    during captures that are local to another thread."""
 
     @property
     def is_main(self) -> bool:
@@ -82,57 +85,60 @@ class ProcessGroup:
         return self.rank == 0
 
     def env_range(self, envs: int) -> range:
-        """The environments of this process, of `envs` in all: whole families, one after the other."""
+        """Returns the environments of this process, of `envs` in all: whole families, contiguous."""
         share = envs // self.world
         return range(self.rank * share, (self.rank + 1) * share)
 
-    # ---- tensors, on their device, which is not asked anything
+    # ---- tensors: reduced on their device, without a host synchronisation
 
     def all_reduce_sum_(self, x: Tensor) -> None:
-        """Over all processes, in place."""
+        """Sums `x` over all processes, in place."""
 
     def all_reduce_max_(self, x: Tensor) -> None:
-        """Of all processes, in place."""
+        """Takes the largest of all processes' values, element by element, in place."""
 
     def gather(self, x: Tensor, dim: int = 0) -> Tensor:
-        """All processes' tensors, one after the other along the dimension of environments."""
+        """Concatenates all processes' tensors along `dim`, the dimension of environments."""
         return x
 
     def std_mean(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Of all processes' numbers."""
+        """Returns standard deviation and mean of all processes' numbers."""
+        import torch
+
         return torch.std_mean(x)
 
     def var(self, x: Tensor) -> Tensor:
+        """Returns the variance of all processes' numbers."""
         return x.var()
 
-    # ---- things, on the host
+    # ---- Python objects, on the host
 
     def gather_objects(self, thing: Any) -> list[Any]:
-        """For the lead what every process has, in the order of ranks; for the others nothing."""
+        """Gives the main process what every process has, in the order of ranks; the others get nothing."""
         return [thing]
 
     def broadcast_object(self, thing: Any) -> Any:
-        """What the lead has."""
+        """Gives every process what the main one has."""
         return thing
 
     @contextmanager
     def fail_together(self) -> Iterator[None]:
-        """What is refused to one process is refused to all; the first of those says why."""
+        """Ends all processes where one is refused something; the first refused one says why."""
         yield
 
     def bind_device(self, device: str) -> None:
-        """Before anything on `device` is done together."""
+        """Prepares reductions on `device`; called once, before the first of them."""
 
     def shutdown(self) -> None:
-        """When there is nothing more to do together."""
+        """Leaves the group; called when nothing more is reduced or gathered."""
 
 
 SINGLE = ProcessGroup()
 
 
 class TorchGroup(ProcessGroup):
-    """One of the processes that torchrun started: gloo for what is on the host, NCCL for what is on a GPU,
-    whose calls can be captured in a CUDA graph."""
+    """One of the processes that torchrun started. It uses gloo on the host and NCCL on GPUs, whose calls can
+    be captured in a CUDA graph."""
 
     capture_mode = "thread_local"
 
@@ -140,9 +146,9 @@ class TorchGroup(ProcessGroup):
         import torch.distributed as dist
 
         self.rank, self.world, self._dist = here.rank, here.world, dist
-        self._on_gpus: dist.ProcessGroup | None = None
+        self._gpu_group: dist.ProcessGroup | None = None
         try:
-            dist.init_process_group("gloo", rank=self.rank, world_size=self.world, timeout=PATIENCE)
+            dist.init_process_group("gloo", rank=self.rank, world_size=self.world, timeout=TIMEOUT)
         except (RuntimeError, ValueError) as error:
             where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
             raise SurefootError(
@@ -152,33 +158,38 @@ class TorchGroup(ProcessGroup):
 
     def bind_device(self, device: str) -> None:
         if device.startswith("cuda"):
+            import torch
+
             torch.cuda.set_device(device)
-            self._on_gpus = self._dist.new_group(backend="nccl", timeout=PATIENCE)
+            self._gpu_group = self._dist.new_group(backend="nccl", timeout=TIMEOUT)
 
     def _group(self, x: Tensor) -> Any:
-        return self._on_gpus if x.is_cuda else None
+        return self._gpu_group if x.is_cuda else None
 
     @contextmanager
-    def _meeting(self) -> Iterator[None]:
+    def _exchange(self) -> Iterator[None]:
+        """Turns gloo's errors (a closed connection, a timeout) into PeerLost."""
         try:
             yield
-        except RuntimeError as error:  # gloo's, of a closed connection or of patience that ran out
+        except RuntimeError as error:
             raise PeerLost(
                 f"Process {self.rank} of {self.world} lost another one of this run ({_line(error)})."
             ) from error
 
     def all_reduce_sum_(self, x: Tensor) -> None:
-        with self._meeting():
+        with self._exchange():
             self._dist.all_reduce(x, group=self._group(x))
 
     def all_reduce_max_(self, x: Tensor) -> None:
-        with self._meeting():
+        with self._exchange():
             self._dist.all_reduce(x, op=self._dist.ReduceOp.MAX, group=self._group(x))
 
     def gather(self, x: Tensor, dim: int = 0) -> Tensor:
+        import torch
+
         plain = (x.to(torch.uint8) if x.dtype == torch.bool else x).contiguous()
         parts = [torch.empty_like(plain) for _ in range(self.world)]
-        with self._meeting():
+        with self._exchange():
             self._dist.all_gather(parts, plain, group=self._group(x))
         return torch.cat(parts, dim).to(x.dtype)
 
@@ -190,7 +201,10 @@ class TorchGroup(ProcessGroup):
         return self._moments(x)[1].to(x.dtype)
 
     def _moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and unbiased variance; in double precision, where squares can be summed as they are."""
+        """Returns mean and unbiased variance, computed in double precision, where squares can be summed
+        directly."""
+        import torch
+
         wide, n = x.double(), self.world * x.numel()
         sums = torch.stack([wide.sum(), (wide * wide).sum()])
         self.all_reduce_sum_(sums)
@@ -199,18 +213,20 @@ class TorchGroup(ProcessGroup):
 
     def gather_objects(self, thing: Any) -> list[Any]:
         out: list[Any] = [None] * self.world if self.is_main else []
-        with self._meeting():
+        with self._exchange():
             self._dist.gather_object(thing, out if self.is_main else None)
         return out
 
     def broadcast_object(self, thing: Any) -> Any:
         box = [thing]
-        with self._meeting():
+        with self._exchange():
             self._dist.broadcast_object_list(box)
         return box[0]
 
     @contextmanager
     def fail_together(self) -> Iterator[None]:
+        import torch
+
         refusal: SurefootError | None = None
         try:
             yield
@@ -227,12 +243,12 @@ class TorchGroup(ProcessGroup):
 
 
 def connect() -> ProcessGroup:
-    """The processes that torchrun started this one with; SINGLE without torchrun."""
+    """Joins the processes that torchrun started together with this one; returns SINGLE without torchrun."""
     here = world_info()
     return TorchGroup(here) if here.world > 1 else SINGLE
 
 
 def _line(error: BaseException) -> str:
-    """What a library said, without the place in its source and its advice."""
-    said = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip()) or type(error).__name__
-    return said.splitlines()[0].split(". ")[0].rstrip(".")
+    """Shortens a library's message to its first sentence, without the place in its source."""
+    text = re.sub(r"^\[[^\]]*\]\s*", "", str(error).strip()) or type(error).__name__
+    return text.splitlines()[0].split(". ")[0].rstrip(".")

@@ -1,28 +1,36 @@
-"""Questions answered by MuJoCo's kinematics, so that no height, limit or order is typed in by hand."""
+"""Answers questions by MuJoCo's kinematics, so that no height, limit or order is typed in by hand."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from surefoot.contract import SurefootError
 
+if TYPE_CHECKING:
+    import mujoco
+
 Array = NDArray[np.float64]
 
 
 def missing(kind: str, names: Iterable[str], existing: Iterable[str], hint: str = "") -> SurefootError:
-    """An error that says what is not in the MJCF and lists what is."""
+    """Returns an error that says what is not in the MJCF and lists what is."""
     wanted = ", ".join(f"'{n}'" for n in names)
     found = ", ".join(existing) or "none (name them in the MJCF)"
     return SurefootError(f"The MJCF has no {kind} {wanted}; it has: {found}." + (f" {hint}" if hint else ""))
 
 
+def one_line(error: Exception) -> str:
+    """Joins the lines of a message of MuJoCo's; an error sentence has one."""
+    return " ".join(str(error).split())
+
+
 def bodies_below(model: mujoco.MjModel, trunk: str) -> list[int]:
-    """The trunk and all its descendants, in MuJoCo's (depth-first) order."""
+    """Returns the trunk and all its descendants, in MuJoCo's (depth-first) order."""
     inside = {model.body(trunk).id}
     for body in range(1, model.nbody):  # a parent always comes before its children
         if int(model.body_parentid[body]) in inside:
@@ -31,7 +39,9 @@ def bodies_below(model: mujoco.MjModel, trunk: str) -> list[int]:
 
 
 def hinges_below(model: mujoco.MjModel, trunk: str) -> list[str]:
-    """Hinge joints below the trunk, depth first."""
+    """Returns the names of the hinge joints below the trunk, depth first."""
+    import mujoco
+
     bodies = set(bodies_below(model, trunk))
     hinge = int(mujoco.mjtJoint.mjJNT_HINGE)
     return [
@@ -42,7 +52,9 @@ def hinges_below(model: mujoco.MjModel, trunk: str) -> list[str]:
 
 
 def free_bodies(model: mujoco.MjModel) -> list[str]:
-    """Bodies that float on a free joint."""
+    """Returns the names of the bodies that float on a free joint."""
+    import mujoco
+
     free = int(mujoco.mjtJoint.mjJNT_FREE)
     return [
         model.body(int(model.jnt_bodyid[j])).name for j in range(model.njnt) if int(model.jnt_type[j]) == free
@@ -50,7 +62,7 @@ def free_bodies(model: mujoco.MjModel) -> list[str]:
 
 
 def check_names(model: mujoco.MjModel, trunk: str, joints: Sequence[str], feet: Sequence[str]) -> None:
-    """Refuse what an engine could not use: missing names, passive joints, feet out of order, no limits."""
+    """Refuses what an engine could not use: missing names, passive joints, feet out of order, no limits."""
     body_names = [model.body(b).name for b in range(1, model.nbody)]
     if trunk not in body_names:
         raise missing("body", [trunk], [n for n in body_names if n])
@@ -104,7 +116,7 @@ def check_names(model: mujoco.MjModel, trunk: str, joints: Sequence[str], feet: 
 
 
 def foot_chain(model: mujoco.MjModel, joints: Sequence[str], foot: str) -> list[int]:
-    """Indices into `joints` of the joints between trunk and foot, from the trunk outwards."""
+    """Returns the indices into `joints` of those between trunk and foot, from the trunk outwards."""
     index = {model.joint(name).id: i for i, name in enumerate(joints)}
     chain: list[int] = []
     body = int(model.geom_bodyid[model.geom(foot).id])
@@ -117,7 +129,7 @@ def foot_chain(model: mujoco.MjModel, joints: Sequence[str], foot: str) -> list[
 
 
 def joint_range(model: mujoco.MjModel, joints: Sequence[str]) -> tuple[list[float], list[float]]:
-    """Lower and upper limits, rad."""
+    """Returns lower and upper limits, rad."""
     ranges = [model.jnt_range[model.joint(name).id] for name in joints]
     return [float(r[0]) for r in ranges], [float(r[1]) for r in ranges]
 
@@ -125,7 +137,10 @@ def joint_range(model: mujoco.MjModel, joints: Sequence[str]) -> tuple[list[floa
 def posed(
     model: mujoco.MjModel, trunk: str, joints: Sequence[str], pose: Sequence[float] | Array
 ) -> mujoco.MjData:
-    """Kinematics with the trunk at the origin, level, and the joints at `pose`: world frame = trunk frame."""
+    """Computes kinematics with the trunk at the origin, level, and the joints at `pose`: the world's frame is
+    the trunk's."""
+    import mujoco
+
     data = mujoco.MjData(model)
     base = int(model.jnt_qposadr[model.body(trunk).jntadr[0]])
     data.qpos[base : base + 7] = (0, 0, 0, 1, 0, 0, 0)
@@ -142,22 +157,25 @@ def foot_positions(
     feet: Sequence[str],
     pose: Sequence[float] | Array,
 ) -> Array:
-    """Centres of the foot geoms in the trunk's frame."""
+    """Returns the centres of the foot geoms in the trunk's frame [feet, 3]."""
     data = posed(model, trunk, joints, pose)
-    centres: Array = np.array([data.geom(foot).xpos for foot in feet])  # [feet, 3]
+    centres: Array = np.array([data.geom(foot).xpos for foot in feet])
     return centres
 
 
 def stand_height(
     model: mujoco.MjModel, trunk: str, joints: Sequence[str], feet: Sequence[str], pose: Sequence[float]
 ) -> float:
-    """Height of the trunk's origin when the lowest foot touches flat ground and the trunk is level."""
+    """Returns the height of the trunk's origin when the lowest foot touches flat ground and the trunk is
+    level."""
     data = posed(model, trunk, joints, pose)
     return -min(lowest_point(model, data, model.geom(foot).id) for foot in feet)
 
 
 def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> float:
-    """z of the lowest point of a geom: exact for the primitives and for convex meshes."""
+    """Returns z of the lowest point of a geom: exact for the primitives and for convex meshes."""
+    import mujoco
+
     size: Array = model.geom_size[geom]
     up: Array = data.geom_xmat[geom].reshape(3, 3)[2]  # world z seen from the geom's frame
     z = float(data.geom_xpos[geom][2])

@@ -1,15 +1,19 @@
-"""The left-right mirror of a robot: guessed from names or positions, kept only if kinematics confirms it."""
+"""Finds the left-right mirror of a robot: guessed from names or positions, kept only if kinematics confirms
+it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import mujoco
 import numpy as np
 
 from surefoot.robots.kinematics import Array, foot_chain, foot_positions, joint_range, posed
+
+if TYPE_CHECKING:
+    import mujoco
 
 REFLECT: Array = np.array([1.0, -1.0, 1.0])
 """The mirror plane is the trunk's x-z plane."""
@@ -34,7 +38,7 @@ _OTHER_SIDE = {a: b for pair in _PAIRS for a, b in (pair, pair[::-1])}
 
 @dataclass(frozen=True)
 class Mirror:
-    """Mirror of a pose q: `signs[i] * q[joints[i]]`; foot i then is where foot `feet[i]` was, reflected."""
+    """Mirrors a pose q as `signs[i] * q[joints[i]]`; foot i then is where foot `feet[i]` was, reflected."""
 
     joints: tuple[int, ...]
     signs: tuple[float, ...]
@@ -42,7 +46,7 @@ class Mirror:
 
 
 def other_side(name: str) -> str:
-    """The name with its first left/right word swapped ('FR_hip' -> 'FL_hip'); itself if it has none."""
+    """Swaps the first left/right word of a name ('FR_hip' -> 'FL_hip'); one without such a word stays."""
     words = re.split(r"([^A-Za-z0-9])", name)
     for i, word in enumerate(words):
         if (swapped := _OTHER_SIDE.get(word.upper())) is not None:
@@ -58,7 +62,7 @@ def infer_mirror(
     feet: Sequence[str],
     default_pose: Sequence[float],
 ) -> Mirror | None:
-    """The mirror, or None: the robot is not symmetric, its default pose is not, or no pairing could be found.
+    """Returns the mirror, or None: the robot or its default pose is not symmetric, or no pairing was found.
 
     The default pose must be its own mirror image, because actions are offsets from it.
     """
@@ -78,7 +82,7 @@ def _pair_by_name(joints: Sequence[str]) -> list[int] | None:
 
 
 def _pair_by_position(model: mujoco.MjModel, trunk: str, joints: Sequence[str]) -> list[int] | None:
-    """Pair hinges whose anchors and axes mirror each other when all joints are at zero."""
+    """Pairs hinges whose anchors and axes mirror each other when all joints are at zero."""
     anchors, axes = _hinges(model, trunk, joints)
     pairs = []
     for anchor, axis in zip(anchors, axes, strict=True):
@@ -100,7 +104,7 @@ def _hinges(model: mujoco.MjModel, trunk: str, joints: Sequence[str]) -> tuple[A
 def _complete(
     model: mujoco.MjModel, trunk: str, joints: Sequence[str], feet: Sequence[str], pairs: Sequence[int]
 ) -> Mirror | None:
-    """Signs from the axes, feet from the legs they end.
+    """Completes a pairing of joints with signs from the axes and feet from the legs that they end.
 
     A rotation seen in a mirror turns the other way round about the reflected axis. So a hinge about y keeps
     its sign and one about x or z flips, unless the MJCF gives the axes of a pair opposite directions.
@@ -127,7 +131,7 @@ def _confirmed(
     default_pose: Sequence[float],
     mirror: Mirror,
 ) -> bool:
-    """Whether mirrored poses put the feet at mirrored places, for a handful of poses around the default."""
+    """Returns whether mirrored poses put the feet at mirrored places, for a few poses around the default."""
     default = np.array(default_pose, dtype=np.float64)
     pairs, signs = list(mirror.joints), np.array(mirror.signs)
     if not np.allclose(signs * default[pairs], default, atol=1e-6):

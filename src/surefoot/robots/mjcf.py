@@ -1,4 +1,4 @@
-"""A user's own MJCF, reduced to the robot alone.
+"""Reads a user's own MJCF, reduced to the robot alone.
 
 Stripped: everything in the world that is not the trunk's subtree (floor, scenery, other bodies, lights,
 cameras), all actuators, sensors, keyframes, contact pairs, tuples, skins and height fields, and the joints'
@@ -13,28 +13,69 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
-
-import mujoco
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from surefoot.contract import SurefootError
 from surefoot.robots import kinematics
-from surefoot.robots.spec import PerJoint, RobotSpec, one_line
+from surefoot.robots.kinematics import one_line
+
+if TYPE_CHECKING:
+    import mujoco
+
+PerJoint = float | Mapping[str, float] | Sequence[float]
+"""One value for every joint, or a value per joint by name, or in the order of the joints."""
 
 
-def read_mjcf(
-    path: Path,
-    *,
-    feet: Sequence[str],
-    default_pose: Mapping[str, float] | Sequence[float],
-    kp: PerJoint,
-    kd: PerJoint,
-    name: str | None = None,
-    torque_limit_nm: PerJoint | None = None,
-    trunk: str | None = None,
-    joints: Sequence[str] | None = None,
-) -> RobotSpec:
-    """See `RobotSpec.from_mjcf`."""
+class _Assets(TypedDict, total=False):
+    assets_dir: str | None
+    assets: Sequence[tuple[str, str]]
+
+
+class RobotDescription(_Assets):
+    """Holds what describes a robot by itself, as `RobotSpec.describe` takes it; values are per joint."""
+
+    name: str
+    mjcf: str
+    trunk: str
+    joints: Sequence[str]
+    feet: Sequence[str]
+    default_pose: Sequence[float]
+    kp: Sequence[float]
+    kd: Sequence[float]
+    torque_limit_nm: Sequence[float]
+    sources: str
+
+
+class _MayFollowFromTheFile(TypedDict, total=False):
+    name: str | None
+    torque_limit_nm: PerJoint | None
+    trunk: str | None
+    joints: Sequence[str] | None
+
+
+class MjcfOptions(_MayFollowFromTheFile):
+    """Holds what an MJCF does not say of a robot, as `RobotSpec.from_mjcf` takes it."""
+
+    feet: Sequence[str]
+    default_pose: Mapping[str, float] | Sequence[float]
+    kp: PerJoint
+    kd: PerJoint
+
+
+def check_keywords(function: str, options: type, given: Mapping[str, Any]) -> None:
+    """Refuses missing and unknown names as a signature does: a TypedDict says them to type checkers only."""
+    required: frozenset[str] = options.__required_keys__  # type: ignore[attr-defined]
+    optional: frozenset[str] = options.__optional_keys__  # type: ignore[attr-defined]
+    if absent := sorted(required - given.keys()):
+        raise TypeError(f"{function}() lacks the arguments {', '.join(absent)}")
+    if strange := sorted(given.keys() - required - optional):
+        raise TypeError(f"{function}() has no arguments {', '.join(strange)}")
+
+
+def read_mjcf(path: Path, options: MjcfOptions) -> RobotDescription:
+    """Describes the robot in a user's file. See `RobotSpec.from_mjcf`."""
+    import mujoco
+
     if not path.is_file():
         raise SurefootError(f"There is no MJCF file '{path}'; give the path of the robot's XML.")
     try:
@@ -43,38 +84,41 @@ def read_mjcf(
     except ValueError as error:
         raise SurefootError(f"MuJoCo cannot load '{path}'; fix this in it: {one_line(error)}") from error
 
-    trunk = trunk if trunk is not None else _only_free_body(model, path)
+    given = options.get("trunk")
+    trunk = given if given is not None else _only_free_body(model, path)
     # Checked on the file as the user wrote it, so that errors speak of names the user knows.
     if trunk not in [model.body(b).name for b in range(1, model.nbody)]:
         raise kinematics.missing("body", [trunk], [model.body(b).name for b in range(1, model.nbody)])
-    joints = list(joints) if joints is not None else kinematics.hinges_below(model, trunk)
+    chosen, feet = options.get("joints"), options["feet"]
+    joints = list(chosen) if chosen is not None else kinematics.hinges_below(model, trunk)
     if "" in joints:
         raise SurefootError(f"'{path}' has hinge joints without a name below body '{trunk}'; name them.")
     kinematics.check_names(model, trunk, joints, feet)
-    if torque_limit_nm is None:
+    limit = options.get("torque_limit_nm")
+    if limit is None:
         limits = _torque_limits(model, joints)
     else:
-        limits = _per_joint("torque_limit_nm", torque_limit_nm, joints)
+        limits = _per_joint("torque_limit_nm", limit, joints)
 
-    name = name or spec.modelname or path.stem
     assets = _robot_alone(spec, trunk, path)
-    return RobotSpec.describe(
-        name=name,
+    return RobotDescription(
+        name=options.get("name") or spec.modelname or path.stem,
         mjcf=spec.to_xml(),
         assets_dir=str(path.resolve().parent) if assets else None,
         assets=assets,
         trunk=trunk,
         joints=joints,
         feet=feet,
-        default_pose=_per_joint("default_pose", default_pose, joints),
-        kp=_per_joint("kp", kp, joints),
-        kd=_per_joint("kd", kd, joints),
+        default_pose=_per_joint("default_pose", options["default_pose"], joints),
+        kp=_per_joint("kp", options["kp"], joints),
+        kd=_per_joint("kd", options["kd"], joints),
         torque_limit_nm=limits,
         sources=f"the user's MJCF '{path.name}'",
     )
 
 
 def _only_free_body(model: mujoco.MjModel, path: Path) -> str:
+    """Returns the name of the one body with a free joint; refused where there is not one."""
     free = kinematics.free_bodies(model)
     if len(free) == 1 and free[0]:
         return free[0]
@@ -91,6 +135,7 @@ def _only_free_body(model: mujoco.MjModel, path: Path) -> str:
 
 
 def _per_joint(title: str, value: PerJoint, joints: Sequence[str]) -> list[float]:
+    """Returns a value per joint, in the joints' order."""
     if isinstance(value, int | float):
         return [float(value)] * len(joints)
     if isinstance(value, Mapping):
@@ -103,22 +148,25 @@ def _per_joint(title: str, value: PerJoint, joints: Sequence[str]) -> list[float
 
 
 def _torque_limits(model: mujoco.MjModel, joints: Sequence[str]) -> list[float]:
-    """The smallest limit the file puts on each joint's torque, in either direction."""
+    """Returns the smallest limit that the file puts on each joint's torque, in either direction."""
     limits = {j: _joint_limits(model, model.joint(j).id) for j in joints}
-    if unknown_limit := [j for j, found in limits.items() if not found]:
+    if unknown_limit := [j for j, limit in limits.items() if not limit]:
         raise SurefootError(
             "The MJCF gives no torque limit for: "
             + ", ".join(unknown_limit)
             + "; pass torque_limit_nm=..., or add actuatorfrcrange to the joints "
             + "or forcerange to their actuators."
         )
-    return [min(found) for found in limits.values()]
+    return [min(limit) for limit in limits.values()]
 
 
 def _joint_limits(model: mujoco.MjModel, joint: int) -> list[float]:
-    found = []
+    """Returns all limits on a joint's torque: its own, and those of its actuators."""
+    import mujoco
+
+    limits = []
     if model.jnt_actfrclimited[joint]:
-        found.append(float(abs(model.jnt_actfrcrange[joint]).min()))
+        limits.append(float(abs(model.jnt_actfrcrange[joint]).min()))
     for a in range(model.nu):
         if (
             int(model.actuator_trntype[a]) != int(mujoco.mjtTrn.mjTRN_JOINT)
@@ -130,15 +178,17 @@ def _joint_limits(model: mujoco.MjModel, joint: int) -> list[float]:
             model.actuator_biastype[a]
         ) == int(mujoco.mjtBias.mjBIAS_NONE)
         if model.actuator_forcelimited[a]:
-            found.append(float(abs(model.actuator_forcerange[a]).min()) * gear)
+            limits.append(float(abs(model.actuator_forcerange[a]).min()) * gear)
         elif plain_motor and model.actuator_ctrllimited[a]:  # a motor's control is its torque
             gain = abs(float(model.actuator_gainprm[a][0]))
-            found.append(float(abs(model.actuator_ctrlrange[a]).min()) * gain * gear)
-    return [limit for limit in found if limit > 0.0]
+            limits.append(float(abs(model.actuator_ctrlrange[a]).min()) * gain * gear)
+    return [limit for limit in limits if limit > 0.0]
 
 
 def _robot_alone(spec: mujoco.MjSpec, trunk: str, path: Path) -> list[tuple[str, str]]:
-    """Strip `spec` down to the trunk's subtree; returns its files with their SHA-256."""
+    """Strips `spec` down to the trunk's subtree; returns its files with their SHA-256."""
+    import mujoco
+
     world = spec.worldbody
     for group in (spec.keys, spec.sensors, spec.actuators, spec.pairs, spec.tuples, spec.skins):
         _delete(spec, group)

@@ -1,4 +1,4 @@
-"""Robots by name: the built-in ones, those of installed packages, and `module:attribute`."""
+"""Finds robots by name: the built-in ones, those of installed packages, and `module:attribute`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROBOTS: Mapping[str, Callable[[], RobotSpec]] = MappingProxyType(
 
 
 def robot(name: str) -> RobotSpec:
-    """A robot by name. A built-in name always means the built-in robot: no package can replace it silently.
+    """Returns a robot by name. A built-in name always means the built-in robot: no package can replace it.
 
     Another package offers a robot as an entry point in the group `surefoot.robots`, or without one as
     `module:attribute`; either way a RobotSpec or a function without arguments that returns one.
@@ -38,13 +38,13 @@ def robot(name: str) -> RobotSpec:
 
 def _load(point: EntryPoint) -> RobotSpec:
     try:
-        found = point.load()
+        loaded = point.load()
     except (ImportError, AttributeError) as error:
         raise SurefootError(
             f"The robot '{point.name}' cannot be loaded from '{point.value}' ({error}); "
             "check that the package is installed and the name after the colon exists in it."
         ) from error
-    spec = found() if callable(found) else found
+    spec = loaded() if callable(loaded) else loaded
     if not isinstance(spec, RobotSpec):
         raise SurefootError(
             f"'{point.value}' gave a {type(spec).__name__} for the robot '{point.name}'; "

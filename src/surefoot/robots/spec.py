@@ -1,22 +1,23 @@
-"""What the rest of Surefoot knows of a robot: its MJCF, the order of its joints and feet, and its gains."""
+"""Says what the rest of Surefoot knows of a robot: its MJCF, the order of its joints and feet, its gains."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-import mujoco
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from surefoot.contract import SurefootError, digests
+from surefoot.contract import SurefootError, digest
 from surefoot.robots import kinematics
+from surefoot.robots.kinematics import one_line
 from surefoot.robots.mirror import infer_mirror
+from surefoot.robots.mjcf import MjcfOptions, RobotDescription, check_keywords, read_mjcf
 
-PerJoint = float | Mapping[str, float] | Sequence[float]
-"""One value for every joint, or a value per joint by name, or in the order of the joints."""
+if TYPE_CHECKING:
+    import mujoco
 
 
 class RobotSpec(BaseModel):
@@ -65,94 +66,56 @@ class RobotSpec(BaseModel):
     """Where the figures come from. Prose, not part of the digest."""
 
     @classmethod
-    def describe(
-        cls,
-        *,
-        name: str,
-        mjcf: str,
-        trunk: str,
-        joints: Sequence[str],
-        feet: Sequence[str],
-        default_pose: Sequence[float],
-        kp: Sequence[float],
-        kd: Sequence[float],
-        torque_limit_nm: Sequence[float],
-        sources: str,
-        assets_dir: str | None = None,
-        assets: Sequence[tuple[str, str]] = (),
-    ) -> Self:
-        """A spec with everything that follows from the MJCF filled in: limits, mass, stand height, mirror.
+    def describe(cls, **given: Unpack[RobotDescription]) -> Self:
+        """Makes a spec with everything that follows from the MJCF filled in: limits, mass, height, mirror.
 
         Figures that come out of MuJoCo's arithmetic are rounded (1e-6 m, kg and rad), so that the digest does
         not depend on the last bit of a platform's floating point.
         """
-        model = _compile(_parse(mjcf, assets_dir, assets, name), name)
+        check_keywords("RobotSpec.describe", RobotDescription, given)
+        name, assets_dir, assets = given["name"], given.get("assets_dir"), tuple(given.get("assets", ()))
+        trunk, joints, feet, pose = given["trunk"], given["joints"], given["feet"], given["default_pose"]
+        model = _compile(_parse(given["mjcf"], assets_dir, assets, name), name)
         kinematics.check_names(model, trunk, joints, feet)
-        for title, values in (
-            ("default_pose", default_pose),
-            ("kp", kp),
-            ("kd", kd),
-            ("torque_limit_nm", torque_limit_nm),
-        ):
-            _need_one_per_joint(title, values, joints)
+        _need_one_per_joint("default_pose", pose, joints)
+        _need_one_per_joint("kp", given["kp"], joints)
+        _need_one_per_joint("kd", given["kd"], joints)
+        _need_one_per_joint("torque_limit_nm", given["torque_limit_nm"], joints)
         low, high = kinematics.joint_range(model, joints)
-        mirror = infer_mirror(model, trunk, joints, feet, default_pose)
+        mirror = infer_mirror(model, trunk, joints, feet, pose)
         return cls(
             name=name,
-            mjcf=mjcf,
+            mjcf=given["mjcf"],
             assets_dir=assets_dir,
-            assets=tuple(assets),
+            assets=assets,
             trunk=trunk,
             joints=tuple(joints),
             feet=tuple(feet),
-            default_pose=tuple(map(float, default_pose)),
-            kp=tuple(map(float, kp)),
-            kd=tuple(map(float, kd)),
-            torque_limit_nm=tuple(map(float, torque_limit_nm)),
+            default_pose=tuple(map(float, pose)),
+            kp=tuple(map(float, given["kp"])),
+            kd=tuple(map(float, given["kd"])),
+            torque_limit_nm=tuple(map(float, given["torque_limit_nm"])),
             joint_low=tuple(round(x, 6) for x in low),
             joint_high=tuple(round(x, 6) for x in high),
-            stand_height_m=round(kinematics.stand_height(model, trunk, joints, feet, default_pose), 6),
+            stand_height_m=round(kinematics.stand_height(model, trunk, joints, feet, pose), 6),
             mass_kg=round(float(model.body_mass.sum()), 6),
             joint_mirror=mirror.joints if mirror else None,
             joint_mirror_sign=mirror.signs if mirror else None,
             foot_mirror=mirror.feet if mirror else None,
-            sources=sources,
+            sources=given["sources"],
         )
 
     @classmethod
-    def from_mjcf(
-        cls,
-        path: str | Path,
-        *,
-        feet: Sequence[str],
-        default_pose: Mapping[str, float] | Sequence[float],
-        kp: PerJoint,
-        kd: PerJoint,
-        name: str | None = None,
-        torque_limit_nm: PerJoint | None = None,
-        trunk: str | None = None,
-        joints: Sequence[str] | None = None,
-    ) -> RobotSpec:
-        """A user's own legged robot. See `surefoot.robots.mjcf` for what is stripped and what is kept.
+    def from_mjcf(cls, path: str | Path, **given: Unpack[MjcfOptions]) -> Self:
+        """Makes the spec of a user's own legged robot. `surefoot.robots.mjcf` says what of the file is
+        stripped and what is kept.
 
-        `trunk` defaults to the one body with a free joint, `joints` to all hinges below it in depth-first
-        order, `torque_limit_nm` to the limits of the file's joints and actuators. `feet` must be in the legs'
-        order in `joints`.
+        `feet`, `default_pose`, `kp` and `kd` must be given. `trunk` defaults to the one body with a free
+        joint, `joints` to all hinges below it in depth-first order, `torque_limit_nm` to the limits of the
+        file's joints and actuators, `name` to the file's. `feet` must be in the legs' order in `joints`.
         """
-        # Imported here because that module makes RobotSpecs.
-        from surefoot.robots.mjcf import read_mjcf
-
-        return read_mjcf(
-            Path(path),
-            feet=feet,
-            default_pose=default_pose,
-            kp=kp,
-            kd=kd,
-            name=name,
-            torque_limit_nm=torque_limit_nm,
-            trunk=trunk,
-            joints=joints,
-        )
+        check_keywords("RobotSpec.from_mjcf", MjcfOptions, given)
+        return cls.describe(**read_mjcf(Path(path), given))
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -176,22 +139,24 @@ class RobotSpec(BaseModel):
 
     @property
     def digest(self) -> str:
-        """SHA-256 over every figure. Where the meshes lie and what `sources` says of them does not count.
+        """Returns the SHA-256 over every figure. Where the meshes lie, and `sources`, do not count.
 
         The MJCF counts as text: a MuJoCo that writes XML differently may give a user's file another digest.
         """
-        return digests.digest(self.model_dump(mode="json", exclude={"assets_dir", "sources"}))
+        return digest(self.model_dump(mode="json", exclude={"assets_dir", "sources"}))
 
     def mjspec(self) -> mujoco.MjSpec:
-        """A fresh editable model of the robot alone, where an engine adds floor and actuators."""
+        """Returns a fresh editable model of the robot alone, to which an engine adds floor and actuators."""
         return _parse(self.mjcf, self.assets_dir, self.assets, self.name)
 
     def compile(self) -> mujoco.MjModel:
-        """The robot alone, for checks."""
+        """Returns the robot alone, for checks."""
         return _compile(self.mjspec(), self.name)
 
 
 def _parse(mjcf: str, assets_dir: str | None, assets: Sequence[tuple[str, str]], name: str) -> mujoco.MjSpec:
+    import mujoco
+
     files = {file: _asset(Path(assets_dir or "."), file, expected, name) for file, expected in assets}
     try:
         return mujoco.MjSpec.from_string(mjcf, assets=files)
@@ -202,6 +167,7 @@ def _parse(mjcf: str, assets_dir: str | None, assets: Sequence[tuple[str, str]],
 
 
 def _asset(folder: Path, file: str, expected: str, name: str) -> bytes:
+    """Reads a mesh or texture; refused where it is not the one that the robot was described with."""
     try:
         content = (folder / file).read_bytes()
     except OSError as error:
@@ -224,11 +190,6 @@ def _compile(spec: mujoco.MjSpec, name: str) -> mujoco.MjModel:
         raise SurefootError(
             f"The MJCF of robot '{name}' does not compile; fix this in it: {one_line(error)}"
         ) from error
-
-
-def one_line(error: Exception) -> str:
-    """MuJoCo's messages run over several lines; an error sentence has one."""
-    return " ".join(str(error).split())
 
 
 def _need_one_per_joint(title: str, values: Sequence[float], joints: Sequence[str]) -> None:

@@ -1,4 +1,8 @@
-"""A run on disk: its folder, ledger, results, checkpoints and status."""
+"""A run on disk: its folder, ledger, results, checkpoints and status.
+
+On the ground floor: importing this imports neither torch nor a simulator. Main names: `RunFolder`,
+`load_result`, `read_ledger`.
+"""
 
 from __future__ import annotations
 

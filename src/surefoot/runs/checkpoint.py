@@ -1,7 +1,8 @@
-"""Checkpoints as safetensors: weights, optimiser, counters and environment state, verified by a digest when
-read.
+"""Saves checkpoints as safetensors (weights, optimiser, counters, environment state) and verifies them by a
+digest when they are read.
 
-Never a pickle, neither written nor read: opening one can run any program its author put in it.
+A pickle is neither written nor read: opening one can run any program its author put in it. torch is imported
+by the two functions that handle tensors, so that a run's other files can be read without it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import safetensors.torch
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from surefoot.artifacts import atomic_write, cannot_read, check_version, parse
 from surefoot.contract import SurefootError, canonical
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 FORMAT = "surefoot-checkpoint"
 SCHEMA_VERSION = 1
@@ -28,7 +29,7 @@ _PICKLE_SUFFIXES = {".pt", ".pth", ".pkl", ".pickle", ".bin", ".ckpt"}
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What `load` verified: nothing here shares memory with the file or with another tensor."""
+    """Holds what `load_checkpoint` verified; no tensor shares memory with the file or with another tensor."""
 
     tensors: dict[str, Tensor]
     meta: dict[str, Any]
@@ -36,13 +37,16 @@ class Checkpoint:
 
 
 def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
-    """Write a checkpoint atomically; returns its digest. The same content gives the same bytes.
+    """Writes a checkpoint atomically and returns its digest. The same content gives the same bytes.
 
     Tensors may be views, share memory, need gradients or live on a device; each is saved whole, so tied
     weights are saved twice. `meta` is stored as RFC 8785 JSON: tuples come back as lists and 1.0 as 1; NaN,
     and whole numbers from 2**53 up (64-bit seeds), are refused, since they would not come back exactly: store
     those as text or in a tensor.
     """
+    import safetensors.torch
+    import torch
+
     if _RESERVED in tensors:
         raise ValueError(f"'{_RESERVED}' cannot be the name of a tensor")
     for name, tensor in tensors.items():
@@ -61,7 +65,9 @@ def save_checkpoint(path: str | Path, tensors: Mapping[str, Tensor], meta: Mappi
 
 
 def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Checkpoint:
-    """Read and verify a checkpoint, then move it to `device`. Executes nothing from the file."""
+    """Reads and verifies a checkpoint, then moves it to `device`. Executes nothing from the file."""
+    import safetensors.torch
+
     path = Path(path)
     try:
         data = path.read_bytes()
@@ -93,49 +99,16 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     return Checkpoint(placed, meta, header["sha256"])
 
 
-def flatten(prefix: str, mapping: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Nested mappings of tensors as one flat dict: {"engine": {"qpos": t}} under "env" is {"env.engine.qpos":
-    t}.
-
-    Keys may hold dots themselves (a state_dict has such), but then `section` and not `unflatten` gives them
-    back. Empty mappings leave no trace.
-    """
-    flat: dict[str, Tensor] = {}
-    for key, value in mapping.items():
-        if not isinstance(key, str) or not key:
-            raise TypeError(f"keys under '{prefix}' must be non-empty text, not {key!r}")
-        name = f"{prefix}.{key}" if prefix else key
-        items = {name: value} if isinstance(value, Tensor) else flatten(name, value)
-        if clash := flat.keys() & items.keys():
-            raise ValueError(f"two tensors would both be called '{min(clash)}'")
-        flat.update(items)
-    return flat
-
-
 def section(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under `prefix`, flat, without it: what load_state_dict takes. Empty if there are none."""
+    """Returns the tensors under `prefix`, without it: what load_state_dict takes. Empty if there are none."""
     start = f"{prefix}." if prefix else ""
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
 
 
-def unflatten(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The nested mapping under `prefix`, every dot a level. Empty if there are none."""
-    nested: dict[str, Any] = {}
-    for name, tensor in section(prefix, tensors).items():
-        *folders, last = name.split(".")
-        place = nested
-        for folder in folders:
-            place = place.setdefault(folder, {})
-            if isinstance(place, Tensor):
-                raise ValueError(f"'{name}' lies under a tensor")
-        if last in place:
-            raise ValueError(f"'{name}' is both a tensor and a mapping")
-        place[last] = tensor
-    return nested
-
-
 def _digest(tensors: Mapping[str, Tensor], meta: str, version: int) -> str:
-    """SHA-256 over version, meta, and names, dtypes, shapes and bytes in name order."""
+    """Returns the SHA-256 over version, meta, and names, dtypes, shapes and bytes in name order."""
+    import torch
+
     listing = [[name, str(tensors[name].dtype), list(tensors[name].shape)] for name in sorted(tensors)]
     sha = hashlib.sha256(canonical([FORMAT, version, meta, listing]))
     for name in sorted(tensors):
@@ -144,7 +117,8 @@ def _digest(tensors: Mapping[str, Tensor], meta: str, version: int) -> str:
 
 
 def _in_order(data: bytes) -> bytes:
-    """A safetensors file with its header's keys sorted: the library writes metadata in a random order."""
+    """Returns a safetensors file with its header's keys sorted: the library writes metadata in a random
+    order."""
     length = int.from_bytes(data[:8], "little")
     text = json.dumps(json.loads(data[8 : 8 + length]), sort_keys=True, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # tensors stay aligned
@@ -152,7 +126,7 @@ def _in_order(data: bytes) -> bytes:
 
 
 def _header(path: Path, data: bytes) -> dict[str, str]:
-    """The text metadata of a safetensors file; anything else is refused by name.
+    """Returns the text metadata of a safetensors file; anything else is refused by name.
 
     Layout: 8 bytes little-endian header length, the header as a JSON object, the tensors. The layout is tried
     before the signature of a pickle, because a header of 640 bytes starts with the very bytes 80 02 that open

@@ -8,11 +8,10 @@ import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from pydantic import ValidationError
-from torch import Tensor
 
 import surefoot
 from surefoot.artifacts import (
@@ -43,16 +42,19 @@ from surefoot.contract import (
 from surefoot.runs import checkpoint
 from surefoot.statistics import PanelResult, PanelSummary
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 EPISODES_VERSION = 1
 PANEL_ROWS_VERSION = 2
 CHECKPOINTS = ("confirmed", "best", "latest")
-"""Of a run, by name."""
+"""The checkpoints of a run, by name."""
 STATES_VERSION = 2
-"""Of traces and of the states that failures are replayed from."""
+"""The version of traces and of the states that failures are replayed from."""
 
 
 class LibraryRecord(Frozen):
-    """Of a run that another learner than Surefoot's own trained."""
+    """Says how a run was trained by another learner than Surefoot's own."""
 
     name: str
     version: str | None
@@ -60,13 +62,13 @@ class LibraryRecord(Frozen):
     """How episodes that run out of time were treated: as the library does, or put right by the adapter."""
     stock_timeouts: str
     settings: dict[str, Any] = {}
-    """What the library was told, by its own names."""
+    """The settings that the library was given, by its own names."""
     differences: tuple[str, ...] = ()
-    """What it did otherwise than the recipe says."""
+    """Where it departs from the recipe."""
 
 
 class RunRecord(Frozen):
-    """run.json: what was frozen before the run, and what came out of it."""
+    """Holds run.json: what was frozen before the run, and what came out of it."""
 
     schema_version: int = 2
     id: str
@@ -106,7 +108,7 @@ class RunRecord(Frozen):
 
 
 def versions() -> dict[str, str]:
-    """Of everything that a figure may depend on."""
+    """Returns the versions of everything that a figure may depend on."""
     names = ("torch", "mujoco", "numpy", "gymnasium", "pydantic")
     own = {"surefoot": surefoot.__version__} | {n: version(n) for n in names}
     # The learner adds up shards, one per core: runs repeat to the bit on as many cores.
@@ -115,13 +117,13 @@ def versions() -> dict[str, str]:
 
 
 class Saveable(Protocol):
-    """What can be kept as a file beside the rows that it made: a policy bundle."""
+    """Can be kept as a file beside the rows that it made: a policy bundle."""
 
     def save(self, path: Path) -> None: ...
 
 
 class RunFolder:
-    """The files of one run. Opening repairs what a killed process left half-written."""
+    """Reads and writes the files of one run. What a killed process left half-written is repaired."""
 
     def __init__(self, path: str | Path, record: RunRecord) -> None:
         self.path, self.record = Path(path), record
@@ -132,6 +134,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: str | Path, record: RunRecord, need_bytes: int) -> RunFolder:
+        """Makes a new folder with run.json; refused where there is one, or too little room on the disk."""
         folder = Path(path)
         if folder.exists():
             resume = f", or continue it with --resume {folder}" if (folder / "run.json").is_file() else ""
@@ -146,6 +149,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
+        """Opens a run that is there; refused where it is not one."""
         folder = Path(path)
         if not folder.is_dir():
             raise SurefootError(
@@ -172,6 +176,7 @@ class RunFolder:
     # ---- writing
 
     def write_record(self, **changes: Any) -> None:
+        """Writes run.json, with `changes` made to the record."""
         try:
             changes |= {"schema_version": RunRecord.model_fields["schema_version"].default}
             self.record = RunRecord.model_validate(self.record.model_copy(update=changes).model_dump())
@@ -180,6 +185,7 @@ class RunFolder:
         write_json(self.path / "run.json", self.record)
 
     def add_episodes(self, ended: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
+        """Keeps the rows of episodes that ended, until the next flush."""
         self._columns += [{**e, "update": np.full(len(e["steps"]), update)} for e in ended]
 
     def flush_episodes(self, update: int) -> None:
@@ -196,6 +202,7 @@ class RunFolder:
         self._columns = []
 
     def save_checkpoint(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], *, best: bool) -> None:
+        """Saves `latest`, and the same as `best` where it is; what was recorded before is on disk first."""
         update = int(meta["update"])
         self.flush_episodes(update)
         self.ledger.sync()
@@ -208,6 +215,7 @@ class RunFolder:
         atomic_write(self.checkpoint_path("confirmed"), self.checkpoint_path(name).read_bytes())
 
     def save_failures(self, failures: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
+        """Keeps states before failures of the simulator, so that those can be replayed."""
         for k, rows in enumerate(failures):
             (self.path / "failures").mkdir(exist_ok=True)
             save_npz(self.path / "failures" / f"{update:08d}-{k}.npz", schema_version=STATES_VERSION, **rows)
@@ -215,8 +223,8 @@ class RunFolder:
     def save_panel(
         self, where: str, summary: PanelSummary, result: PanelResult, policy: Saveable | None = None
     ) -> Path:
-        """`policy` is kept beside the rows (some 100 kB) where no checkpoint of the run will hold it: its
-        episodes can then be replayed as well."""
+        """Writes one evaluation: summary, rows and traces. `policy` is kept beside them (some 100 kB) where
+        no checkpoint of the run will hold it: its episodes can then be replayed as well."""
         folder = self.path / "panels" / summary.panel / where
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "traces").mkdir(exist_ok=True)
@@ -242,8 +250,8 @@ class RunFolder:
         return self.path / "checkpoints" / f"{name}.safetensors"
 
     def load_checkpoint(self, name: str) -> checkpoint.Checkpoint:
-        """A checkpoint of this run ('confirmed', 'best', 'latest') or a file; refused when it belongs to
-        another contract."""
+        """Loads a checkpoint of this run ('confirmed', 'best', 'latest') or a file; refused when it belongs
+        to another contract."""
         path = self.checkpoint_path(name) if name in CHECKPOINTS else Path(name)
         if not path.exists():
             raise self._missing(name, path)
@@ -285,7 +293,8 @@ class RunFolder:
 
 
 def read_rows(folder: Path, construct_id: str, checkpoint_digest: str) -> dict[str, np.ndarray]:
-    """The rows of a panel folder, refused where they say that they are of another pass than its summary."""
+    """Reads the rows of a panel folder; refused where they say that they are of another pass than its
+    summary."""
     path = folder / "episodes.parquet"
     rows, meta = read_table(path, newest=PANEL_ROWS_VERSION), table_meta(path)
     of = {"construct_id": construct_id, "checkpoint": checkpoint_digest}
@@ -298,10 +307,11 @@ def read_rows(folder: Path, construct_id: str, checkpoint_digest: str) -> dict[s
 
 
 def run_name(task: str, training_id: str, seed: int) -> str:
-    """<task>-<date>-<time>-<short id>; a task given as module:name keeps its last part."""
+    """Returns <task>-<date>-<time>-<short id>; a task given as module:name keeps its last part."""
     now = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     return f"{task.split(':')[-1].split('.')[-1].replace('/', '-')}-{now}-{training_id[:6]}s{seed}"
 
 
 def timestamp() -> str:
+    """Returns the time in UTC, to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

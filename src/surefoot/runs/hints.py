@@ -1,4 +1,4 @@
-"""How a run can go on, as commands that can be typed as they are printed."""
+"""Says how a run can go on, as commands that can be typed as they are printed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from surefoot.runs.folder import RunFolder
 
 
 def resumable(run: RunFolder) -> bool:
-    """Whether the run can be continued exactly."""
+    """Returns whether the run can be continued exactly."""
     return run.record.library is None and not isinstance(run.record.contract, ExternalContract)
 
 
 def resume_hint(run: RunFolder) -> str:
+    """Returns the sentence that names the command to go on with."""
     here, folder = world_info(), shlex.quote(str(run.path))
     if not resumable(run):
         return f"Judge what it has learned with: {surefoot_command()} evaluate {folder} --checkpoint latest"
@@ -25,7 +26,7 @@ def resume_hint(run: RunFolder) -> str:
 
 
 def surefoot_command() -> str:
-    """How this program was called, so that printed commands can be typed as they are."""
+    """Returns how this program was called, so that printed commands can be typed as they are."""
     called = Path(sys.argv[0])
     if called.name == "surefoot" and called.parent.name == "bin":
         try:

@@ -1,4 +1,4 @@
-"""The ledger: one flat row per update, everything measured per step or episode actually lived."""
+"""Reads the ledger: one flat row per update, everything measured per step or episode actually simulated."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ LEDGER_VERSION = 2
 
 
 def read_ledger(path: Path) -> tuple[list[dict[str, Any]], bool]:
-    """Rows of any version under the names of the newest, and whether a torn last line was left out."""
+    """Reads rows of any version under the names of the newest; also says whether a torn last line was left
+    out."""
     rows, torn = JsonLines(path).read() if path.exists() else ([], False)  # none: killed in its first update
     return [_newest(path, row) for row in rows], torn
 
 
 def _newest(path: Path, row: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row under the names of the newest version."""
     version = check_version(path, row.get("schema_version"), LEDGER_VERSION)
     if version == 1 and "seconds.physics" in row:
         row = dict(row)
@@ -31,6 +33,7 @@ TIMING = ("seconds.", "startup.", "train_seconds", "wall_seconds", "steps_per_se
 
 
 def without_timing(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a row without those fields."""
     return {
         k: v for k, v in row.items() if not k.startswith(TIMING) and not k.startswith("evaluation.seconds")
     }

@@ -1,12 +1,11 @@
-"""The status of a run that does not come to its end: run.json must not say `running` of what broke off."""
+"""Records how a run ended: run.json must not say `running` of one that has broken off."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import torch
 
 from surefoot.compute import PeerLost
 from surefoot.contract import SurefootError
@@ -27,7 +26,7 @@ def record_outcome(
         if writes:
             _note(error, run, status="interrupted", figures=figures())
         raise
-    except (Exception, SystemExit) as error:  # SystemExit: another process was refused
+    except (Exception, SystemExit) as error:  # SystemExit: another process was refused something
         marked = writes and _note(error, run, status="failed", error=_why(error), figures=figures())
         refusal = error if isinstance(error, SurefootError) else _memory(error)
         if refusal is None:
@@ -36,7 +35,7 @@ def record_outcome(
 
 
 def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:
-    """Writes `changes` into run.json, and adds that to the notes of `reason`; returns whether it could."""
+    """Writes `changes` to run.json; returns whether that worked."""
     try:
         run.write_record(**changes)
     except SurefootError as unwritten:  # of a full disk, say: the reason for it all is worth more
@@ -47,9 +46,9 @@ def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:
 
 
 def _memory(error: BaseException) -> SurefootError | None:
-    """Returns the sentence for memory that was refused, or None where `error` is something else; torch has no
-    type for that on the CPU."""
-    refused = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    """Returns the sentence for memory that was refused; torch has no type for that on the CPU."""
+    torch = sys.modules.get("torch")  # where it was never imported, nothing of it can have been raised
+    refused = isinstance(error, MemoryError) or (torch and isinstance(error, torch.OutOfMemoryError))
     if not refused and "can't allocate memory" not in str(error):
         return None
     return SurefootError(

@@ -13,6 +13,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -52,6 +53,7 @@ from surefoot.evaluation import (
 from surefoot.learners import Symmetry, symmetry
 from surefoot.learners.libraries import Timeouts, find_learner
 from surefoot.policy import BASELINES, PREFIX, Policy, PolicyCard, baseline, external_card, policy_card
+from surefoot.robots import save_skeleton
 from surefoot.runs import LibraryRecord
 from surefoot.statistics import PanelResult
 from surefoot.tasks import Task
@@ -159,6 +161,10 @@ class Plan(ABC):
         among the versions of every run."""
 
     @abstractmethod
+    def save_robot(self, folder: Path) -> None:
+        """Keeps in a new run's folder what its episodes are drawn with; nothing where no robot is known."""
+
+    @abstractmethod
     def policy_card(self) -> PolicyCard:
         """Returns how a policy of this plan is wired to its robot or simulator."""
 
@@ -246,6 +252,9 @@ class RobotPlan(Plan):
     def simulator_versions(self) -> dict[str, str]:
         return {}
 
+    def save_robot(self, folder: Path) -> None:
+        save_skeleton(self.task.robot, folder)
+
     def policy_card(self, observation_clip: float | None = None) -> PolicyCard:
         """Returns the card of the robot. `observation_clip`: where a library clips what it normalised."""
         task, r = self.task, self.recipe
@@ -325,6 +334,9 @@ class ExternalPlan(Plan):
 
     def simulator_versions(self) -> dict[str, str]:
         return self.task.contract.versions
+
+    def save_robot(self, folder: Path) -> None:
+        return None
 
     def policy_card(self) -> PolicyCard:
         r = self.recipe

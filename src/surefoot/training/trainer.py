@@ -311,4 +311,6 @@ def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFol
     )
     if not group.is_main:
         return RunFolder(path, record)
-    return RunFolder.create(path, record, need_bytes=200_000_000 + 4 * plan.accounting.buffer_bytes)
+    run = RunFolder.create(path, record, need_bytes=200_000_000 + 4 * plan.accounting.buffer_bytes)
+    plan.save_robot(run.path)
+    return run

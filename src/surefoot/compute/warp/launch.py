@@ -1,4 +1,4 @@
-"""Warp kernels on torch tensors: recorded once, world_info on torch's current stream."""
+"""Runs Warp kernels on torch tensors: a launch is recorded once and repeated on torch's current stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from surefoot.compute.warp.start import start_warp
 
 
 class Launch:
-    """A kernel with its arguments. Repeating it costs a microsecond or two, on a CPU without the
-    interpreter's lock, and inside a CUDA graph's capture it is captured. Tensors keep their addresses."""
+    """A kernel with its arguments. A call costs a microsecond or two, does not hold the interpreter's lock on
+    a CPU, and is captured inside a CUDA graph's capture. Its tensors must keep their addresses."""
 
     def __init__(
         self,
@@ -44,8 +44,9 @@ class Launch:
 
 
 def _packed(command: Any) -> Callable[[], object]:
-    """A command for the CPU, with its arguments in the structure that the kernel takes. Warp's own `launch`
-    fills that structure again every time, with the interpreter's lock held: ten microseconds and more."""
+    """Returns a command for the CPU as one call, with its arguments in the structure that the kernel takes.
+    Warp's own `launch` fills that structure again every time, holding the interpreter's lock: ten
+    microseconds and more."""
     assert command.block_dim == 1, "a kernel of tiles, which Warp calls differently"
     bounds, *values = command.params
     fields = [(x.label, type(value)) for x, value in zip(command.kernel.adj.args, values, strict=True)]

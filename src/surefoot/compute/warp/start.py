@@ -1,4 +1,4 @@
-"""Starting Warp quietly, and what it had to compile."""
+"""Starts Warp quietly, and counts what it had to compile."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ def start_warp() -> None:
     sys.stderr.flush()
     kept = os.dup(2)
     try:
-        with tempfile.TemporaryFile() as said:
-            os.dup2(said.fileno(), 2)
+        with tempfile.TemporaryFile() as caught:
+            os.dup2(caught.fileno(), 2)
             try:
                 wp.init()
             finally:
                 os.dup2(kept, 2)
-            said.seek(0)
-            other = [line for line in said if EXPECTED not in line]
+            caught.seek(0)
+            other = [line for line in caught if EXPECTED not in line]
         os.write(2, b"".join(other))
     finally:
         os.close(kept)
-    _found()
+    _cached()
 
 
 def compiled() -> int:
-    """Kernel modules that had to be compiled since Warp was started here."""
-    return len(_binaries() - _found())
+    """Returns how many kernel modules had to be compiled since Warp was started here."""
+    return len(_binaries() - _cached())
 
 
 @cache
-def _found() -> frozenset[Path]:
+def _cached() -> frozenset[Path]:
+    """Holds what was in the cache when this was first called."""
     return _binaries()
 
 
 def _binaries() -> frozenset[Path]:
-    """In Warp's cache, for CPUs and GPUs."""
+    """Lists the compiled modules in Warp's cache, for CPUs and GPUs."""
     files = Path(wp.config.kernel_cache_dir or "").glob("*/*")
     return frozenset(f for f in files if f.suffix in (".o", ".cubin", ".ptx"))

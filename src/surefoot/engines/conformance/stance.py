@@ -21,7 +21,7 @@ from surefoot.engines.conformance.scaffold import (
     vector,
 )
 from surefoot.engines.protocol import Engine
-from surefoot.robots import kinematics
+from surefoot.robots import lowest_point, posed
 
 
 def check_a_robot_stands_for_a_second(make: Make) -> None:
@@ -69,21 +69,21 @@ def _foot_heights(engine: Engine) -> list[float]:
     """How far each foot reaches below its centre in the default pose."""
     robot = engine.robot
     model = robot.compile()
-    data = kinematics.posed(model, robot.trunk, robot.joints, robot.default_pose)
+    data = posed(model, robot.trunk, robot.joints, robot.default_pose)
     feet = [model.geom(foot).id for foot in robot.feet]
-    return [float(data.geom_xpos[f][2]) - kinematics.lowest_point(model, data, f) for f in feet]
+    return [float(data.geom_xpos[f][2]) - lowest_point(model, data, f) for f in feet]
 
 
 def _back_height(engine: Engine) -> float:
     """Height of the trunk's origin above the ground that its back lies on."""
     robot = engine.robot
     model = robot.compile()
-    data = kinematics.posed(model, robot.trunk, robot.joints, robot.default_pose)
+    data = posed(model, robot.trunk, robot.joints, robot.default_pose)
     data.qpos[int(model.jnt_qposadr[model.body(robot.trunk).jntadr[0]]) + 3 :][:4] = (0, 1, 0, 0)
     mujoco.mj_kinematics(model, data)
     trunk = model.body(robot.trunk).id
     solid = [g for g in range(model.ngeom) if model.geom_bodyid[g] == trunk and model.geom_contype[g]]
-    return -min(kinematics.lowest_point(model, data, g) for g in solid)
+    return -min(lowest_point(model, data, g) for g in solid)
 
 
 CHECKS: tuple[Check, ...] = (

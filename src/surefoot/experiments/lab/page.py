@@ -101,4 +101,5 @@ def _replays(path: Path, lab: LabRecord) -> Replays:
         kept.append(Kept(file, rows, c.case.row, c.policy))
     if not kept:
         return Replays(None, (), lab.cases_note)
-    return make_replays(RunFolder.open(path / lab.cases[0].run).record, kept)
+    run = RunFolder.open(path / lab.cases[0].run)
+    return make_replays(run.path, run.record, kept)
