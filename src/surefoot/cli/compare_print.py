@@ -13,7 +13,7 @@ from rich.table import Table
 
 from surefoot.artifacts import plain
 from surefoot.contract import SurefootError, as_half
-from surefoot.evidence import Comparison, Field, Refusal, compare
+from surefoot.evidence import Comparison, Field, Refusal, compare, refusal_sentence
 from surefoot.runs import RunFolder, load_result
 from surefoot.statistics import Difference
 
@@ -52,20 +52,9 @@ def _json(found: Comparison | Refusal, b: str) -> dict[str, Any]:
 
 
 def print_refusal(console: Console, a: str, b: str, refusal: Refusal) -> None:
-    console.print(
-        f"{escape(a)} and {escape(b)} were not measured alike: their construct ids differ.", highlight=False
-    )
+    console.print(escape(refusal_sentence(a, b, refusal.differs)), highlight=False)
     print_fields(console, "What differs", refusal.differs)
-    if refusal.offered:
-        offer = f"They share {refusal.shared} scenarios; compare on those with --shared-panel."
-    elif refusal.shared:
-        offer = (
-            f"They share {refusal.shared} scenarios, but not what is measured on them; "
-            "evaluate both under one contract."
-        )
-    else:
-        offer = "They share no scenario; evaluate both on one panel."
-    console.print(offer, highlight=False)
+    console.print(refusal.offer, highlight=False)
 
 
 def print_comparison(console: Console, c: Comparison) -> None:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from surefoot.artifacts import plain
 from surefoot.cli.compare_print import REFUSED, interval, print_fields
 from surefoot.contract import ExternalContract, SurefootError
-from surefoot.evidence import METRICS, Promotion, Side, promote
+from surefoot.evidence import METRICS, Promotion, Side, promote, refusal_sentence
 from surefoot.reporting import plain_table
 from surefoot.runs import RunFolder, load_result
 
@@ -38,10 +38,7 @@ def promote_run(console: Console, candidate: str, baseline: str, as_json: bool) 
 
 def _print(console: Console, p: Promotion) -> None:
     if p.differs:
-        console.print(
-            f"{escape(p.candidate)} and {escape(p.baseline)} were not measured alike; nothing was compared.",
-            highlight=False,
-        )
+        console.print(escape(refusal_sentence(p.baseline, p.candidate, p.differs)), highlight=False)
         print_fields(console, "What differs", p.differs)
         return
     sides = [s for s in (p.disturbances, p.transfer) if s is not None]

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from surefoot.evidence.compare import Comparison, Field, Refusal, compare, construct_difference, metrics_of
+from surefoot.evidence.compare import (
+    Comparison,
+    Field,
+    Refusal,
+    compare,
+    construct_difference,
+    metrics_of,
+    refusal_sentence,
+)
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
@@ -30,6 +38,7 @@ __all__ = [
     "look_back",
     "metrics_of",
     "promote",
+    "refusal_sentence",
     "representative_failures",
     "rows_of",
     "write_postmortem",

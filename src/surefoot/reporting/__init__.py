@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from surefoot.reporting.failures import viewer
-from surefoot.reporting.figures import Figure
 from surefoot.reporting.learners import curves, differences, learner_chart, learner_page, outcomes
 from surefoot.reporting.overview import bar, shown
 from surefoot.reporting.page import document
 from surefoot.reporting.serve import make_server
-from surefoot.reporting.summary import read_summary
 from surefoot.reporting.terminal import percent, plain_table, print_columns
 from surefoot.reporting.traces import Kept, Replays, make_replays
 from surefoot.reporting.write import write_report
 
 __all__ = [
-    "Figure",
     "Kept",
     "Replays",
     "bar",
@@ -29,7 +26,6 @@ __all__ = [
     "percent",
     "plain_table",
     "print_columns",
-    "read_summary",
     "shown",
     "viewer",
     "write_report",

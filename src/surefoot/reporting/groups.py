@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.contract import TaskContract
-from surefoot.reporting.figures import Figure, PanelFigures, Rows, rate_of
+from surefoot.reporting.figures import PanelFigures, Rows
+from surefoot.statistics import Estimate, rate_estimate
 
 FEW = 7
 """Up to so many distinct values are shown one by one, more are put into bins."""
@@ -22,8 +23,8 @@ class Group:
 
     factor: str
     label: str
-    success: Figure
-    fall: Figure
+    success: Estimate
+    fall: Estimate
 
 
 def by_factor(rows: Rows, contract: TaskContract) -> list[Group]:
@@ -53,15 +54,15 @@ def _groups(rows: Rows, factor: str, labels: np.ndarray) -> list[Group]:
             Group(
                 factor,
                 str(label),
-                rate_of(rows["success"][mask], family),
-                rate_of(rows["fall"][mask], family),
+                rate_estimate(rows["success"][mask], family),
+                rate_estimate(rows["fall"][mask], family),
             )
         )
     return out
 
 
 def _worst_first(groups: list[Group]) -> list[Group]:
-    return sorted(groups, key=lambda g: (g.success.value or 0.0, g.success.low or 0.0, g.factor, g.label))
+    return sorted(groups, key=lambda g: (g.success.value, g.success.low or 0.0, g.factor, g.label))
 
 
 def _factors(rows: Rows, contract: TaskContract) -> dict[str, np.ndarray]:
@@ -161,7 +162,7 @@ class LabelCount:
     label: str
     cause: str
     count: int
-    share: Figure
+    share: Estimate
     """Of the nominal column's episodes."""
 
 
@@ -175,7 +176,9 @@ def label_counts(panel: PanelFigures) -> list[LabelCount] | None:
     out = []
     for label in dict.fromkeys(labels[labels != ""].tolist()):
         mask = labels == label
-        out.append(LabelCount(label, _most(causes[mask]), int(mask.sum()), rate_of(mask, rows["family"])))
+        out.append(
+            LabelCount(label, _most(causes[mask]), int(mask.sum()), rate_estimate(mask, rows["family"]))
+        )
     return sorted(out, key=lambda c: (-c.count, c.label))
 
 
@@ -189,7 +192,7 @@ def reason_counts(panel: PanelFigures) -> list[LabelCount]:
     out = []
     for reason in dict.fromkeys(reasons[failed].tolist()):
         mask = failed & (reasons == reason)
-        out.append(LabelCount(reason, "", int(mask.sum()), rate_of(mask, rows["family"])))
+        out.append(LabelCount(reason, "", int(mask.sum()), rate_estimate(mask, rows["family"])))
     return sorted(out, key=lambda c: (-c.count, c.label))
 
 

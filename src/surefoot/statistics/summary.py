@@ -16,7 +16,7 @@ from surefoot.statistics.columns import (
     split_columns,
     transfer,
 )
-from surefoot.statistics.estimates import Estimate, estimate, headline
+from surefoot.statistics.estimates import Estimate, headline, rate_estimate
 from surefoot.statistics.rates import rate
 
 
@@ -118,9 +118,7 @@ def summarise(
     terrain: dict[str, Estimate] = {}
     for c in np.unique(rows["terrain"][rows["terrain"] != ""]):
         at = rows["terrain"] == c
-        found = estimate({k: rows[k][at] for k in ("success", "family")}, "success", "rate")
-        assert found is not None
-        terrain[str(c)] = found
+        terrain[str(c)] = rate_estimate(rows["success"][at], family[at])
     return PanelSummary(
         panel=panel,
         panel_digest=panel_digest,

@@ -8,9 +8,9 @@ import surefoot
 from surefoot.experiments.lab.record import LabCase, LabRecord
 from surefoot.experiments.lab.results import results, second_panel
 from surefoot.experiments.lab.sections import baselines, configuration, learning, postmortems
-from surefoot.reporting import Kept, Replays, document, make_replays, read_summary, viewer
+from surefoot.reporting import Kept, Replays, document, make_replays, viewer
 from surefoot.reporting.web import Html, el
-from surefoot.runs import RunFolder, read_rows
+from surefoot.runs import RunFolder, read_rows, read_summary
 
 
 def lab_page(path: Path, lab: LabRecord) -> str:
@@ -96,8 +96,7 @@ def _replays(path: Path, lab: LabRecord) -> Replays:
     for c in lab.cases:
         file = path / c.trace
         folder = file.parent.parent
-        summary = read_summary(folder / "summary.json")
-        rows = read_rows(folder, summary.construct_id, summary.checkpoint)
+        rows = read_rows(folder, read_summary(folder))
         kept.append(Kept(file, rows, c.case.row, c.policy))
     if not kept:
         return Replays(None, (), lab.cases_note)
