@@ -23,7 +23,8 @@ from places import GOLDEN
 from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, table_meta, write_table
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evaluation import PanelEvaluator
-from surefoot.evidence.compare import Refusal, compare, metrics_of, refusal_sentence
+from surefoot.evidence.compare import Comparison, Refusal, compare, metrics_of, refusal_sentence
+from surefoot.evidence.postmortem import _weakest
 from surefoot.policy.bundle import HoldPose
 from surefoot.reporting import write_report
 from surefoot.reporting.figures import read_run
@@ -161,12 +162,30 @@ def test_speed_time_and_cost_equal_the_record(plain: Page, plain_run: Path) -> N
 
 def test_strata_equal_the_rows_and_stand_worst_first(full: Page, extended_run: Path) -> None:
     rows = [r for r in rows_of(extended_run) if r["column"] == "nominal" and r["engine"] == "mujoco"]
-    for friction in {r["friction"] for r in rows}:
-        mine = [r for r in rows if r["friction"] == friction]
-        check_column(full, f"stratum.friction.{friction:g}", mine, "success", True)
+    factor = RunFolder.open(extended_run).record.contract.factor("friction")
+    for k in {int(factor.bin_of(np.array(r["friction"]))) for r in rows}:
+        mine = [r for r in rows if factor.bin_of(np.array(r["friction"])) == k]
+        check_column(full, f"stratum.friction.{factor.label(k)}", mine, "success", True)
     order = [full.value(n) for n in full.figures if n.startswith("stratum.")]
     assert len(order) > 4
     assert order == sorted(order, key=lambda v: v or 0.0)
+
+
+def test_page_postmortem_comparison_and_rows_call_strata_alike(full: Page, extended_run: Path) -> None:
+    rows = [r for r in rows_of(extended_run) if r["column"] == "nominal" and r["engine"] == "mujoco"]
+    named = {label for r in rows for label in r["stratum"].split(" | ")}
+    result = load_result(RunFolder.open(extended_run))
+    on_page = {
+        " ".join(n.removeprefix("stratum.").split(".", 1)) for n in full.figures if n.startswith("stratum.")
+    }
+    cells = {n.removeprefix("cell.cell.") for n in full.figures if n.startswith("cell.")}
+    compared = compare(result, result)
+    assert isinstance(compared, Comparison)
+    weakest = _weakest(result, "here").text.split(" at ")[1].split(":")[0]
+    assert {"command forward", "command backward"} < on_page <= named
+    assert {label for cell in cells for label in cell.split(" · ")} <= named
+    assert compared.strata.keys() == named
+    assert weakest in named
 
 
 def test_heatmap_equals_the_rows(full: Page, extended_run: Path) -> None:

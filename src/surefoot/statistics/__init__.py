@@ -12,7 +12,7 @@ from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval, ru
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity
-from surefoot.statistics.strata import panel_strata, stratum_names
+from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
 from surefoot.statistics.summary import PanelSummary, summarise
 from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
 
@@ -51,6 +51,7 @@ __all__ = [
     "severity",
     "sign_flip",
     "split_columns",
+    "strata_by_factor",
     "stratum_names",
     "summarise",
     "wilson",
