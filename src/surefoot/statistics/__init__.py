@@ -13,7 +13,7 @@ from surefoot.statistics.paired import Difference, paired, paired_runs, sign_fli
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
-from surefoot.statistics.summary import PanelSummary, summarise
+from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Mean",
     "PanelResult",
     "PanelSummary",
+    "PassInfo",
     "Rate",
     "clopper_pearson",
     "column_summary",

@@ -8,7 +8,7 @@ from surefoot.training.evaluate import evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan, make_plan, on_panel, robot_plan
 from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
-from surefoot.training.selection import Limits, Progress
+from surefoot.training.selection import Limits, Progress, panel_summary
 from surefoot.training.session import resume_run, start_run, train_planned
 from surefoot.training.tracking import track_run
 from surefoot.training.trainer import Trainer, new_run
@@ -32,6 +32,7 @@ __all__ = [
     "make_plan",
     "new_run",
     "on_panel",
+    "panel_summary",
     "resolve_policy",
     "restore_robot_plan",
     "resume_run",

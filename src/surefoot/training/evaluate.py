@@ -10,12 +10,13 @@ from rich.console import Console
 from surefoot.compute import prepare_torch
 from surefoot.contract import NOMINAL, TRAINED, Column, Half, SurefootError, as_half, columns, load_panel
 from surefoot.evaluation import BASELINES as EXTERNAL_BASELINES
-from surefoot.evaluation import engines_for, evaluate_panel, evaluate_seeds
+from surefoot.evaluation import Passes, engines_for, evaluate_panel, evaluate_seeds
 from surefoot.policy import BASELINES, Policy
 from surefoot.runs import RunFolder
-from surefoot.statistics import PanelSummary, summarise
+from surefoot.statistics import PanelSummary
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan, on_panel
 from surefoot.training.restore import resolve_policy, restore_plan
+from surefoot.training.selection import panel_summary
 
 
 def columns_of(plan: Plan, perturb: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
@@ -109,26 +110,17 @@ def evaluate_policy(
             half,
             plan.recipe.control_hz,
             policy,
-            engine=engine,
-            columns=columns,
-            baselines=BASELINES if baselines else (),
+            Passes(engine, columns, BASELINES if baselines else ()),
             name=name,
         )
-    summary = summarise(
-        table.rows,
-        plan.task.contract,
-        panel=plan.panel.name,
-        panel_digest=plan.panel.digest,
-        half=half,
-        construct_id=plan.construct_id,
-        training_id=plan.training_id,
-        checkpoint=digest,
-        engine=str(passes[0].rows["engine"][0]),
-        seconds=passes[0].seconds,
-        simulated_steps=passes[0].steps,
-        normaliser=getattr(policy, "normaliser_digest", ""),
-        total_seconds=time.perf_counter() - begun,
-        total_steps=table.steps,
+    summary = panel_summary(
+        plan,
+        half,
+        table,
+        passes[0],
+        digest,
+        getattr(policy, "normaliser_digest", ""),
+        time.perf_counter() - begun,
     )
     run.save_panel(where, summary, table)
     return summary

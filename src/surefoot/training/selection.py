@@ -13,11 +13,11 @@ import torch
 
 from surefoot.compute import SyncCount, Writer, process_seconds
 from surefoot.compute.warp import compiled
-from surefoot.contract import SurefootError
+from surefoot.contract import REFERENCE, Half, SurefootError
 from surefoot.evaluation import ExternalEvaluator, PanelEvaluator, PendingResult
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
-from surefoot.statistics import PanelResult, PanelSummary, summarise
+from surefoot.statistics import PanelResult, PanelSummary, PassInfo, summarise
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 
 
@@ -118,7 +118,7 @@ class Scored:
         """A look at the selection half: into the run folder, and into the ledger's row of its update."""
         result = seen.result()
         summary = panel_summary(
-            self.plan, self.selection, result, f"update-{update}", policy.normaliser_digest
+            self.plan, self.selection.half, result, result, f"update-{update}", policy.normaliser_digest
         )
         self.run.save_panel(f"selection-update-{update:06d}", summary, result, policy)
         keys = (
@@ -194,32 +194,34 @@ def selection_half(plan: Plan) -> PanelEvaluator | ExternalEvaluator:
     if isinstance(plan, ExternalPlan):
         return ExternalEvaluator(plan.task, plan.panel, "selection", plan.device)
     assert isinstance(plan, RobotPlan)
-    scored_on = "stride" if plan.engine == "stride" else "mujoco"
+    scored_on = "stride" if plan.engine == "stride" else REFERENCE
     near, hz = plan.device if scored_on == "stride" else "cpu", plan.recipe.control_hz
     return PanelEvaluator(plan.task, plan.panel, "selection", hz, engine=scored_on, device=near)
 
 
 def panel_summary(
     plan: Plan,
-    evaluator: PanelEvaluator | ExternalEvaluator,
-    result: PanelResult,
+    half: Half,
+    table: PanelResult,
+    headline: PanelResult,
     checkpoint: str,
     normaliser: str = "",
+    total_seconds: float | None = None,
 ) -> PanelSummary:
-    """Of one nominal pass."""
-    return summarise(
-        result.rows,
-        plan.task.contract,
-        panel=evaluator.panel.name,
-        panel_digest=evaluator.panel.digest,
-        half=evaluator.half,
+    """Summarises `table`, all passes of one policy over the plan's panel, of which `headline` is the first.
+    `total_seconds` is the wall-clock of all; that of the passes unless said otherwise."""
+    info = PassInfo(
+        panel=plan.panel.name,
+        panel_digest=plan.panel.digest,
+        half=half,
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         checkpoint=checkpoint,
-        engine=evaluator.engine,
-        seconds=result.seconds,
-        simulated_steps=result.steps,
+        engine=str(headline.rows["engine"][0]),
+        seconds=headline.seconds,
+        steps=headline.steps,
         normaliser=normaliser,
-        total_seconds=result.seconds,
-        total_steps=result.steps,
+        total_seconds=table.seconds if total_seconds is None else total_seconds,
+        total_steps=table.steps,
     )
+    return summarise(table.rows, plan.task.contract, info)
