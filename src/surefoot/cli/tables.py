@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from surefoot.contract import Panel, SurefootError, load_panel, panel_names
-from surefoot.reporting import percent as _percent
 from surefoot.reporting import plain_table as _table
 from surefoot.reporting import print_columns
+from surefoot.statistics import percent as _percent
 from surefoot.tasks import task_names
 from surefoot.training import ExternalPlan, Plan, RobotPlan, robot_plan
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from surefoot.artifacts import atomic_write, write_json
-from surefoot.contract import SurefootError, columns
+from surefoot.artifacts import atomic_write, csv_text, write_json
+from surefoot.contract import NOMINAL, SurefootError, columns
 from surefoot.evidence import LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.learners.libraries import Timeouts
 from surefoot.reporting import learner_chart, learner_page, plain_table
@@ -73,7 +71,7 @@ def write_comparison(console: Console, runs: list[RunFolder], out: Path, as_json
     """comparison.json, .csv, .svg and .html in `out`, and a table for people."""
     found = compare_learners(runs)
     write_json(out / "comparison.json", found)
-    atomic_write(out / "comparison.csv", table_text(found).encode())
+    atomic_write(out / "comparison.csv", csv_text(rows_of(found)).encode())
     atomic_write(out / "comparison.svg", learner_chart(found).encode())
     atomic_write(out / "comparison.html", learner_page(found).encode())
     if as_json:
@@ -82,16 +80,6 @@ def write_comparison(console: Console, runs: list[RunFolder], out: Path, as_json
         print_learners(console, found)
         console.print(f"\n{out / 'comparison.html'}", highlight=False, markup=False, soft_wrap=True)
     return 0
-
-
-def table_text(found: LearnerComparison) -> str:
-    rows = rows_of(found)
-    names = list(dict.fromkeys(k for row in rows for k in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def print_learners(console: Console, c: LearnerComparison) -> None:
@@ -103,7 +91,7 @@ def print_learners(console: Console, c: LearnerComparison) -> None:
         table.add_row(
             of.learner if of.timeouts != "corrected" else f"{of.learner}, corrected",
             str(len(of.seeds)) + (f", {len(of.failed)} failed" if of.failed else ""),
-            rate_text(of.columns["nominal"]),
+            rate_text(of.columns[NOMINAL]),
             f"{of.steps_per_second.value:,.0f}",
             f"{of.train_minutes.value:.1f}",
             f"{of.reached.seeds} of {of.reached.of}",

@@ -30,8 +30,9 @@ from surefoot.policy import Policy, read_policy
 from surefoot.replays.cases import load_case
 from surefoot.replays.recorded import Recorded, find_recorded, panel_folder, replay, verify
 from surefoot.replays.rerun import rerun_case, rerun_family
-from surefoot.reporting import percent, plain_table
+from surefoot.reporting import plain_table
 from surefoot.runs import RunFolder
+from surefoot.statistics import percent
 from surefoot.training import RobotPlan, load_policy, resolve_policy, restore_robot_plan
 
 SHOWN = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from surefoot.reporting.failures import viewer
 from surefoot.reporting.learners import curves, differences, learner_chart, learner_page, outcomes
 from surefoot.reporting.overview import bar, shown
-from surefoot.reporting.page import document
+from surefoot.reporting.page import document, page_header
 from surefoot.reporting.serve import make_server
-from surefoot.reporting.terminal import percent, plain_table, print_columns
+from surefoot.reporting.terminal import plain_table, print_columns
 from surefoot.reporting.traces import Kept, Replays, make_replays
 from surefoot.reporting.write import write_report
 
@@ -23,7 +23,7 @@ __all__ = [
     "make_replays",
     "make_server",
     "outcomes",
-    "percent",
+    "page_header",
     "plain_table",
     "print_columns",
     "shown",

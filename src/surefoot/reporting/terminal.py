@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from surefoot.statistics import HOLDS_AT, WORDS, Grade, judge
+from surefoot.statistics import HOLDS_AT, WORDS, Grade, judge, percent
 
 if TYPE_CHECKING:
     from surefoot.statistics import ColumnSummary, PanelSummary
@@ -28,10 +28,6 @@ def plain_table(title: str, *columns: str) -> Table:
     for c in columns:
         table.add_column(c)
     return table
-
-
-def percent(value: float) -> str:
-    return f"{100 * value:.1f}%"
 
 
 def print_columns(console: Console, s: PanelSummary) -> None:

@@ -7,7 +7,15 @@ averages), and its interval treats families, not episodes, as the independent dr
 
 from surefoot.statistics.clusters import design_effect, effective_n, icc
 from surefoot.statistics.columns import HOLDS_AT, Agreement, ColumnSummary, column_summary, split_columns
-from surefoot.statistics.estimates import SPANS, Estimate, estimate, headline, rate_estimate, runs_estimate
+from surefoot.statistics.estimates import (
+    SPANS,
+    Estimate,
+    estimate,
+    headline,
+    percent,
+    rate_estimate,
+    runs_estimate,
+)
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval, runs_interval
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
@@ -45,6 +53,7 @@ __all__ = [
     "paired",
     "paired_runs",
     "panel_strata",
+    "percent",
     "rate",
     "rate_estimate",
     "runs_estimate",

@@ -35,6 +35,11 @@ definition; the others rounded up from the largest of any policy, random actions
 them (2.0 m/s, 5.3 rad/s, 20.0), and larger where larger was seen. That of a return is not known."""
 
 
+def percent(share: float) -> str:
+    """Writes a share as sentences and terminals show it: 0.5 is '50.0%'."""
+    return f"{100 * share:.1f}%"
+
+
 class Estimate(Frozen):
     """A headline figure over the episodes where it was measured."""
 

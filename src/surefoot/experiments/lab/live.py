@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from surefoot.artifacts import atomic_write, new_folder, plain, read_json, write_json
+from surefoot.artifacts import atomic_write, csv_text, new_folder, plain, read_json, write_json
 from surefoot.compute import prepare_torch
 from surefoot.contract import TRAINED, Panel, SurefootError, dump_panel, second_panel
 from surefoot.experiments.lab.design import Job, LabDesign, default_folder
@@ -20,7 +20,7 @@ from surefoot.experiments.lab.judge import judge, usable_baselines
 from surefoot.experiments.lab.page import lab_page
 from surefoot.experiments.lab.progress import Stages
 from surefoot.experiments.lab.record import LabRecord
-from surefoot.experiments.lab.sheet import table_text
+from surefoot.experiments.lab.sheet import rows_of
 from surefoot.experiments.lab.summary import print_lab
 from surefoot.runs import RunFolder, surefoot_command
 from surefoot.training import RobotPlan, on_panel, train_planned
@@ -74,7 +74,7 @@ def _asked() -> str:
 
 def write_lab(path: Path, record: LabRecord) -> None:
     write_json(path / "lab.json", record)
-    atomic_write(path / "lab.csv", table_text(record).encode())
+    atomic_write(path / "lab.csv", csv_text(rows_of(record)).encode())
     atomic_write(path / "lab.html", lab_page(path, record).encode())
 
 

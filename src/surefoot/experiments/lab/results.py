@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from surefoot.contract import NOMINAL
 from surefoot.experiments.lab.record import CoComputed, Entry, LabRecord
 from surefoot.experiments.lab.views import Heading, Who, headings, policies, shown
 from surefoot.reporting import bar
@@ -47,7 +48,7 @@ def results(lab: LabRecord) -> Html:
 
 
 def _result(lab: LabRecord, who: Who, heads: list[Heading]) -> Html:
-    e = shown(lab, who, "nominal", heads[0].engine)
+    e = shown(lab, who, NOMINAL, heads[0].engine)
     chips = [el("span", f"{k.replace('_', ' ')} {v}", class_="tag") for k, v in _most(e)]
     fell = percent(e.found.fall_rate) if e else NOT_MEASURED
     error = number(e.found.velocity_error_mps) if e else NOT_MEASURED

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from surefoot.contract import NOMINAL
 from surefoot.experiments.lab.record import Entry, LabRecord
 from surefoot.experiments.lab.views import Who, headings, policies, shown
 from surefoot.reporting import plain_table
@@ -28,7 +29,7 @@ def print_lab(console: Console, path: Path, lab: LabRecord, asked: str) -> None:
     console.print()
     console.print(table, highlight=False)
     for who in policies(lab):
-        nominal = shown(lab, who, "nominal", headings(lab)[0].engine)
+        nominal = shown(lab, who, NOMINAL, headings(lab)[0].engine)
         if who.seed is not None and nominal is not None:
             console.print(f"{who.title} failed by: {_labels(nominal)}", highlight=False, soft_wrap=True)
     for run in lab.runs:
