@@ -32,7 +32,7 @@ from surefoot.artifacts import write_json
 from surefoot.compute.cores import prepare_torch
 from surefoot.contract import evaluation_plant
 from surefoot.engines import surface
-from surefoot.evaluation import PanelEvaluator, evaluate_panel
+from surefoot.evaluation import PanelEvaluator, Passes, evaluate_panel
 from surefoot.evidence.compare import METRICS
 from surefoot.runs import RunFolder
 from surefoot.statistics import paired
@@ -91,7 +91,7 @@ def on_both(trained: Trained, runs: Path) -> tuple[dict[str, Any], dict[str, Row
     run = trained.run(runs)
     plan, (_, policy) = restore_plan(run), load_policy(run, "confirmed")
     _, passes = evaluate_panel(
-        plan.task, plan.panel, "confirmation", plan.recipe.control_hz, policy, engine="stride", baselines=()
+        plan.task, plan.panel, "confirmation", plan.recipe.control_hz, policy, Passes("stride", baselines=())
     )
     rows = {str(p.rows["engine"][0]): p.rows for p in passes}
     assert set(rows) == set(ENGINES)

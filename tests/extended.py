@@ -23,7 +23,7 @@ from surefoot.artifacts import (
 from surefoot.statistics import rate
 
 COLUMNS = (
-    ("nominal", "", float("nan"), "stride", "trained", 0.0),
+    ("nominal", "", 0.0, "stride", "trained", 0.0),
     ("noise_x2", "noise", 2.0, "stride", "trained", 0.04),
     ("delay_40ms", "delay", 0.04, "stride", "trained", 0.2),
     ("delay_120ms", "delay", 0.12, "stride", "trained", 0.85),
@@ -35,9 +35,9 @@ COLUMNS = (
     ("push_1.5", "push", 1.5, "stride", "trained", 0.35),
     ("strength_0.8", "strength", 0.8, "stride", "trained", 0.1),
     ("dropout_0.1", "dropout", 0.1, "stride", "trained", 0.5),
-    ("baseline:hold-pose", "", float("nan"), "mujoco", "hold-pose", 0.94),
-    ("baseline:random", "", float("nan"), "mujoco", "random", 1.0),
-    ("baseline:open-loop-trot", "", float("nan"), "mujoco", "open-loop-trot", 0.9),
+    ("baseline:hold-pose", "", 0.0, "mujoco", "hold-pose", 0.94),
+    ("baseline:random", "", 0.0, "mujoco", "random", 1.0),
+    ("baseline:open-loop-trot", "", 0.0, "mujoco", "open-loop-trot", 0.9),
 )
 """Column, perturbation, strength, engine, policy, and the share of successes that it turns into failures."""
 LABELS = (
@@ -104,7 +104,7 @@ def extend(run: Path, nominal_success: float | None = None) -> None:
     if nominal_success is not None:
         rows["success"] = place < nominal_success
         rows["fall"] = ~rows["success"] & (np.arange(n) % 2 == 0)
-    tables = [_column(rows, "nominal", "", float("nan"), "mujoco", "trained", 0.0, place)]
+    tables = [_column(rows, "nominal", "", 0.0, "mujoco", "trained", 0.0, place)]
     tables += [_column(rows, *c, place) for c in COLUMNS]
     tables[0]["trace"] = np.array(
         [f"{i:05d}" if (folder / f"traces/{i:05d}.npz").exists() else "" for i in range(n)]
@@ -183,13 +183,22 @@ def _summary(path: Path, tables: list[dict[str, np.ndarray]]) -> None:
         columns.append(
             {
                 **{k: str(t[k][0]) for k in ("column", "perturbation", "engine", "policy")},
-                "strength": float(t["strength"][0]) if np.isfinite(t["strength"][0]) else None,
+                "strength": float(t["strength"][0]),
                 "episodes": success.n,
                 "success": success.value,
                 "success_low": success.low,
                 "success_high": success.high,
+                "effective_episodes": success.n_eff,
                 "fall_rate": fall.value,
+                "fall_low": fall.low,
+                "fall_high": fall.high,
                 "velocity_error_mps": error,
+                "velocity_error_low": None,
+                "velocity_error_high": None,
+                "yaw_error_radps": None,
+                "cost_of_transport": None,
+                "recovered": None,
+                "recovery_s": None,
                 "holds": success.low >= 0.6,
                 "labels": {},
             }

@@ -130,17 +130,22 @@ def columns(rows: Rows, nominal: Rows) -> dict[str, Expected]:
 
 
 def strata(rows: Rows, contract: dict[str, Any]) -> dict[str, Expected]:
-    """The forest: one line per value or bin of a factor, and one per cell of those that resets deal."""
+    """The forest: one line per bin of a factor, and one per cell of those that resets deal."""
     labels: dict[str, list[str]] = {}
-    for name, column, unit in (("friction", "friction", ""), ("payload", "payload_kg", " kg")):
-        assert len(set(rows[column].tolist())) <= 7, "a panel with values in bins needs its rule here"
-        labels[name] = [f"{v:g}{unit}".replace("-", "−") for v in rows[column].tolist()]
+    factors = {f["name"]: f for f in contract["factors"]}
+    for name, column in (("friction", "friction"), ("payload", "payload_kg")):
+        (low, high), count = factors[name]["train"], factors[name]["bins"]
+        edges = [low + k * (high - low) / count for k in range(count + 1)]
+        labels[name] = []
+        for v in rows[column].tolist():
+            k = sum(v >= e for e in edges[1:-1])
+            labels[name].append(f"{edges[k]:.3g}..{edges[k + 1]:.3g}")
     zone = contract["command"]["dead_zone"]
     labels["command"] = []
     for x, y, w in zip(rows["command_vx"], rows["command_vy"], rows["command_wz"], strict=True):
-        moving = "forward" if x > zone else "backward" if x < -zone else "no forward speed"
+        moving = "forward" if x > zone else "backward" if x < -zone else "sideways/turning"
         labels["command"].append(moving if max(abs(x), abs(y), abs(w)) > zone else "stand")
-    labels["terrain"] = [t.replace("_", " ") for t in rows["terrain"].tolist()]
+    labels["terrain"] = rows["terrain"].tolist()
     labels["level"] = [str(int(v)) for v in rows["level"].tolist()]
     labels = {k: v for k, v in labels.items() if len(set(v)) > 1}
     out: dict[str, Expected] = {}

@@ -350,7 +350,7 @@ def test_perturbations_that_break_the_rules_are_refused(use: Use, tmp_path: Path
     assert columns(panel, ("push",))[0].name == "push_1.0", "built-in names mean the built-in things"
     for name, says in (
         ("misnamed", "must be called as its entry point"),
-        ("bare", "with a `change`"),
+        ("bare", "must have a `change`"),
         ("gone", "cannot be loaded"),
         ("nothing", "nothing"),
     ):

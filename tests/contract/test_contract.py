@@ -9,7 +9,7 @@ import sys
 import tracemalloc
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,13 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from places import SOURCE
 from surefoot.artifacts import read_json, write_json
 from surefoot.contract import (
     EVALUATION_PLANT,
+    SOURCES,
     Factor,
     Panel,
     Recipe,
     SeedPlan,
+    SourceName,
     Strata,
     SurefootError,
     TaskContract,
@@ -580,3 +583,10 @@ def test_a_copy_has_a_digest_of_its_own() -> None:
     assert C.model_copy(update={"robot_digest": "0" * 64}).digest != known
     assert C.model_copy().digest == known
     assert C.digest is known
+
+
+def test_the_list_of_outside_sources_is_the_whole_list() -> None:
+    """Prefixes of names, what a contract may say, and the files that know the simulators."""
+    assert set(SOURCES.values()) == set(get_args(SourceName))
+    folder = SOURCE / "surefoot" / "env" / "external"
+    assert all((folder / f"{name}.py").is_file() for name in SOURCES.values())

@@ -26,7 +26,7 @@ from surefoot.learners import PpoMetrics
 from surefoot.policy.bundle import HoldPose, PolicyBundle
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import RunFolder, without_timing
-from surefoot.statistics import PanelResult, PanelSummary, summarise
+from surefoot.statistics import PanelResult, PanelSummary, PassInfo, summarise
 from surefoot.tasks import task
 from surefoot.training import Progress, block_statistics, ledger_row
 from surefoot.training.batch import LedgerConstants
@@ -283,10 +283,11 @@ def rows_of(success: list[bool], family: list[int], **more: Any) -> dict[str, np
 
 
 def summary_of(rows: dict[str, np.ndarray]) -> PanelSummary:
-    return summarise(
-        rows, WALK.contract, panel="p", panel_digest="d", half="all", construct_id="c", training_id="t",
-        checkpoint="k", engine="mujoco", seconds=2.0, simulated_steps=1000,
+    info = PassInfo(
+        panel="p", panel_digest="d", half="all", construct_id="c", training_id="t", checkpoint="k",
+        engine="mujoco", seconds=2.0, steps=1000,
     )  # fmt: skip
+    return summarise(rows, WALK.contract, info)
 
 
 def test_the_summary_is_what_the_rows_say() -> None:
@@ -353,10 +354,11 @@ def test_a_saved_panel_can_be_summarised_again(tiny_run: Path) -> None:
         assert kept.total_seconds
         assert kept.total_steps_per_second
         total = round(kept.total_steps_per_second * kept.total_seconds)
-        again = summarise(
-            rows, run.record.contract, **given, simulated_steps=steps, normaliser=kept.normaliser,
-            total_seconds=kept.total_seconds, total_steps=total,
+        info = PassInfo(
+            **given, steps=steps, normaliser=kept.normaliser, total_seconds=kept.total_seconds,
+            total_steps=total,
         )  # fmt: skip
+        again = summarise(rows, run.record.contract, info)
         assert again == kept
         stems = {p.stem for p in (folder / "traces").iterdir()}
         assert stems == set(rows["trace"]) - {""}

@@ -122,6 +122,7 @@ def failures(**columns: Any) -> dict[str, np.ndarray]:
     n = 6
     rows = {
         "success": np.array([True, False, False, False, False, True]),
+        "column": np.full(n, "nominal", object),
         "family": np.arange(n),
         "member": np.zeros(n, int),
         "reason": np.array(["timeout", "tilted", "tilted", "tilted", "timeout", "timeout"], object),

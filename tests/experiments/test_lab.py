@@ -21,7 +21,7 @@ from surefoot.experiments.lab import LabOptions, LabRecord, make_lab, open_lab
 from surefoot.experiments.lab.cases import find_cases
 from surefoot.experiments.lab.design import Job
 from surefoot.experiments.lab.gather import co_computed
-from surefoot.experiments.lab.judge import read_summary
+from surefoot.experiments.lab.judge import checked_summary
 from surefoot.experiments.lab.progress import Stages
 from surefoot.policy.baselines import BASELINES
 from surefoot.runs import RunFolder
@@ -284,7 +284,7 @@ def test_a_pass_over_another_panel_is_refused(lab: Path, tmp_path: Path) -> None
     folder = tmp_path / "confirmation"
     shutil.copytree(lab / "runs" / "ppo-seed1" / "panels" / "tiny-v1+second" / "confirmation", folder)
     with pytest.raises(SurefootError, match="another panel or construct"):
-        read_summary(folder, plans[Job("ppo", 1)])
+        checked_summary(folder, plans[Job("ppo", 1)])
 
 
 def test_an_interrupted_run_goes_on_and_a_librarys_is_set_aside(lab: Path, tmp_path: Path) -> None:

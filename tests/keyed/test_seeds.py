@@ -132,15 +132,6 @@ def test_a_draw_does_not_depend_on_where_reading_starts(first, count):
     )
 
 
-def test_user_channels_are_stable_and_apart_from_ours():
-    names = [f"lamp-{i}" for i in range(2000)]
-    numbers = [seeds.user_channel(name) for name in names]
-    assert min(numbers) >= 1024 > max(Channel)
-    assert max(numbers) < 2**16
-    assert seeds.user_channel("gripper") == 57303
-    assert len(set(numbers)) > 1900  # 2000 balls in 64,512 bins: about 31 meet
-
-
 # ---- plans
 
 

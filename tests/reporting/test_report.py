@@ -8,6 +8,7 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,10 @@ from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, ta
 from surefoot.cli.tables import verdicts
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evaluation import PanelEvaluator
-from surefoot.evidence.compare import Comparison, compare
+from surefoot.evidence.compare import Comparison, Refusal, compare, metrics_of, refusal_sentence
+from surefoot.evidence.postmortem import _weakest
 from surefoot.policy.bundle import HoldPose
 from surefoot.reporting import write_report
-from surefoot.reporting.compare import paired_difference
 from surefoot.reporting.figures import read_run
 from surefoot.reporting.perturbations import training_range
 from surefoot.reporting.traces import read_replays, tile_origin, unwrapped
@@ -160,12 +161,30 @@ def test_speed_time_and_cost_equal_the_record(plain: Page, plain_run: Path) -> N
 
 def test_strata_equal_the_rows_and_stand_worst_first(full: Page, extended_run: Path) -> None:
     rows = [r for r in rows_of(extended_run) if r["column"] == "nominal" and r["engine"] == "mujoco"]
-    for friction in {r["friction"] for r in rows}:
-        mine = [r for r in rows if r["friction"] == friction]
-        check_column(full, f"stratum.friction.{friction:g}", mine, "success", True)
+    factor = RunFolder.open(extended_run).record.contract.factor("friction")
+    for k in {int(factor.bin_of(np.array(r["friction"]))) for r in rows}:
+        mine = [r for r in rows if factor.bin_of(np.array(r["friction"])) == k]
+        check_column(full, f"stratum.friction.{factor.label(k)}", mine, "success", True)
     order = [full.value(n) for n in full.figures if n.startswith("stratum.")]
     assert len(order) > 4
     assert order == sorted(order, key=lambda v: v or 0.0)
+
+
+def test_page_postmortem_comparison_and_rows_call_strata_alike(full: Page, extended_run: Path) -> None:
+    rows = [r for r in rows_of(extended_run) if r["column"] == "nominal" and r["engine"] == "mujoco"]
+    named = {label for r in rows for label in r["stratum"].split(" | ")}
+    result = load_result(RunFolder.open(extended_run))
+    on_page = {
+        " ".join(n.removeprefix("stratum.").split(".", 1)) for n in full.figures if n.startswith("stratum.")
+    }
+    cells = {n.removeprefix("cell.cell.") for n in full.figures if n.startswith("cell.")}
+    compared = compare(result, result)
+    assert isinstance(compared, Comparison)
+    weakest = _weakest(result, "here").text.split(" at ")[1].split(":")[0]
+    assert {"command forward", "command backward"} < on_page <= named
+    assert {label for cell in cells for label in cell.split(" · ")} <= named
+    assert compared.strata.keys() == named
+    assert weakest in named
 
 
 def test_heatmap_equals_the_rows(full: Page, extended_run: Path) -> None:
@@ -258,7 +277,7 @@ def test_edited_summary_shows(extended_run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("summary.json", b"{}", "not a panel summary"),
+        ("summary.json", b"{}", "field 'schema_version' is missing"),
         ("summary.json", b"{", "not JSON"),
         ("episodes.parquet", b"PAR1", "episodes.parquet"),
     ],
@@ -378,7 +397,7 @@ def test_terminal_and_page_say_the_same_word(
     line = verdicts(said.model_copy(update=words))[0]
     assert f"]{word}:[/]" in line
     nominal = dataclasses.replace(
-        run.panel.nominal, success=dataclasses.replace(run.panel.nominal.success, value=success, low=low)
+        run.panel.nominal, success=run.panel.nominal.success.model_copy(update={"value": success, "low": low})
     )
     summary = run.panel.summary.model_copy(update={"safety_held": held, "beats_baselines": beats})
     panel = dataclasses.replace(run.panel, nominal=nominal, summary=summary)
@@ -426,33 +445,92 @@ def test_runs_side_by_side(plain_run: Path, extended_run: Path, tmp_path: Path) 
         assert page.value(f"{name}.difference.{metric}") == expected, metric
 
 
-def test_side_by_side_is_what_compare_says(tiny_run: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    shutil.copytree(tiny_run, other)
-    path = next((other / "panels").glob("*/confirmation")) / "episodes.parquet"
+def turned(run: Path) -> None:
+    """The same scenarios with outcomes of one another."""
+    path = next((run / "panels").glob("*/confirmation")) / "episodes.parquet"
     table = pq.read_table(path)
     for name in ("success", "fall", "velocity_error_mps", "cost_of_transport"):
-        turned = pa.array(np.roll(table.column(name).to_numpy(), 1))
-        table = table.set_column(table.column_names.index(name), name, turned)
+        column = pa.array(np.roll(table.column(name).to_numpy(), 1))
+        table = table.set_column(table.column_names.index(name), name, column)
     pq.write_table(table, path)
-    runs = [read_run(r) for r in (tiny_run, other)]
-    said = compare(*(load_result(RunFolder.open(r)) for r in (tiny_run, other)))
-    assert isinstance(said, Comparison)
-    assert said.metrics["velocity error m/s"].value != 0
-    assert {m: paired_difference(*runs, m) for m in said.metrics} == said.metrics
+
+
+def another_construct(run: Path) -> None:
+    record = json.loads((run / "run.json").read_text())
+    old = record["construct_id"]
+    record["contract"]["success"]["velocity_error_mps"] = 0.9
+    (run / "run.json").write_text(json.dumps(record).replace(old, "f" * 64))
+    reconstructed(next((run / "panels").glob("*/confirmation")), "f" * 64)
+
+
+def another_engine(run: Path) -> None:
+    """The nominal pass on stride alone."""
+    folder = next((run / "panels").glob("*/confirmation"))
+    rows, meta = read_table(folder / "episodes.parquet"), table_meta(folder / "episodes.parquet")
+    keep = (rows["column"] == "nominal") & (rows["engine"] == "stride")
+    assert keep.any()
+    write_table(folder / "episodes.parquet", {k: v[keep] for k, v in rows.items()}, PANEL_ROWS_VERSION, meta)
+    said = json.loads((folder / "summary.json").read_text())
+    (folder / "summary.json").write_text(json.dumps(said | {"engine": "stride"}))
+
+
+def other_scenarios(run: Path) -> None:
+    folder = next((run / "panels").glob("*/confirmation"))
+    rows, meta = read_table(folder / "episodes.parquet"), table_meta(folder / "episodes.parquet")
+    rows["command_vx"] = rows["command_vx"] + 0.125
+    write_table(folder / "episodes.parquet", rows, PANEL_ROWS_VERSION, meta)
+
+
+@pytest.mark.parametrize("change", [turned, another_construct, another_engine, other_scenarios])
+def test_page_and_terminal_compare_alike(
+    tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], None]
+) -> None:
+    """The same differences to the bit, or the same sentence for why there are none."""
+    other = tmp_path / "other"
+    shutil.copytree(tiny_run, other)
+    change(other)
+    code = surefoot("compare", tiny_run, other, "--json")
+    printed = capsys.readouterr()
+    page = Page(write_report([tiny_run, other], tmp_path / "r.html"))
+    differences = {n.split(".difference.")[1]: n for n in page.figures if ".difference." in n}
+    if code == 0:
+        (said,) = json.loads(printed.out)
+        assert change is turned
+        assert "Comparison refused." not in page.words
+        assert said["metrics"]["velocity error m/s"]["value"] != 0
+        for title, column in metrics_of(RunFolder.open(other).record.contract).items():
+            for key in ("value", "low", "high", "n"):
+                stated = page.figures[differences[column]].get(f"data-{key}")
+                expected = said["metrics"].get(title, {}).get(key)
+                assert (None if stated is None else float(stated)) == expected, (title, key)
+        return
+    assert differences == {}
+    (why,) = re.findall(r'data-refused="true"><b>Comparison refused\. </b>(.*?)</p>', page.raw)
+    why = html.unescape(why)
+    assert surefoot("compare", tiny_run, other) == code == (2 if change is other_scenarios else 3)
+    printed = capsys.readouterr()
+    terminal = "".join((printed.out + printed.err).split())  # whose lines are broken to its width
+    if code == 3:
+        refusal = compare(*(load_result(RunFolder.open(r)) for r in (tiny_run, other)))
+        assert isinstance(refusal, Refusal)
+        ids = [RunFolder.open(r).record.id for r in (tiny_run, other)]
+        sentence = refusal_sentence(*ids, refusal.differs)
+        assert why == f"{sentence} {refusal.offer}"
+        for part in (sentence, refusal.offer):
+            assert "".join(part.split()) in terminal
+        assert surefoot("promote", other, tiny_run) == 3
+        assert "".join(sentence.split()) in "".join(capsys.readouterr().out.split())
+    else:
+        assert "".join(why.split()) in terminal
 
 
 def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(plain_run, other)
-    record = json.loads((other / "run.json").read_text())
-    old = record["construct_id"]
-    record["contract"]["success"]["velocity_error_mps"] = 0.9
-    (other / "run.json").write_text(json.dumps(record).replace(old, "f" * 64))
-    reconstructed(next((other / "panels").glob("*/confirmation")), "f" * 64)
+    another_construct(other)
     page = Page(write_report([plain_run, other], tmp_path / "r.html"))
     assert "Comparison refused." in page.words
-    assert "What differs: success." in page.words
+    assert "not measured alike (success.velocity_error_mps" in page.words
     assert not any(".difference." in n for n in page.figures)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from surefoot.contract.errors import SurefootError
-from surefoot.robots import ROBOTS, RobotSpec, anymal, go1, registry, robot
+from surefoot.robots import ROBOTS, RobotSpec, anymal, go1, robot
 from surefoot.robots.kinematics import foot_positions, lowest_point, posed
 from surefoot.robots.mirror import other_side
 
@@ -545,7 +545,9 @@ def test_another_package_can_bring_a_robot(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "kennel", module)
     points = [EntryPoint(n, f"kennel:{n}", "surefoot.robots") for n in ("dog", "cat", "cow")]
     points.append(EntryPoint("go1", "kennel:dog", "surefoot.robots"))
-    monkeypatch.setattr(registry, "entry_points", lambda group: points if group == "surefoot.robots" else [])
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda group: points if group == "surefoot.robots" else []
+    )
     assert robot("dog").name == robot("kennel:dog").name == "dog"
     assert robot("go1").name == "go1", "a built-in name is not replaced"
     with pytest.raises(SurefootError, match="gave a int"):

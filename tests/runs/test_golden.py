@@ -17,7 +17,15 @@ from surefoot.artifacts import JsonLines, load_npz, read_json, read_table, table
 from surefoot.contract import SeedPlan, SurefootError
 from surefoot.policy.bundle import PolicyBundle, PolicyCard, read_policy
 from surefoot.reporting import write_report
-from surefoot.runs import RunFolder, checkpoint, read_ledger
+from surefoot.runs import (
+    RunFolder,
+    checkpoint,
+    load_result,
+    perturbed,
+    read_ledger,
+    read_rows,
+    read_summary,
+)
 from surefoot.runs.folder import EPISODES_VERSION, PANEL_ROWS_VERSION, STATES_VERSION, RunRecord
 from surefoot.statistics import PanelSummary
 from surefoot.training.restore import load_policy
@@ -105,6 +113,21 @@ def test_the_panel_folder_is_read(folder: Path) -> None:
     (trace,) = (panel / "traces").glob("*.npz")
     i = np.flatnonzero(table["trace"] == trace.stem)[0] if "trace" in table else int(trace.stem)
     assert len(load_npz(trace)["position"]) == table["steps"][i]
+
+
+def test_rows_of_every_version_say_which_pass_they_are_of(folder: Path) -> None:
+    """Version 1 did not: it is read as what it was, and postmortem, comparison and page see one layout."""
+    run = RunFolder.open(folder)
+    (panel,) = (folder / "panels").glob("*/confirmation")
+    summary = read_summary(panel)
+    rows = read_rows(panel, summary)
+    nominal = (rows["column"] == "nominal") & (rows["policy"] == "trained") & (rows["perturbation"] == "")
+    assert (nominal & (rows["engine"] == summary.engine)).sum() == summary.episodes
+    assert set(rows["strength"][nominal].tolist()) == {0.0}
+    result = load_result(run)
+    assert (result.engine, len(result.rows["success"])) == (summary.engine, summary.episodes)
+    disturbed = [c.episodes for c in summary.columns if c.perturbation and c.policy == "trained"]
+    assert len(perturbed(result)) == sum(disturbed)
 
 
 def test_policies_scored_while_training_are_read(folder: Path) -> None:

@@ -16,7 +16,7 @@ from recompute_page import Figures, page_differences
 from surefoot.contract import TaskContract
 from surefoot.reporting import write_report
 from surefoot.runs import RunFolder
-from surefoot.statistics import summarise
+from surefoot.statistics import PassInfo, summarise
 from surefoot.tasks import task
 
 
@@ -45,10 +45,11 @@ def write(folder: Path, families: int, contract: TaskContract, success: float = 
         "return": 20 + 3 * ease + rng.normal(size=n),
     }
     rows[contract.safety.name] = rows.get(contract.safety.name, rng.random(n))
-    made = summarise(
-        rows, contract, panel="p", panel_digest="d", half="all", construct_id="c", training_id="t",
-        checkpoint="k", engine="mujoco", seconds=1.0, simulated_steps=100,
+    info = PassInfo(
+        panel="p", panel_digest="d", half="all", construct_id="c", training_id="t", checkpoint="k",
+        engine="mujoco", seconds=1.0, steps=100,
     )  # fmt: skip
+    made = summarise(rows, contract, info)
     folder.mkdir()
     pq.write_table(pa.table({k: pa.array(v) for k, v in rows.items()}), folder / "episodes.parquet")
     (folder / "summary.json").write_text(made.model_dump_json())

@@ -263,7 +263,7 @@ def test_another_package_can_bring_a_class(monkeypatch):
     ("name", "value", "message"),
     [
         ("stones", "RIDGE", "is taken"),
-        ("ridge", "NOT_A_CLASS", "must be a TerrainClass"),
+        ("ridge", "NOT_A_CLASS", "must be a surefoot TerrainClass"),
         ("ridge", "MISSING", "cannot be loaded"),
     ],
 )

@@ -12,7 +12,7 @@ from surefoot.artifacts.files import (
     new_folder,
 )
 from surefoot.artifacts.lines import JsonLines
-from surefoot.artifacts.tables import load_npz, read_table, save_npz, table_meta, write_table
+from surefoot.artifacts.tables import csv_text, load_npz, read_table, save_npz, table_meta, write_table
 
 __all__ = [
     "JsonLines",
@@ -22,6 +22,7 @@ __all__ = [
     "check_folder",
     "check_version",
     "clean_temporaries",
+    "csv_text",
     "load_npz",
     "new_folder",
     "parse",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -158,3 +159,14 @@ def _numpy(column: pa.ChunkedArray[Any]) -> np.ndarray[Any, Any]:
 
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None) -> str:
+    """Writes rows as CSV under a line of names: those given, or all in the order in which rows first have
+    them. What a row does not have is left empty."""
+    text = io.StringIO()
+    columns = list(dict.fromkeys(k for row in rows for k in row)) if names is None else names
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -69,20 +69,11 @@ def _json(compared: Compared) -> dict[str, Any]:
 
 
 def print_refusal(console: Console, a: str, b: str, refusal: Refusal) -> None:
-    console.print(
-        f"{escape(a)} and {escape(b)} were not measured alike: their construct ids differ.", highlight=False
-    )
+    from surefoot.evidence import refusal_sentence
+
+    console.print(escape(refusal_sentence(a, b, refusal.differs)), highlight=False)
     print_fields(console, "What differs", refusal.differs)
-    if refusal.offered:
-        offer = f"They share {refusal.shared} scenarios; compare on those with --shared-panel."
-    elif refusal.shared:
-        offer = (
-            f"They share {refusal.shared} scenarios, but not what is measured on them; "
-            "evaluate both under one contract."
-        )
-    else:
-        offer = "They share no scenario; evaluate both on one panel."
-    console.print(offer, highlight=False)
+    console.print(refusal.offer, highlight=False)
 
 
 def print_comparison(console: Console, c: Comparison) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from tyro.conf import Positional
 
-from surefoot.cli.terminal import percent, plain_table
+from surefoot.cli.terminal import plain_table
 from surefoot.contract import SurefootError
 
 
@@ -98,6 +98,7 @@ def print_engines(console: Console, as_json: bool) -> None:
 
 
 def print_tasks(console: Console, as_json: bool) -> None:
+    from surefoot.statistics import percent
     from surefoot.tasks import task_names
     from surefoot.training import robot_plan
 

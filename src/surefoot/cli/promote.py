@@ -49,13 +49,10 @@ class PromoteCommand:
 
 
 def print_promotion(console: Console, p: Promotion) -> None:
-    from surefoot.evidence import METRICS
+    from surefoot.evidence import METRICS, refusal_sentence
 
     if p.differs:
-        console.print(
-            f"{escape(p.candidate)} and {escape(p.baseline)} were not measured alike; nothing was compared.",
-            highlight=False,
-        )
+        console.print(escape(refusal_sentence(p.baseline, p.candidate, p.differs)), highlight=False)
         print_fields(console, "What differs", p.differs)
         return
     sides = [s for s in (p.disturbances, p.transfer) if s is not None]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from tyro.conf import Positional
 
-from surefoot.cli.terminal import percent, plain_table, say
+from surefoot.cli.terminal import plain_table, say
 from surefoot.contract import SurefootError
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ class ReplayCommand:
     def _trace(self, console: Console, trace: str) -> int:
         from surefoot.replays import replay_trace
         from surefoot.runs import RunFolder
+        from surefoot.statistics import percent
 
         report, episodes = replay_trace(
             RunFolder.open(self.run_folder) if self.run_folder else None,

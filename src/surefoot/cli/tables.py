@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from surefoot.cli.terminal import percent, plain_table
+from surefoot.cli.terminal import plain_table
 from surefoot.runs import RunFolder, resumable, surefoot_command
-from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge
+from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge, percent
 from surefoot.training import ExternalPlan, Plan, RobotPlan
 
 COLOURS: dict[Grade, str] = {"good": "green", "mixed": "yellow", "bad": "red"}

@@ -1,4 +1,4 @@
-"""What all commands print with: a line as it is, a table without lines, a share in percent."""
+"""What all commands print with: a line as it is, a table without lines."""
 
 from __future__ import annotations
 
@@ -24,8 +24,3 @@ def plain_table(title: str, *columns: str) -> Table:
     for c in columns:
         table.add_column(c)
     return table
-
-
-def percent(value: float) -> str:
-    """Writes a share with one digit behind the point: 0.5 is 50.0%."""
-    return f"{100 * value:.1f}%"

@@ -6,9 +6,11 @@ from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.external import (
     PANEL,
     PANEL_SEEDS,
+    SOURCES,
     ExternalContract,
     ReturnSuccess,
     SeedPanel,
+    SourceName,
     environment_seeds,
     prove_seeds_disjoint,
     seed_panel,
@@ -47,6 +49,7 @@ from surefoot.contract.perturbation import (
     trained_range,
 )
 from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, MAX_DELAY_S, TRAINING_PLANT, Plant
+from surefoot.contract.plugins import load_plugin, offered, spelled
 from surefoot.contract.recipe import Accounting, Recipe, account
 from surefoot.contract.second_panel import second_panel
 from surefoot.contract.seeds import (
@@ -65,7 +68,6 @@ from surefoot.contract.seeds import (
     philox_pairs,
     prove_disjoint,
     uniform,
-    user_channel,
     words,
 )
 from surefoot.contract.sources import source_digest
@@ -98,6 +100,7 @@ __all__ = [
     "REFERENCE",
     "RNG_VERSION",
     "ROUNDS",
+    "SOURCES",
     "TRAINED",
     "TRAINING_PLANT",
     "WEYL",
@@ -127,6 +130,7 @@ __all__ = [
     "Scenario",
     "SeedPanel",
     "SeedPlan",
+    "SourceName",
     "Split",
     "Strata",
     "Success",
@@ -148,8 +152,10 @@ __all__ = [
     "evaluation_plant",
     "find_perturbation",
     "load_panel",
+    "load_plugin",
     "make_panel",
     "nearest_divisors",
+    "offered",
     "pair_words",
     "panel_names",
     "parse_panel",
@@ -159,11 +165,11 @@ __all__ = [
     "second_panel",
     "seed_panel",
     "source_digest",
+    "spelled",
     "text_digest",
     "trained_range",
     "training_id",
     "uniform",
     "unknown",
-    "user_channel",
     "words",
 ]

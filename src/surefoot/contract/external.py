@@ -23,7 +23,9 @@ PANEL = "outside-seeds-v1"
 PANEL_SEEDS = 96
 """Where all 48 of a half succeed, the interval begins above 90%."""
 
-Source = Literal["gymnasium", "envpool", "mjlab"]
+SourceName = Literal["gymnasium", "envpool", "mjlab"]
+SOURCES: dict[str, SourceName] = {"gym": "gymnasium", "envpool": "envpool", "mjlab": "mjlab"}
+"""Prefix of a task's name -> the outside library that has it. The one list of them."""
 
 
 class ReturnSuccess(Frozen):
@@ -39,7 +41,7 @@ class ExternalContract(Contract):
     """What is known of an environment from outside. Its rewards, ends and physics are its own: the versions
     that they come from are part of the contract."""
 
-    source: Source
+    source: SourceName
     environment: str
     """As its own library names it."""
     versions: dict[str, str]

@@ -69,9 +69,13 @@ class Panel(Frozen):
     seeds: SeedPlan
     scenarios: tuple[Scenario, ...]
 
-    def select(self, half: Half) -> tuple[Scenario, ...]:
+    def numbers(self, half: Half) -> tuple[int, ...]:
+        """Returns the places in the panel of the scenarios of a half."""
         as_half(half)
-        return tuple(s for s in self.scenarios if half in ("all", s.half))
+        return tuple(k for k, s in enumerate(self.scenarios) if half in ("all", s.half))
+
+    def select(self, half: Half) -> tuple[Scenario, ...]:
+        return tuple(self.scenarios[k] for k in self.numbers(half))
 
     def with_families(self, count: int) -> Panel:
         """The panel cut to its first `count` seed families; its digest and so the construct id change."""

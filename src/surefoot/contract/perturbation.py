@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from surefoot.contract.model import Frozen
 from surefoot.contract.names import NOMINAL
 from surefoot.contract.panel import Panel, Scenario
 from surefoot.contract.plant import MAX_DELAY_S
+from surefoot.contract.plugins import load_plugin, offered
 from surefoot.contract.task import TaskContract
 
 ENTRY_POINTS = "surefoot.perturbations"
@@ -154,26 +155,20 @@ def _offered(text: str) -> tuple[Perturbation, ...]:
     """Those of installed packages whose name `text` is, or begins with. Only these are loaded: another
     package's breakage does not matter here, and built-in names cannot be taken over."""
     taken = {p.name for p in PERTURBATIONS}
-    points = [e for e in entry_points(group=ENTRY_POINTS) if e.name not in taken]
-    return tuple(_load(e) for e in points if text == e.name or text.startswith(f"{e.name}_"))
+    points = [p for name, p in offered(ENTRY_POINTS).items() if name not in taken]
+    return tuple(_load(p) for p in points if text == p.name or text.startswith(f"{p.name}_"))
 
 
 def _load(point: EntryPoint) -> Perturbation:
-    what = f"The perturbation '{point.name}' ({point.value})"
-    try:
-        found = point.load()
-    except (ImportError, AttributeError) as error:
+    p = load_plugin("perturbation", point, Perturbation)
+    if p.change is None:
+        raise SurefootError(f"The perturbation '{point.name}' ({point.value}) must have a `change`.")
+    if p.name != point.name or p.terrain is not None or not set(p.default) <= set(p.sweep):
         raise SurefootError(
-            f"{what} cannot be loaded ({error}); repair or uninstall that package."
-        ) from error
-    if not isinstance(found, Perturbation) or found.change is None:
-        raise SurefootError(f"{what} must be a surefoot.contract.Perturbation with a `change`.")
-    if found.name != point.name or found.terrain is not None or not set(found.default) <= set(found.sweep):
-        raise SurefootError(
-            f"{what} must be called as its entry point, have its default strengths in its sweep, and no "
-            "terrain."
+            f"The perturbation '{point.name}' ({point.value}) must be called as its entry point, have its "
+            "default strengths in its sweep, and no terrain."
         )
-    return found
+    return p
 
 
 def at(p: Perturbation, strength: float) -> Column:

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
 
-from surefoot.contract.digests import text_digest
 from surefoot.contract.errors import SurefootError, unknown
 
 RNG_VERSION = 1
@@ -85,17 +84,7 @@ class Channel(IntEnum):
     """Where the seeds begin that environments from outside are given."""
 
 
-FIRST_USER_CHANNEL = 1024
 CHANNEL_LIMIT = 1 << 16
-
-
-def user_channel(name: str) -> int:
-    """The channel number, 1024..65535, of a name the library does not know.
-
-    The one place where something is hashed: two names can meet (1 chance in 64,512 for a pair) and would then
-    draw the same numbers, so whoever registers several names compares their numbers.
-    """
-    return FIRST_USER_CHANNEL + int(text_digest(name)[:16], 16) % (CHANNEL_LIMIT - FIRST_USER_CHANNEL)
 
 
 def philox_pairs(key0: Ints, key1: Ints, c0: Ints, c1: Ints, c2: Ints, c3: Ints) -> NDArray[np.uint64]:

@@ -6,7 +6,7 @@ from surefoot.evaluation.episodes import STATES, Episodes, run_episodes, states_
 from surefoot.evaluation.evaluator import PanelEvaluator, PendingResult
 from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_seeds, external_baseline
 from surefoot.evaluation.labels import CAUSES, LABELS, label
-from surefoot.evaluation.passes import concatenate, engines_for, evaluate_panel
+from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel
 
 __all__ = [
     "BASELINES",
@@ -16,6 +16,7 @@ __all__ = [
     "Episodes",
     "ExternalEvaluator",
     "PanelEvaluator",
+    "Passes",
     "PendingResult",
     "concatenate",
     "engines_for",

@@ -1,4 +1,4 @@
-"""One pass: every environment lives its episode to its end under one policy, and leaves a row and a trace."""
+"""One pass: every environment runs its episode to its end under one policy, and leaves a row and a trace."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import FixedBatch, Policy, first_state
 
 STATES = ("position", "quaternion", "joint_position")
-"""What an episode's digest is taken of, every step it lived."""
+"""What an episode's digest is taken of, at every step before its end."""
 
 
 @dataclass(frozen=True)
 class RawEpisodes:
-    """A pass that is over: metrics of every episode. What else there is to say of them is still to be said,
-    by anyone at any time, on the host alone."""
+    """Holds a pass that is over, with the metrics of every episode. `labelled` adds recoveries, labels and
+    digests, on the host alone, on any thread."""
 
     rows: dict[str, np.ndarray]
     frames: dict[str, np.ndarray]  # [T, N, ...]
@@ -38,17 +38,17 @@ class RawEpisodes:
 
     def labelled(self) -> Episodes:
         begun = time.perf_counter()
-        played = Episodes(dict(self.rows), self.frames, self.fixed, 0.0)
-        played.rows.update(_recoveries(played, self.dt))
-        played.rows.update(_labels(played))
-        digests = [states_digest(played.trace(i)) for i in range(len(self.fixed))]
-        played.rows["states_digest"] = np.array(digests)
-        return replace(played, seconds=self.seconds + time.perf_counter() - begun)
+        episodes = Episodes(dict(self.rows), self.frames, self.fixed, 0.0)
+        episodes.rows.update(_recoveries(episodes, self.dt))
+        episodes.rows.update(_labels(episodes))
+        digests = [states_digest(episodes.trace(i)) for i in range(len(self.fixed))]
+        episodes.rows["states_digest"] = np.array(digests)
+        return replace(episodes, seconds=self.seconds + time.perf_counter() - begun)
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """What a pass left: one row per episode, and everything that was seen of all of them."""
+    """Holds what a pass left: one row per episode, and everything that was observed of all of them."""
 
     rows: dict[str, np.ndarray]
     frames: dict[str, np.ndarray]  # [T, N, ...]
@@ -57,11 +57,11 @@ class Episodes:
     seconds: float
 
     def trace(self, i: int) -> dict[str, np.ndarray]:
-        """Episode `i` up to its end, self-contained."""
+        """Returns episode `i` up to its end, self-contained."""
         steps = int(self.rows["steps"][i])
-        lived = {k: v[:steps, i] for k, v in self.frames.items()}
+        states = {k: v[:steps, i] for k, v in self.frames.items()}
         end = {k: np.asarray(str(self.rows[k][i])) for k in ("reason", "label", "cause") if k in self.rows}
-        return lived | self.fixed[i] | end
+        return states | self.fixed[i] | end
 
 
 @torch.inference_mode()
@@ -70,12 +70,12 @@ def run_episodes(
     policy: Policy,
     terrain: Mapping[str, np.ndarray],
     rows: Tensor | None = None,
-    stage: EpisodeRunner | None = None,
+    runner: EpisodeRunner | None = None,
 ) -> RawEpisodes:
-    """Plays the episodes that `env` stands at the beginning of, whatever comes after their ends.
+    """Runs the episodes that `env` stands at the beginning of, whatever comes after their ends.
 
     `rows` are the places of these environments in the batch that inference is padded to (default: their
-    own numbers); `terrain` names their ground, one entry per environment under class, level and key; `stage`
+    own numbers); `terrain` names their ground, one entry per environment under class, level and key; `runner`
     is one made for `env` before.
     """
     begun = time.perf_counter()
@@ -84,62 +84,62 @@ def run_episodes(
     act = FixedBatch(policy, place)
     state = first_state(policy, env.script.family, env.script.member)
     fixed = _fixed(env, terrain)
-    film, stage = TrajectoryBuffer(steps, env.device), stage or runner_for(env)
-    stage.begin()
+    trajectory, run = TrajectoryBuffer(steps, env.device), runner or runner_for(env)
+    run.begin()
 
-    def live() -> Tensor:
+    def step() -> Tensor:
         nonlocal state
-        action, state = act(stage.obs, state)
-        frame = stage.step(action)
-        film.add(frame)
+        action, state = act(run.obs, state)
+        frame = run.step(action)
+        trajectory.add(frame)
         return frame["reason"] > 0
 
     if env.device.type == "cuda":
 
         def graph_state() -> list[Tensor]:
-            return [*stage.graph_state(), state]
+            return [*run.graph_state(), state]
 
         def set_graph_state(tensors: list[Tensor]) -> None:
             nonlocal state
-            stage.set_graph_state(tensors[:-1])
+            run.set_graph_state(tensors[:-1])
             state = tensors[-1]
 
-        _repeat(live, graph_state, set_graph_state, steps)
+        _repeat(step, graph_state, set_graph_state, steps)
     else:
         alive = torch.ones(n, dtype=torch.bool)
         for _ in range(steps):
-            alive &= ~live()
+            alive &= ~step()
             if not bool(alive.any()):
                 break
-    frames = stage.decode(film.frames())
-    found = episode_metrics(frames, env)
-    seen = {k: frames[k].cpu().numpy() for k in TRACED}
-    return RawEpisodes(found, seen, fixed, env.dt, time.perf_counter() - begun)
+    frames = run.decode(trajectory.frames())
+    metrics = episode_metrics(frames, env)
+    traced = {k: frames[k].cpu().numpy() for k in TRACED}
+    return RawEpisodes(metrics, traced, fixed, env.dt, time.perf_counter() - begun)
 
 
 def _repeat(
-    live: Callable[[], Any],
+    step: Callable[[], Any],
     graph_state: Callable[[], list[Tensor]],
     set_graph_state: Callable[[list[Tensor]], None],
     times: int,
 ) -> None:
-    """`live`, `times` times: the first as it is, the others as one CUDA graph that writes what a step hands
-    to the next where it found what it was handed."""
-    live()
+    """Calls `step` `times` times: first as it is, then as one CUDA graph, which writes the state that a step
+    hands to the next into the memory that it read its own from."""
+    step()
     kept = [x.clone() for x in graph_state()]
     set_graph_state(kept)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        live()
-        for mine, new in zip(kept, graph_state(), strict=True):
-            mine.copy_(new)
+        step()
+        for static, new in zip(kept, graph_state(), strict=True):
+            static.copy_(new)
         set_graph_state(kept)
     for _ in range(times - 1):
         graph.replay()
 
 
 def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.ndarray]]:
-    """Start, pushes, parameters and limits of every episode, by the names of the trace layout."""
+    """Returns start, pushes, parameters and limits of every episode, by the names of the trace layout."""
     c, n = env.contract, env.num_envs
     robot, script = env.engine.state(), env.script
     limit = env.const.torque_limit * env.parameters.strength[:, None]
@@ -174,16 +174,16 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
     out = []
     for i in range(n):
         due = when[i] < NEVER
-        mine = {k: v[i] for k, v in columns.items()} | {k: np.asarray(v) for k, v in common.items()}
-        mine |= {"push_step": when[i][due], "push_velocity": kick[i][due], "tile_origin": origin[i]}
-        out.append(mine)
+        one = {k: v[i] for k, v in columns.items()} | {k: np.asarray(v) for k, v in common.items()}
+        one |= {"push_step": when[i][due], "push_velocity": kick[i][due], "tile_origin": origin[i]}
+        out.append(one)
     return out
 
 
-def _recoveries(played: Episodes, dt: float) -> dict[str, np.ndarray]:
-    """`recovery_s` of the slowest push, whether it (and so every one) was recovered from, and each push's own
-    in `recoveries_s`: seconds as text, in their order, nan for never."""
-    each = [recoveries(played.trace(i), dt) for i in range(len(played.fixed))]
+def _recoveries(episodes: Episodes, dt: float) -> dict[str, np.ndarray]:
+    """Returns `recovery_s` of the slowest push, whether it (and so every one) was recovered from, and each
+    push's own in `recoveries_s`: seconds as text, in their order, nan for never."""
+    each = [recoveries(episodes.trace(i), dt) for i in range(len(episodes.fixed))]
     slowest = [recovery(x) for x in each]
     return {
         "recovery_s": np.array([s for s, _ in slowest]),
@@ -192,14 +192,15 @@ def _recoveries(played: Episodes, dt: float) -> dict[str, np.ndarray]:
     }
 
 
-def _labels(played: Episodes) -> dict[str, np.ndarray]:
-    failed = ~played.rows["success"]
-    found = [label(played.trace(i)) if failed[i] else ("", "") for i in range(len(failed))]
-    return {"label": np.array([a for a, _ in found]), "cause": np.array([b for _, b in found])}
+def _labels(episodes: Episodes) -> dict[str, np.ndarray]:
+    failed = ~episodes.rows["success"]
+    labels = [label(episodes.trace(i)) if failed[i] else ("", "") for i in range(len(failed))]
+    return {"label": np.array([a for a, _ in labels]), "cause": np.array([b for _, b in labels])}
 
 
 def states_digest(trace: Mapping[str, np.ndarray]) -> str:
-    """16 hex digits of the SHA-256 of every state of an episode: equal only if they agree to the bit."""
+    """Returns 16 hex digits of the SHA-256 of every state of an episode: equal only if they agree to the
+    bit."""
     sha = hashlib.sha256()
     for k in STATES:
         sha.update(np.ascontiguousarray(trace[k], "<f4").tobytes())

@@ -12,6 +12,7 @@ import torch
 
 from surefoot.contract import (
     PERTURBATIONS,
+    REFERENCE,
     TRAINED,
     Column,
     Half,
@@ -35,7 +36,8 @@ from surefoot.terrain import Atlas, TileId
 
 @dataclass(frozen=True)
 class PendingResult:
-    """What is known of a pass at once, and how to know all of it: on any thread, at any later time."""
+    """Holds the success of a pass that is over, and a function that makes its full result: on any thread, at
+    any later time."""
 
     success: float
     result: Callable[[], PanelResult]
@@ -56,7 +58,7 @@ class PanelEvaluator:
         half: Half,
         control_hz: float,
         *,
-        engine: str = "mujoco",
+        engine: str = REFERENCE,
         plant: Plant | None = None,
         only: Sequence[int] | None = None,
         device: str = "cpu",
@@ -69,7 +71,7 @@ class PanelEvaluator:
             raise SurefootError(f"Panel {panel.name} has no scenario in its {half} half; use another --half.")
         self.places = list(range(len(everything))) if only is None else list(only)
         self.scenarios = tuple(everything[i] for i in self.places)
-        numbers = [k for k, s in enumerate(panel.scenarios) if half in ("all", s.half)]
+        numbers = panel.numbers(half)
         self.numbers = np.array([numbers[i] for i in self.places])
         """[N] place of each scenario in the panel."""
         ids = _tiles(everything, panel)
@@ -85,8 +87,8 @@ class PanelEvaluator:
             auto_reset=False,
             stagger=False,
         )
-        self._stages: dict[int, EpisodeRunner] = {}
-        self._stage()  # compiled now, not in the first pass
+        self._runners: dict[int, EpisodeRunner] = {}
+        self._runner()  # compiled now, not in the first pass
 
     def _sampler(self, column: Column) -> PanelSampler:
         return PanelSampler(
@@ -101,45 +103,46 @@ class PanelEvaluator:
         )
 
     def run_episodes(self, policy: Policy, column: Column | None = None) -> RawEpisodes:
-        """Every scenario of `column` once, to its end or its fall."""
+        """Runs every scenario of `column` once, to its end or its fall."""
         column = column or Column()
         self.env.restart(self._sampler(column), stagger=False)
-        lived = perturb_all(self.scenarios, column)
+        scenarios = perturb_all(self.scenarios, column)
         terrain = {
-            "class": np.array([s.terrain.cls for s in lived]),
-            "level": np.array([s.terrain.level for s in lived]),
-            "key": np.array([s.terrain.key for s in lived]),
+            "class": np.array([s.terrain.cls for s in scenarios]),
+            "level": np.array([s.terrain.level for s in scenarios]),
+            "key": np.array([s.terrain.key for s in scenarios]),
         }
         policy = policy.to(self.device) if isinstance(policy, PolicyBundle) else policy
         places = torch.tensor(self.places, device=self.device)
-        return run_episodes(self.env, policy, terrain, places, self._stage())
+        return run_episodes(self.env, policy, terrain, places, self._runner())
 
-    def _stage(self) -> EpisodeRunner:
-        """Kept: only a column with more pushes than the others needs another."""
+    def _runner(self) -> EpisodeRunner:
+        """Returns the runner that was made before; only a column with more pushes than the others needs
+        another."""
         pushes = self.env.script.push_step.shape[1]
-        if pushes not in self._stages:
-            self._stages[pushes] = runner_for(self.env)
-        return self._stages[pushes]
+        if pushes not in self._runners:
+            self._runners[pushes] = runner_for(self.env)
+        return self._runners[pushes]
 
     def run(
         self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
     ) -> PanelResult:
-        """One column: rows, and the traces of typical and of telling episodes."""
+        """Runs one column: its rows, and the traces of typical and of telling episodes."""
         return self._result(self.run_episodes(policy, column), column or Column(), name, traces)
 
     def evaluate_async(self, policy: Policy) -> PendingResult:
-        """The nominal column, as `run` has it."""
-        lived = self.run_episodes(policy)
-        result = partial(self._result, lived, Column(), TRAINED, True)
-        return PendingResult(float(lived.rows["success"].mean()), result)
+        """Runs the nominal column, as `run` does; labels and traces are made when the result is asked for."""
+        raw = self.run_episodes(policy)
+        result = partial(self._result, raw, Column(), TRAINED, True)
+        return PendingResult(float(raw.rows["success"].mean()), result)
 
-    def _result(self, lived: RawEpisodes, column: Column, name: str, traces: bool) -> PanelResult:
-        """Touches nothing that another pass changes."""
-        played = lived.labelled()
+    def _result(self, raw: RawEpisodes, column: Column, name: str, traces: bool) -> PanelResult:
+        """Makes rows and traces; touches nothing that another pass changes."""
+        episodes = raw.labelled()
         identity = self._identify(column, name)
-        rows = identity | {"stratum": stratum_names(identity, self.task.contract)} | played.rows
+        rows = identity | {"stratum": stratum_names(identity, self.task.contract)} | episodes.rows
         tag = rows["column"][0].replace(":", "-")
-        tag = tag if self.engine == "mujoco" else f"{tag}-{self.engine}"
+        tag = tag if self.engine == REFERENCE else f"{tag}-{self.engine}"
         kept = traces_to_keep(rows, self._digest) if traces else []
         stem = {i: f"{tag}-{self.numbers[i]:05d}" for i in kept}
         rows["trace"] = np.array([stem.get(i, "") for i in range(len(self.numbers))])
@@ -147,12 +150,14 @@ class PanelEvaluator:
         about = names | {"panel_digest": np.asarray(self._digest), "half": np.asarray(self.half)}
         # `strength` in a trace is that of the motors.
         about["perturbation_strength"] = rows["strength"][0]
-        found = {s: played.trace(i) | about | {"scenario": rows["scenario"][i]} for i, s in stem.items()}
-        steps = len(self.numbers) * len(played.frames["position"])
-        return PanelResult(rows, found, played.seconds, steps)
+        kept_traces = {
+            s: episodes.trace(i) | about | {"scenario": rows["scenario"][i]} for i, s in stem.items()
+        }
+        steps = len(self.numbers) * len(episodes.frames["position"])
+        return PanelResult(rows, kept_traces, episodes.seconds, steps)
 
     def _identify(self, column: Column, policy: str) -> dict[str, np.ndarray]:
-        """Which episode a row is of. Friction, payload and terrain are those of the column."""
+        """Says which episode each row is of. Friction, payload and terrain are those of the column."""
         n, seeds = len(self.scenarios), self.panel.seeds
         s = perturb_all(self.scenarios, column)
         command = np.array([x.command for x in s])
@@ -186,7 +191,7 @@ class PanelEvaluator:
 
 
 def _tiles(scenarios: Sequence[Scenario], panel: Panel) -> list[TileId]:
-    """Every tile that the panel or one of its terrain columns stands on: the atlas is the same for all."""
+    """Returns every tile that the panel or one of its terrain columns stands on: all have one atlas."""
     ids = {TileId(s.terrain.cls, s.terrain.level, s.terrain.key) for s in scenarios}
     for p in PERTURBATIONS:
         if p.terrain is not None and applies(p, panel):

@@ -44,7 +44,7 @@ class ExternalEvaluator:
     def run(
         self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
     ) -> PanelResult:
-        """The nominal column, which is all that there is. Nothing is filmed: there is no robot to replay."""
+        """Runs the nominal column, the only one. No trace is kept: there is no robot to replay."""
         if column is not None and column.perturbation:
             raise SurefootError(
                 f"{self.task.contract.name} comes from outside and cannot be perturbed; use --perturb none."
@@ -54,13 +54,13 @@ class ExternalEvaluator:
         act = FixedBatch(policy, torch.arange(n, device=self.device))
         family = torch.tensor([s.family for s in self.scenarios], device=self.device)
         state = first_state(policy, family, torch.zeros_like(family))
-        seen, width = self.source.start(), c.observation_size
+        obs, width = self.source.start(), c.observation_size
         reason = np.zeros(n, np.int64)
         steps, total = np.zeros(n, np.int64), np.zeros(n)
         sha = [hashlib.sha256() for _ in range(n)]
         simulated = 0
         while (reason == ALIVE).any():
-            action, state = act(torch.nan_to_num(seen[:, :width]), state)
+            action, state = act(torch.nan_to_num(obs[:, :width]), state)
             moved = self.source.step(self._scale(action))
             simulated += n
             live = reason == ALIVE
@@ -71,26 +71,26 @@ class ExternalEvaluator:
             late = moved.truncated.cpu().numpy() | (steps >= c.episode_steps)
             now = np.where(~finite, NONFINITE, np.where(ended, TERMINATED, np.where(late, TIMEOUT, ALIVE)))
             reason = np.where(live, now, reason)
-            filmed = moved.seen[:, :width].cpu().numpy().astype("<f4")
+            recorded = moved.seen[:, :width].cpu().numpy().astype("<f4")
             for i in np.flatnonzero(live):
-                sha[i].update(filmed[i].tobytes())
-            seen, done = moved.seen, moved.terminated | moved.truncated
+                sha[i].update(recorded[i].tobytes())
+            obs, done = moved.seen, moved.terminated | moved.truncated
             if bool(done.any()):  # whatever comes after their end does not count
                 rows = done.nonzero()[:, 0]
-                seen = seen.clone()
-                seen[rows] = self.source.restart(rows)
-        table = self._identify(name) | self._tally(reason, steps, total)
+                obs = obs.clone()
+                obs[rows] = self.source.restart(rows)
+        table = self._identify(name) | self._metrics(reason, steps, total)
         table["states_digest"] = np.array([s.hexdigest()[:16] for s in sha])
         table["trace"] = np.array([""] * n)
         return PanelResult(table, {}, time.perf_counter() - begun, simulated)
 
     def evaluate_async(self, policy: Policy) -> PendingResult:
-        """As `PanelEvaluator` has it; all is known at once here."""
-        found = self.run(policy)
-        return PendingResult(found.success, lambda: found)
+        """Runs the panel as `PanelEvaluator` does; all is known at once here."""
+        result = self.run(policy)
+        return PendingResult(result.success, lambda: result)
 
-    def _tally(self, reason: np.ndarray, steps: np.ndarray, total: np.ndarray) -> dict[str, np.ndarray]:
-        """One row per episode. `fall` is an episode that did not last."""
+    def _metrics(self, reason: np.ndarray, steps: np.ndarray, total: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns a row per episode. `fall` is an episode that did not last."""
         c, n = self.task.contract, len(steps)
         wanted, fall = c.success.return_at_least, reason != TIMEOUT
         success = ~fall if wanted is None else (total >= wanted) & (reason != NONFINITE)
@@ -157,8 +157,11 @@ def evaluate_seeds(
     name: str = TRAINED,
     device: str = "cpu",
 ) -> tuple[PanelResult, list[PanelResult]]:
-    """The whole table as one result, and the passes it is made of; the first is the headline. Both halves are
-    played one after the other, each as it is alone: simulators that share one generator would mix them."""
+    """Returns the whole table as one result, and the passes it is made of; the first is the headline.
+
+    Both halves are run one after the other, each as it is alone: simulators that share one generator would
+    mix them.
+    """
     halves: list[Half] = ["selection", "confirmation"] if half == "all" else [half]
     policies = {name: policy} | {b: external_baseline(b, task, panel) for b in baselines if b != name}
     parts: dict[str, list[PanelResult]] = {}
@@ -169,5 +172,5 @@ def evaluate_seeds(
                 parts.setdefault(who, []).append(evaluator.run(acts, name=who))
         finally:
             evaluator.close()
-    found = [concatenate(p) for p in parts.values()]
-    return concatenate(found), found
+    passes = [concatenate(p) for p in parts.values()]
+    return concatenate(passes), passes

@@ -14,16 +14,16 @@ SUCCESSES = 2
 
 
 def traces_to_keep(rows: Mapping[str, np.ndarray], salt: str) -> list[int]:
-    """Rows to keep, in their order. The random ones are drawn by a digest: the same every time."""
+    """Returns the rows to keep, in their order. Random ones are drawn by a digest: the same every time."""
     bad, label = severity(rows), np.asarray(rows["label"])
     kept: set[int] = set()
     for name in np.unique(label):
-        mine = np.flatnonzero(label == name)
-        mine = mine[np.argsort(bad[mine], kind="stable")]
+        ranked = np.flatnonzero(label == name)
+        ranked = ranked[np.argsort(bad[ranked], kind="stable")]
         if not name:
-            kept |= {int(mine[k]) for k in np.linspace(0, len(mine) - 1, SUCCESSES).astype(int)}
+            kept |= {int(ranked[k]) for k in np.linspace(0, len(ranked) - 1, SUCCESSES).astype(int)}
             continue
         key = f"{salt} {rows['column'][0]} {rows['engine'][0]} {name}"
-        any_one = int(text_digest(key)[:12], 16) % len(mine)
-        kept |= {int(mine[k]) for k in (-1, (len(mine) - 1) // 2, any_one)}
+        any_one = int(text_digest(key)[:12], 16) % len(ranked)
+        kept |= {int(ranked[k]) for k in (-1, (len(ranked) - 1) // 2, any_one)}
     return sorted(kept)

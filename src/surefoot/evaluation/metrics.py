@@ -1,4 +1,4 @@
-"""Metrics of episodes: sums over the steps that each actually lived."""
+"""Metrics of episodes: sums over the steps before each one's end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AXES = ("vx", "vy", "wz")
 
 
 def episode_metrics(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.ndarray]:
-    """One row per episode of a film [T, N, ...] (see film.py) that begins with the episodes."""
+    """Returns a row per episode of recorded steps [T, N, ...] (recorder.py) that begin with the episodes."""
     f, dt, success = frames, env.dt, env.contract.success
     limit = env.const.torque_limit * env.parameters.strength[:, None]
     over = f["reason"] > 0
@@ -80,10 +80,11 @@ def episode_metrics(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.n
 
 
 def _length(x: Tensor) -> Tensor:
-    """Of the first two components."""
+    """Returns the length of the first two components."""
     return (x[..., 0] ** 2 + x[..., 1] ** 2).sqrt()
 
 
 def _sum(x: Tensor) -> Tensor:
-    """[K, T, N] over time, one step after the other: the same bits for an episode alone and among others."""
+    """Sums [K, T, N] over time, one step after the other: the same bits for an episode alone and among
+    others."""
     return x.cumsum(1)[:, -1]

@@ -4,10 +4,11 @@ the columns and the baselines on a fast engine."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.contract import TRAINED, Column, Half, Panel, SurefootError, evaluation_plant
+from surefoot.contract import REFERENCE, TRAINED, Column, Half, Panel, SurefootError, evaluation_plant
 from surefoot.engines import check_engine, choose_engine
 from surefoot.evaluation.evaluator import PanelEvaluator
 from surefoot.policy import BASELINES, Policy, baseline
@@ -18,7 +19,7 @@ AUTO = "auto"
 
 
 def engines_for(engine: str, task: Task, panel: Panel, control_hz: float) -> tuple[str, str]:
-    """(engine of the nominal column, engine of the others).
+    """Returns (engine of the nominal column, engine of the others).
 
     `auto` is native MuJoCo, and the fastest that can take the robot; any other name is meant for both.
     """
@@ -26,7 +27,17 @@ def engines_for(engine: str, task: Task, panel: Panel, control_hz: float) -> tup
         check_engine(engine)
         return engine, engine
     plant = evaluation_plant(control_hz, task.on_heightfield(panel))
-    return "mujoco", choose_engine(AUTO, task.robot, plant, "cpu")[0]
+    return REFERENCE, choose_engine(AUTO, task.robot, plant, "cpu")[0]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Says what is asked of a policy on a panel besides the nominal column."""
+
+    engine: str = AUTO
+    columns: Sequence[Column] = ()
+    """Perturbed columns."""
+    baselines: Sequence[str] = BASELINES
 
 
 def evaluate_panel(
@@ -35,38 +46,36 @@ def evaluate_panel(
     half: Half,
     control_hz: float,
     policy: Policy,
+    passes: Passes,
     *,
-    engine: str = AUTO,
-    columns: Sequence[Column] = (),
-    baselines: Sequence[str] = BASELINES,
     name: str = TRAINED,
 ) -> tuple[PanelResult, list[PanelResult]]:
-    """The whole table as one result, and the passes it is made of; the first is the headline.
+    """Returns the whole table as one result, and the passes it is made of; the first is the headline.
 
     The nominal column is also measured on the reference when another engine is asked for, and on the engine
     of the columns, so that engines can be compared scenario by scenario and columns with their own nominal.
     """
-    first, fast = engines_for(engine, task, panel, control_hz)
-    nominal = dict.fromkeys([first, *([fast] if columns or baselines else []), "mujoco"])
-    found: list[PanelResult] = []
-    for e in nominal:
+    first, fast = engines_for(passes.engine, task, panel, control_hz)
+    also = [fast] if passes.columns or passes.baselines else []
+    results: list[PanelResult] = []
+    for e in dict.fromkeys([first, *also, REFERENCE]):
         evaluator = PanelEvaluator(task, panel, half, control_hz, engine=e)
         try:
-            found.append(evaluator.run(policy, name=name))
+            results.append(evaluator.run(policy, name=name))
             if e != fast:
                 continue
-            found += [evaluator.run(policy, c, name=name) for c in columns]
-            for b in baselines:
+            results += [evaluator.run(policy, c, name=name) for c in passes.columns]
+            for b in passes.baselines:
                 other = _baseline(b, task, control_hz, panel)
                 if other is not None and b != name:
-                    found.append(evaluator.run(other, name=b))
+                    results.append(evaluator.run(other, name=b))
         finally:
             evaluator.close()
-    return concatenate(found), found
+    return concatenate(results), results
 
 
 def _baseline(name: str, task: Task, control_hz: float, panel: Panel) -> Policy | None:
-    """None where the robot or the task has no use for it: a trot needs legs that can step."""
+    """Makes a baseline; None where robot or task have no use for it: a trot needs legs that can step."""
     try:
         return baseline(name, task.contract, task.robot, control_hz, panel.seeds)
     except SurefootError:
@@ -76,7 +85,7 @@ def _baseline(name: str, task: Task, control_hz: float, panel: Panel) -> Policy 
 
 
 def concatenate(results: Sequence[PanelResult]) -> PanelResult:
-    """Several passes as one table."""
+    """Joins several passes into one table."""
     rows = {k: np.concatenate([r.rows[k] for r in results]) for k in results[0].rows}
     traces = {stem: t for r in results for stem, t in r.traces.items()}
     return PanelResult(rows, traces, sum(r.seconds for r in results), sum(r.steps for r in results))

@@ -13,15 +13,15 @@ from surefoot.contract import Column, Perturbation, Push, Scenario, SurefootErro
 
 
 def perturb(scenario: Scenario, column: Column) -> Scenario:
-    """`scenario` as the column has it; family and member, and so every draw, stay."""
+    """Returns `scenario` as the column has it; family and member, and so every draw, stay."""
     x, kind = column.strength, column.perturbation
     if kind in ("", "dropout"):
         return scenario
-    found = find_perturbation(kind)
-    if found.change is not None:
-        return _changed(scenario, found, x)
-    if found.terrain is not None:
-        moved = Terrain(cls=found.terrain, level=int(x), key=scenario.terrain.key)
+    known = find_perturbation(kind)
+    if known.change is not None:
+        return _changed(scenario, known, x)
+    if known.terrain is not None:
+        moved = Terrain(cls=known.terrain, level=int(x), key=scenario.terrain.key)
         return scenario.model_copy(update={"terrain": moved})
     if kind == "push":
         return scenario.model_copy(update={"pushes": tuple(at_speed(p, x) for p in scenario.pushes)})
@@ -32,7 +32,7 @@ def perturb(scenario: Scenario, column: Column) -> Scenario:
 
 
 def _changed(scenario: Scenario, by: Perturbation, strength: float) -> Scenario:
-    """What another package makes of a scenario: anything but who it is and the ground it was built on."""
+    """Applies another package's change, which may change anything but who it is and the ground."""
     assert by.change is not None
     changed = by.change(scenario, strength)
     kept = ("family", "member", "half", "terrain")
@@ -46,19 +46,19 @@ def _changed(scenario: Scenario, by: Perturbation, strength: float) -> Scenario:
 
 def perturb_all(scenarios: Sequence[Scenario], column: Column) -> tuple[Scenario, ...]:
     if column.perturbation not in ("", "dropout"):
-        found = find_perturbation(column.perturbation)  # once: an installed package may have to be searched
-        if found.change is not None:
-            return tuple(_changed(s, found, column.strength) for s in scenarios)
+        known = find_perturbation(column.perturbation)  # once: an installed package may have to be searched
+        if known.change is not None:
+            return tuple(_changed(s, known, column.strength) for s in scenarios)
     return tuple(perturb(s, column) for s in scenarios)
 
 
 def dropout_of(column: Column) -> float:
-    """The chance that a reading is lost in `column`."""
+    """Returns the chance that a reading is lost in `column`."""
     return column.strength if column.perturbation == "dropout" else 0.0
 
 
 def at_speed(push: Push, speed: float) -> Push:
-    """`push` in its direction at `speed` m/s; one without a direction goes forward."""
+    """Returns `push` in its direction at `speed` m/s; one without a direction goes forward."""
     size = math.hypot(push.vx_mps, push.vy_mps)
     x, y = (push.vx_mps / size, push.vy_mps / size) if size > 0 else (1.0, 0.0)
     return Push(time_s=push.time_s, vx_mps=speed * x, vy_mps=speed * y)

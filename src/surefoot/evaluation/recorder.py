@@ -1,4 +1,4 @@
-"""All that is seen of a batch of episodes, step by step, in memory laid out once."""
+"""What is recorded of a batch of episodes, step by step, in memory laid out once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JUDGED = ("gravity", "trunk_contact", "age", "terms", "reward", "reason")
 
 
 def observed(step: Step) -> dict[str, Tensor]:
-    """Of one control step, before any reset."""
+    """Returns what is recorded of one control step, before any reset."""
     r, s = step.view.robot, step.view.task
     out = {k: getattr(r, k) for k in (*ROBOT, "gravity", "trunk_contact")}
     out |= {k: getattr(s, k) for k in (*TASK, "age")}
@@ -37,7 +37,7 @@ def observed(step: Step) -> dict[str, Tensor]:
 
 
 class TrajectoryBuffer:
-    """Tensors [T, N, ...] by name, filled one step at a time without a question to the device."""
+    """Holds tensors [T, N, ...] by name, filled one step at a time without waiting for the device."""
 
     def __init__(self, steps: int, device: torch.device) -> None:
         self.steps = steps
@@ -52,6 +52,6 @@ class TrajectoryBuffer:
         self._at += 1
 
     def frames(self) -> dict[str, Tensor]:
-        """[steps added, N, ...]"""
+        """Returns what was added, [steps added, N, ...]."""
         count = int(self._at)
         return {k: v[:count] for k, v in self._all.items()}

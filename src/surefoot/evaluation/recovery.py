@@ -12,15 +12,16 @@ WINDOW_S = 0.5
 
 
 def recovery(each: Sequence[float]) -> tuple[float, bool]:
-    """(seconds, whether) of the slowest of `recoveries`: (NaN, False) where one was not recovered from,
-    (NaN, True) where there was none."""
+    """Returns (seconds, whether) of the slowest of `recoveries`: (NaN, False) where one was not recovered
+    from, (NaN, True) where there was none."""
     if not each:
         return float("nan"), True
     return float(np.max(each)), not np.isnan(each).any()  # NaN if one is
 
 
 def recoveries(trace: Mapping[str, Any], dt: float) -> list[float]:
-    """Seconds from each push until the mean velocity over the next 0.5 s is within the success limits again.
+    """Returns the seconds from each push until the mean velocity over the next 0.5 s is within the success
+    limits again.
 
     A push has until the next one, or the end; NaN where it was not recovered from.
     """

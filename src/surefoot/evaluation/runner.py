@@ -1,4 +1,4 @@
-"""Where a panel's episodes are lived: step by step in torch, or in kernels compiled from the same methods."""
+"""What steps a panel's episodes: torch, step by step, or kernels compiled from the same methods."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from surefoot.evaluation.recorder import observed
 
 
 class EpisodeRunner(Protocol):
+    """Steps a batch of N environments through one episode each."""
+
     @property
     def obs(self) -> Tensor:
-        """[N, O] what to act on next."""
+        """Returns the observations to act on next, [N, O]."""
 
     def begin(self) -> None:
-        """From where the environments stand."""
+        """Begins from where the environments stand."""
 
     def step(self, action: Tensor) -> dict[str, Tensor]:
-        """One control step; returns what to film of it. `reason` is always there, 0 while alive."""
+        """Makes one control step; returns what to record of it. `reason` is always there, 0 while alive."""
 
-    def decode(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Names of film.py, [T, N, ...], from a film of what `step` returned."""
+    def decode(self, frames: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns what was recorded of `step` over T steps under the names of recorder.py, [T, N, ...]."""
 
     def graph_state(self) -> list[Tensor]:
-        """Tensors that a step replaces by new ones, and that the next step reads."""
+        """Returns the tensors that a step replaces by new ones, and that the next step reads."""
 
     def set_graph_state(self, tensors: list[Tensor]) -> None:
-        """Continues with `tensors`, in the order of `carried`."""
+        """Continues with `tensors`, in the order of `graph_state`."""
 
 
 class EagerRunner:
-    """`VecEnv` itself, on any engine."""
+    """Steps `VecEnv` itself, on any engine."""
 
     def __init__(self, env: VecEnv) -> None:
         self.env = env
@@ -51,8 +53,8 @@ class EagerRunner:
     def step(self, action: Tensor) -> dict[str, Tensor]:
         return observed(self.env.step(action))
 
-    def decode(self, film: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return dict(film)
+    def decode(self, frames: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return dict(frames)
 
     def graph_state(self) -> list[Tensor]:
         return self.env.graph_state()
@@ -62,7 +64,7 @@ class EagerRunner:
 
 
 def runner_for(env: VecEnv) -> EpisodeRunner:
-    """Compiled where it can be: on stride, for tasks whose functions can be traced."""
+    """Returns a compiled runner where one can be: on stride, for tasks whose functions can be traced."""
     if not isinstance(env.engine, StrideEngine):
         return EagerRunner(env)
     try:

@@ -7,9 +7,11 @@ from surefoot.evidence.compare import (
     Comparison,
     Field,
     Refusal,
+    compare,
     compare_runs,
     construct_difference,
     metrics_of,
+    refusal_sentence,
 )
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
@@ -33,12 +35,14 @@ __all__ = [
     "Sentence",
     "Side",
     "as_text",
+    "compare",
     "compare_learners",
     "compare_runs",
     "construct_difference",
     "look_back",
     "metrics_of",
     "promote_run",
+    "refusal_sentence",
     "representative_failures",
     "rows_of",
     "write_postmortem",

@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import Contract, ExternalContract, SurefootError, as_half, construct_fields, digest
+from surefoot.contract import (
+    NOMINAL,
+    Contract,
+    ExternalContract,
+    SurefootError,
+    as_half,
+    construct_fields,
+    digest,
+)
 from surefoot.runs import Result, RunFolder, load_result
 from surefoot.statistics import SPANS, Difference, paired, panel_strata
 
@@ -55,6 +63,25 @@ class Refusal:
     """Scenarios that both have; comparable with --shared-panel when only the panel differs."""
     offered: bool
 
+    @property
+    def offer(self) -> str:
+        """Says in a sentence what can be done about it."""
+        if self.offered:
+            return f"They share {self.shared} scenarios; compare on those with --shared-panel."
+        if self.shared:
+            return (
+                f"They share {self.shared} scenarios, but not what is measured on them; "
+                "evaluate both under one contract."
+            )
+        return "They share no scenario; evaluate both on one panel."
+
+
+def refusal_sentence(a: str, b: str, differs: tuple[Field, ...]) -> str:
+    """Says which construct fields keep results `a` and `b` from being compared."""
+    return (
+        f"{a} and {b} were not measured alike ({', '.join(f.name for f in differs)}); nothing was compared."
+    )
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -78,9 +105,9 @@ class Comparison:
 
 
 def compare(
-    a: Result, b: Result, half: str = "confirmation", column: str = "nominal", shared_panel: bool = False
+    a: Result, b: Result, half: str = "confirmation", column: str = NOMINAL, shared_panel: bool = False
 ) -> Comparison | Refusal:
-    """The paired comparison of two results, refused where their constructs differ."""
+    """Compares two results scenario by scenario; refused where their constructs differ."""
     differs = construct_difference(a, b) + _sources(a, b, column)
     pairs = shared_scenarios(a, b)
     panel_only = all(f.name in PANEL_FIELDS for f in differs)
@@ -94,14 +121,14 @@ def compare(
     right = {k: v[pairs[:, 1]] for k, v in b.rows.items()}
     metrics = {}
     for title, name in metrics_of(a.run.contract).items():
-        found = _difference(left, right, name)
-        if found is not None:
-            metrics[title] = found
+        difference = _difference(left, right, name)
+        if difference is not None:
+            metrics[title] = difference
     strata = {}
     for label, mask in panel_strata(left, a.run.contract).items():
-        found = _difference(left, right, "success", mask)
-        if found is not None:
-            strata[label] = found
+        difference = _difference(left, right, "success", mask)
+        if difference is not None:
+            strata[label] = difference
     return Comparison(
         a=a.run.id,
         b=b.run.id,
@@ -130,8 +157,8 @@ def _difference(a: Rows, b: Rows, name: str, mask: np.ndarray | None = None) -> 
 
 def shared_scenarios(a: Result, b: Result) -> np.ndarray:
     """Row numbers [n, 2] of the scenarios that both results have: the same key and the same content."""
-    mine = {k: i for i, k in enumerate(_identities(a))}
-    pairs = [(mine[k], j) for j, k in enumerate(_identities(b)) if k in mine]
+    rows_of_a = {k: i for i, k in enumerate(_identities(a))}
+    pairs = [(rows_of_a[k], j) for j, k in enumerate(_identities(b)) if k in rows_of_a]
     return np.array(sorted(pairs), np.int64).reshape(-1, 2)
 
 
@@ -150,9 +177,9 @@ def construct_difference(a: Result, b: Result) -> tuple[Field, ...]:
     if left["construct_id"] == right["construct_id"] and a.engine == b.engine:
         return ()
     known = [k for k in left if k != "construct_id"]
-    found = flat_difference({k: left[k] for k in known}, {k: right[k] for k in known})
+    differs = flat_difference({k: left[k] for k in known}, {k: right[k] for k in known})
     # Ids may differ where no recorded field does: the metric code behind them was another.
-    return found or (Field("construct_id", left["construct_id"], right["construct_id"]),)
+    return differs or (Field("construct_id", left["construct_id"], right["construct_id"]),)
 
 
 def _sources(a: Result, b: Result, column: str) -> tuple[Field, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, Frozen, Recipe, SurefootError
+from surefoot.contract import NOMINAL, TRAINED, Frozen, Recipe, SurefootError
 from surefoot.runs import Result, RunFolder, load_result, versions
 from surefoot.statistics import Estimate, estimate, runs_estimate
 
@@ -137,7 +137,7 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
     first, library = mine[0].record, mine[0].record.library
     seeds = [r.record.seeds.root for r in mine]
     tables = [results[r.path] for r in mine]
-    columns = [c.column for c in tables[0].summary.columns if c.policy == "trained"]
+    columns = [c.column for c in tables[0].summary.columns if c.policy == TRAINED]
     columns = list(dict.fromkeys([NOMINAL, *columns]))
     by_column = {c: _over([load_result(r, column=c).rows["success"] for r in mine], seeds) for c in columns}
     other: dict[str, Estimate | None] = {"fall": _over([t.rows["fall"] for t in tables], seeds)}

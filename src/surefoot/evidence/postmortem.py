@@ -13,7 +13,7 @@ import numpy as np
 from surefoot.contract import Frozen
 from surefoot.evidence.representatives import Case, representative_failures
 from surefoot.runs import Result, perturbed
-from surefoot.statistics import panel_strata, rate
+from surefoot.statistics import panel_strata, percent, rate
 
 Verdict = Literal["behaviour", "diagnostics", "headline", "nothing"]
 EDGE = 5
@@ -86,7 +86,7 @@ def _behaviour(result: Result, scored: Sequence[Mapping[str, Any]], where: str) 
     s = result.summary
     text = (
         f"On {s.episodes} held-out episodes (n_eff {s.effective_episodes:.0f}) the policy "
-        f"succeeded in {_percent(s.success)} ({_percent(s.success_low)} to {_percent(s.success_high)})"
+        f"succeeded in {percent(s.success)} ({percent(s.success_low)} to {percent(s.success_high)})"
     )
     file = f"{where}/summary.json"
     evidence = [
@@ -103,7 +103,7 @@ def _behaviour(result: Result, scored: Sequence[Mapping[str, Any]], where: str) 
     better = s.success_low > float(first["evaluation.success_high"])
     change = "up from" if s.success > first["evaluation.success"] else "against"
     text += (
-        f", {change} {_percent(first['evaluation.success'])} at update {first['update']}, and the intervals "
+        f", {change} {percent(first['evaluation.success'])} at update {first['update']}, and the intervals "
         f"{'do not overlap' if better else 'overlap, so that is no proof of a change'}."
     )
     evidence += [_ledger(first, f"evaluation.{k}") for k in ("success", "success_low", "success_high")]
@@ -119,8 +119,8 @@ def _diagnostics(result: Result, scored: Sequence[Mapping[str, Any]], where: str
         Evidence(file=file, field="fall_high", value=s.fall_high),
     ]
     error = "not measured" if s.velocity_error_mps is None else f"{s.velocity_error_mps:.3f} m/s"
-    text = f"The held-out velocity error ended at {error} and falls at {_percent(s.fall_rate)} (at most "
-    text += f"{_percent(s.fall_high)})"
+    text = f"The held-out velocity error ended at {error} and falls at {percent(s.fall_rate)} (at most "
+    text += f"{percent(s.fall_high)})"
     if not scored:
         return Sentence(
             about="diagnostics", text=f"{text}; earlier ones were not measured.", evidence=tuple(evidence)
@@ -129,7 +129,7 @@ def _diagnostics(result: Result, scored: Sequence[Mapping[str, Any]], where: str
     before, fell = first["evaluation.velocity_error_mps"], float(first["evaluation.fall_rate"])
     evidence += [_ledger(first, f"evaluation.{k}") for k in ("velocity_error_mps", "fall_rate")]
     was = "not measured" if before is None else f"{before:.3f} m/s"
-    text += f", from {was} and {_percent(fell)} at update {first['update']}."
+    text += f", from {was} and {percent(fell)} at update {first['update']}."
     closer = before is not None and s.velocity_error_mps is not None and s.velocity_error_mps < 0.9 * before
     return Sentence(about="diagnostics", text=text, evidence=tuple(evidence)), closer or s.fall_high < fell
 
@@ -172,7 +172,7 @@ def _batch(ledger: Sequence[Mapping[str, Any]]) -> Sentence:
     text = (
         f"The last {last['honesty.n']} samples looked at were worth {last['honesty.n_eff_return']:.0f} "
         f"independent returns and {last['honesty.n_eff_advantage']:.0f} advantages, resets were "
-        f"{_percent(worst['honesty.reset_sync_index'])} synchronised at worst, and "
+        f"{percent(worst['honesty.reset_sync_index'])} synchronised at worst, and "
         f"{copies['honesty.duplicate_scenarios'] or 'no'} environments ran copies of others."
     )
     evidence = [_ledger(last, f"honesty.{k}") for k in ("n", "n_eff_return", "n_eff_advantage")]
@@ -193,8 +193,8 @@ def _weakest(result: Result, where: str) -> Sentence:
         for k in ("value", "low", "n", "n_eff")
     ]
     text = (
-        f"It is weakest, or least known, at {label}: {_percent(worst.value)} of {worst.n} episodes (n_eff "
-        f"{worst.n_eff:.0f}), at least {_percent(worst.low)}"
+        f"It is weakest, or least known, at {label}: {percent(worst.value)} of {worst.n} episodes (n_eff "
+        f"{worst.n_eff:.0f}), at least {percent(worst.low)}"
     )
     failed = ~rows["success"].astype(bool)
     name = "label" if "label" in rows else "reason"
@@ -236,18 +236,14 @@ def _hardest(result: Result, file: str) -> tuple[str, list[Evidence]]:
         for n in np.unique(names)
     }
     name, worst = min(found.items(), key=lambda item: (item[1].value, item[1].low))
-    text = f"; the hardest of {len(found)} perturbations was {name} with {_percent(worst.value)} "
+    text = f"; the hardest of {len(found)} perturbations was {name} with {percent(worst.value)} "
     evidence = [
         Evidence(file=file, field=f"success where column {name}: {k}", value=getattr(worst, k))
         for k in ("value", "low", "high", "n", "n_eff")
     ]
-    text += f"(n {worst.n}, n_eff {worst.n_eff:.0f}, {_percent(worst.low)} to {_percent(worst.high)})"
+    text += f"(n {worst.n}, n_eff {worst.n_eff:.0f}, {percent(worst.low)} to {percent(worst.high)})"
     return text, evidence
 
 
 def _ledger(row: Mapping[str, Any], field: str) -> Evidence:
     return Evidence(file="ledger.jsonl", field=f"{field} at update {row['update']}", value=row.get(field))
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}%"

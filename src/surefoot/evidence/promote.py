@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, REFERENCE, ExternalContract, SurefootError
+from surefoot.contract import NOMINAL, REFERENCE, TRAINED, ExternalContract, SurefootError
 from surefoot.evidence.compare import Field, construct_difference
 from surefoot.runs import Result, RunFolder, load_result
 from surefoot.statistics import HOLDS_AT, SPANS, Difference, Rate, judge, paired, rate
@@ -186,12 +186,12 @@ def _values(result: Result, metric: str) -> dict[Key, float]:
 
 def _rows(result: Result, metric: str) -> Iterator[tuple[Key, float]]:
     t = result.table
-    if "column" not in t:
+    if not result.summary.columns:
         raise SurefootError(f"{result.folder} was written before there were columns; evaluate the run again.")
     own = {c.column for c in result.summary.columns if not c.source}
     names = ("column", "engine", "scenario", "policy", metric)
     for column, engine, scenario, policy, x in zip(*(t[n].tolist() for n in names), strict=True):
-        if policy == "trained" and column in own:
+        if policy == TRAINED and column in own:
             yield (column, engine, scenario), float(x)
 
 

@@ -69,7 +69,7 @@ def _case(rows: Mapping[str, np.ndarray], i: int, row: int, why: str, file: str)
     return Case(
         file=file,
         row=row,
-        column=text("column", "nominal"),
+        column=str(rows["column"][i]),
         family=int(rows["family"][i]),
         member=int(rows["member"][i]),
         label=text("label", NOT_MEASURED),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from surefoot.artifacts import atomic_write, write_json
+from surefoot.artifacts import atomic_write, csv_text, write_json
 from surefoot.contract import SurefootError, columns
 from surefoot.evidence import LearnerComparison, compare_learners, rows_of
 from surefoot.learners.libraries import Timeouts
@@ -96,19 +94,8 @@ def check_learners(learners: tuple[str, ...], seeds: int) -> None:
 def write_comparison(comparison: LearnerComparison, out: Path) -> Path:
     """Writes comparison.json, .csv, .svg and .html into `out`; returns the page."""
     write_json(out / "comparison.json", comparison)
-    atomic_write(out / "comparison.csv", table_text(comparison).encode())
+    atomic_write(out / "comparison.csv", csv_text(rows_of(comparison)).encode())
     atomic_write(out / "comparison.svg", learner_chart(comparison).encode())
     page = out / "comparison.html"
     atomic_write(page, learner_page(comparison).encode())
     return page
-
-
-def table_text(comparison: LearnerComparison) -> str:
-    """Returns the CSV of a comparison, a row per learner."""
-    rows = rows_of(comparison)
-    names = list(dict.fromkeys(k for row in rows for k in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()

@@ -131,7 +131,7 @@ def _policy(plan: RobotPlan, run: RunFolder, like: Recorded) -> tuple[Policy, st
 def _play(
     plan: RobotPlan, half: Half, like: Recorded, policy: Policy, name: str, column: Column, engine: str | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    numbers = [k for k, s in enumerate(plan.panel.scenarios) if half in ("all", s.half)]
+    numbers = plan.panel.numbers(half)
     if int(like.row["scenario"]) not in numbers:
         raise SurefootError(f"{like.folder} names a scenario that its panel does not have; evaluate again.")
     place = numbers.index(int(like.row["scenario"]))

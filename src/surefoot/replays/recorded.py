@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import load_npz, read_json
+from surefoot.artifacts import load_npz
 from surefoot.contract import NOMINAL, Column, SurefootError
 from surefoot.evaluation import STATES, PanelEvaluator, states_digest
 from surefoot.policy import Policy
-from surefoot.runs import RunFolder, read_rows
+from surefoot.runs import RunFolder, read_rows, read_summary
 from surefoot.statistics import PanelSummary
 
 METRIC_TOLERANCE = 1e-5
@@ -85,9 +85,9 @@ def find_recorded(
 ) -> Recorded:
     """The row of an episode: a scenario's number in a column, or the name of a trace."""
     folder = panel_folder(run, where)
-    summary = read_json(folder / "summary.json", PanelSummary)
+    summary = read_summary(folder)
     path = folder / "episodes.parquet"
-    rows = read_rows(folder, summary.construct_id, summary.checkpoint)
+    rows = read_rows(folder, summary)
     if any(k not in rows for k in (*NEEDED, *EXACT)):
         raise SurefootError(
             f"'{path}' was written before episodes could be replayed; make it again with `surefoot evaluate`."

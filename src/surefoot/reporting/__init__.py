@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from surefoot.reporting.failures import viewer
-from surefoot.reporting.figures import Figure
 from surefoot.reporting.learners import curves, differences, learner_chart, learner_page, outcomes
 from surefoot.reporting.overview import bar, shown
-from surefoot.reporting.page import document
+from surefoot.reporting.page import document, page_header
 from surefoot.reporting.serve import make_server
-from surefoot.reporting.summary import read_summary
 from surefoot.reporting.traces import Kept, Replays, make_replays
 from surefoot.reporting.write import write_report
 
 __all__ = [
-    "Figure",
     "Kept",
     "Replays",
     "bar",
@@ -25,7 +22,7 @@ __all__ = [
     "make_replays",
     "make_server",
     "outcomes",
-    "read_summary",
+    "page_header",
     "shown",
     "viewer",
     "write_report",

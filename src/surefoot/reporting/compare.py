@@ -6,21 +6,21 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from surefoot.contract import Contract, Factor, TaskContract, construct_fields
-from surefoot.evidence import metrics_of
-from surefoot.reporting.figures import Figure, RunFigures
+from surefoot.contract import SurefootError
+from surefoot.evidence import Comparison, compare, metrics_of, refusal_sentence
+from surefoot.reporting.figures import RunFigures
 from surefoot.reporting.overview import bar, interval_text, shown
 from surefoot.reporting.verdict import verdict
 from surefoot.reporting.web.charts import Line, at_widths, legend, line_chart, rate_axis
-from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, join, known, number, percent
+from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, join, number, percent
 from surefoot.reporting.web.words import word
-from surefoot.runs import RunRecord
-from surefoot.statistics import SPANS, Difference, paired
+from surefoot.runs import RunFolder, load_result
+from surefoot.statistics import SPANS, Difference, Estimate
 
 
 def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Html:
-    """Tiles side by side; differences only between runs that may be compared."""
-    ids = {r.record.construct_id for r in runs}
+    """Puts the figures of runs side by side; every run after the first is compared with the first, as
+    `surefoot compare` does it."""
     head = el("tr", el("th", ""), *[el("th", r.record.id, scope="col") for r in runs])
     rows = [
         _row("Task", runs, lambda r: r.record.task),
@@ -34,36 +34,16 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
     ]
     if dollars_per_hour is not None:
         rows.append(_row("Cost", runs, lambda r: _dollars(r, dollars_per_hour)))
-    engines = {r.panel.nominal.engine for r in runs if r.panel}
-    if len(ids) == 1 and len(engines) < 2:
-        note = el(
-            "p",
-            "These runs share one ",
-            word("construct id"),
-            f" ({next(iter(ids))[:12]}), so their results may be compared. ",
-            _treatment(runs),
-            class_="note good",
-        )
-        rows += [_difference_row(name, runs) for name in metrics_of(runs[0].record.contract)]
-    else:
-        fields = sorted({f for r in runs[1:] for f in different(runs[0].record, r.record)})
-        fields += ["engine"] if len(engines) > 1 else []
-        what = ", ".join(fields) if fields else "the definition of a metric or the evaluation plant"
-        note = el(
-            "p",
-            el("b", "Comparison refused. "),
-            "They were not measured alike (",
-            word("construct id"),
-            " and engine must be the same), so a difference between these figures would not be one "
-            "between the policies. "
-            f"What differs: {what}.",
-            class_="note bad",
-            data_refused="true",
-        )
+    compared = [_compared(runs[0], r) for r in runs[1:]]
+    alike = [c for c in compared if isinstance(c, Comparison)]
+    if alike:
+        metrics = metrics_of(runs[0].record.contract).items()
+        rows += [_difference_row(title, column, runs, compared) for title, column in metrics]
     return el(
         "section",
         el("h2", "Side by side"),
-        note,
+        *[_refused(c) for c in compared if isinstance(c, str)],
+        _comparable(runs, alike) if alike else None,
         el(
             "div",
             el(
@@ -77,6 +57,34 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
         ),
         _curves(runs),
         class_="card",
+    )
+
+
+def _compared(a: RunFigures, b: RunFigures) -> Comparison | str:
+    """Compares the results of two runs, or says why not."""
+    try:
+        result_a, result_b = (load_result(RunFolder.open(r.folder)) for r in (a, b))
+        compared = compare(result_a, result_b)
+    except SurefootError as error:  # one of them has no result, or they have no scenario in common
+        return str(error)
+    if isinstance(compared, Comparison):
+        return compared
+    return f"{refusal_sentence(a.record.id, b.record.id, compared.differs)} {compared.offer}"
+
+
+def _refused(why: str) -> Html:
+    return el("p", el("b", "Comparison refused. "), why, class_="note bad", data_refused="true")
+
+
+def _comparable(runs: Sequence[RunFigures], alike: Sequence[Comparison]) -> Html:
+    others = "These runs" if len(alike) == len(runs) - 1 else f"{runs[0].record.id} and the others"
+    return el(
+        "p",
+        f"{others} share one ",
+        word("construct id"),
+        f" ({runs[0].record.construct_id[:12]}), so their results may be compared. ",
+        _treatment(alike),
+        class_="note good",
     )
 
 
@@ -108,8 +116,8 @@ def _row(name: str, runs: Sequence[RunFigures], cell: Any) -> Html:
 
 def _figure_row(name: str, runs: Sequence[RunFigures], key: str, text: Any, unit: str = "") -> Html:
     def cell(r: RunFigures) -> Html:
-        figure: Figure = getattr(r.panel.nominal, key) if r.panel else Figure()
-        if not known(figure.value):
+        figure: Estimate | None = getattr(r.panel.nominal, key) if r.panel else None
+        if figure is None:
             return el("span", NOT_MEASURED, class_="absent")
         return join(
             el("b", shown(f"{r.record.id}.{key}", figure, text(figure.value) + unit)),
@@ -120,59 +128,38 @@ def _figure_row(name: str, runs: Sequence[RunFigures], key: str, text: Any, unit
     return el("tr", el("th", word(name), scope="row"), *[el("td", cell(r)) for r in runs])
 
 
-def _difference_row(metric: str, runs: Sequence[RunFigures]) -> Html:
+def _difference_row(
+    title: str, column: str, runs: Sequence[RunFigures], compared: Sequence[Comparison | str]
+) -> Html:
     """Each run against the first, scenario by scenario."""
-    cells = [el("td", "reference")]
-    column = metrics_of(runs[0].record.contract)[metric]
-    for r in runs[1:]:
-        d = paired_difference(runs[0], r, metric)
-        shown_name = f"{r.record.id}.difference.{column}"
-        text = NOT_MEASURED if d is None else _signed(d.value, column)
-        value = el("b", shown(shown_name, _figure(d), text))
-        if d is None:
-            cells.append(el("td", value))
-            continue
-        note = el(
-            "p",
-            word("interval", "95%"),
-            f": {_signed(d.low, column)} to {_signed(d.high, column)}",
-            el("br"),
-            word("n"),
-            f" {d.n}, ",
-            word("n_eff"),
-            f" {number(d.n_eff)}, p {d.p:.4f}",
-            join(", ", word("few families")) if d.few else None,
-            class_="interval",
-        )
-        cells.append(el("td", value, note))
-    return el("tr", el("th", f"Difference in {metric}", el("small", " paired"), scope="row"), *cells)
+    cells = [
+        _difference(f"{r.record.id}.difference.{column}", c.metrics.get(title), column)
+        if isinstance(c, Comparison)
+        else el("td", el("span", "not compared", class_="absent"))
+        for r, c in zip(runs[1:], compared, strict=True)
+    ]
+    name = el("th", f"Difference in {title}", el("small", " paired"), scope="row")
+    return el("tr", name, el("td", "reference"), *cells)
 
 
-def paired_difference(a: RunFigures, b: RunFigures, metric: str) -> Difference | None:
-    """B minus A over the scenarios where both have the metric; the same that `surefoot compare` states."""
-    name = metrics_of(a.record.contract)[metric]
-    if a.panel is None or b.panel is None or any(name not in r.panel.nominal_rows for r in (a, b) if r.panel):
-        return None
-    ours, theirs = (
-        {
-            (int(f), int(m)): float(x)
-            for f, m, x in zip(p["family"], p["member"], p[name], strict=True)
-            if math.isfinite(x)
-        }
-        for p in (a.panel.nominal_rows, b.panel.nominal_rows)
-    )
-    keys = sorted(ours.keys() & theirs.keys())
-    if not keys:
-        return None
-    family = [k[0] for k in keys]
-    return paired([ours[k] for k in keys], [theirs[k] for k in keys], family, SPANS[name])
-
-
-def _figure(d: Difference | None) -> Figure:
+def _difference(name: str, d: Difference | None, column: str) -> Html:
     if d is None:
-        return Figure()
+        return el("td", el("b", shown(name, None, NOT_MEASURED)))
     low, high = (x if math.isfinite(x) else None for x in (d.low, d.high))
-    return Figure(d.value, low, high, d.n, d.n_eff, d.few)
+    figure = Estimate(value=d.value, low=low, high=high, n=d.n, n_eff=d.n_eff, families=d.families, few=d.few)
+    note = el(
+        "p",
+        word("interval", "95%"),
+        f": {_signed(d.low, column)} to {_signed(d.high, column)}",
+        el("br"),
+        word("n"),
+        f" {d.n}, ",
+        word("n_eff"),
+        f" {number(d.n_eff)}, p {d.p:.4f}",
+        join(", ", word("few families")) if d.few else None,
+        class_="interval",
+    )
+    return el("td", el("b", shown(name, figure, _signed(d.value, column))), note)
 
 
 def _signed(value: float, column: str) -> str:
@@ -187,29 +174,10 @@ def _dollars(run: RunFigures, per_hour: float) -> str:
     return NOT_MEASURED if wall is None else f"${wall / 3600 * per_hour:,.4f}"
 
 
-def different(a: RunRecord, b: RunRecord) -> list[str]:
-    """The fields of the construct in which two runs differ, by name."""
-    one, two = (construct_fields(r.contract, r.panel, r.panel_digest, r.evaluation_plant) for r in (a, b))
-    return [k.replace("_", " ") for k in one if one[k] != two[k]]
-
-
-def _factors(c: Contract) -> tuple[Factor, ...]:
-    return c.factors if isinstance(c, TaskContract) else ()
-
-
-def _treatment(runs: Sequence[RunFigures]) -> str:
-    if len({r.record.training_id for r in runs}) == 1:
-        seeds = {r.record.seeds.root for r in runs}
-        return "They were trained alike, " + (
-            "with other seeds." if len(seeds) > 1 else "with the same seed."
-        )
-    first = runs[0].record
-    names: set[str] = set()
-    for r in runs[1:]:
-        a, b = first.recipe.model_dump(), r.record.recipe.model_dump()
-        names |= {k.replace("_", " ") for k in a if a[k] != b[k]}
-        names |= {"randomisation"} if _factors(first.contract) != _factors(r.record.contract) else set()
-        names |= {"rewards"} if first.contract.rewards != r.record.contract.rewards else set()
-        names |= {"engine"} if first.engine != r.record.engine else set()
-    what = ", ".join(sorted(names)) or "the training plant, the learner or the number of seed families"
-    return f"They were trained differently: {what}."
+def _treatment(alike: Sequence[Comparison]) -> str:
+    """Says in what the treatments differ, by the fields that `surefoot compare` shows."""
+    fields = {f.name for c in alike for f in c.training}
+    names = sorted(fields - {"seed", "training_id"})
+    if names:
+        return f"They were trained differently: {', '.join(names)}."
+    return f"They were trained alike, with {'other seeds' if 'seed' in fields else 'the same seed'}."

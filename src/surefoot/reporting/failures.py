@@ -50,7 +50,7 @@ def _elsewhere(run: RunFigures) -> Html | None:
     if not found:
         return None
     rows = []
-    for c in sorted(found, key=lambda c: c.success.value or 0.0):
+    for c in sorted(found, key=lambda c: c.success.value):
         most = sorted(c.labels.items(), key=lambda kv: (-kv[1], kv[0]))
         chips = [el("span", f"{plain(k)} {v}", class_="tag") for k, v in most]
         rows.append(el("tr", el("th", plain(c.name), scope="row"), el("td", c.engine), el("td", *chips)))

@@ -7,61 +7,56 @@ is compared with it, so that a summary that was edited by hand shows.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surefoot.contract import SurefootError
+from surefoot.contract import TRAINED, SurefootError
 from surefoot.reporting.ledger import Ledger
-from surefoot.reporting.summary import Summary, read_summary
-from surefoot.runs import RunFolder, RunRecord, read_ledger, read_rows
-from surefoot.statistics import SPANS, mean_interval, rate
+from surefoot.runs import RunFolder, RunRecord, read_ledger, read_rows, read_summary
+from surefoot.statistics import ColumnSummary, Estimate, PanelSummary, estimate, rate_estimate
 
 Rows = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A number with what it rests on. `value` None: not measured."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    n_eff: float | None = None
-    few: bool = False
-    """So few families that the interval allows for events that none of them may have shown."""
-
-
-ABSENT = Figure()
-
-
-@dataclass(frozen=True)
 class Column:
-    """One pass over the panel: a policy on an engine, nominal or perturbed."""
+    """One pass over the panel: a policy on an engine, nominal or perturbed. Figures are those of its rows."""
 
     name: str
     perturbation: str
     strength: float
     engine: str
     policy: str
-    success: Figure
-    fall: Figure
-    velocity_error: Figure
-    yaw_error: Figure
-    cost_of_transport: Figure
+    success: Estimate
+    fall: Estimate
+    velocity_error: Estimate | None
+    yaw_error: Estimate | None
+    cost_of_transport: Estimate | None
     labels: dict[str, int]
-    holds: bool | None
-    unit: str = ""
-    trained: tuple[float, float] | None = None
-    """What training saw of the perturbed quantity; None: nothing, or not said."""
+    said: ColumnSummary | None = None
+    """What summary.json says of it; None where it says nothing."""
 
     @property
     def baseline(self) -> bool:
-        return self.policy != "trained"
+        return self.policy != TRAINED
+
+    @property
+    def holds(self) -> bool | None:
+        return self.said.holds if self.said else None
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Steps per second of training: all samples over all training seconds; and over the updates, the 5th and
+    the 95th percentile. None: not measured."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    updates: int
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,7 @@ class PanelFigures:
     """What one evaluation folder says."""
 
     folder: Path
-    summary: Summary
+    summary: PanelSummary
     rows: Rows
     columns: tuple[Column, ...]
     nominal: Column
@@ -100,8 +95,7 @@ class RunFigures:
     """The confirmation half, on which the result is stated; None while the run has none."""
     train_seconds: float | None
     evaluation_seconds: float | None
-    steps_per_second: Figure
-    """All samples over all training seconds; its range is the 5th to 95th percentile over updates."""
+    steps_per_second: Speed
 
     @property
     def wall_seconds(self) -> float | None:
@@ -133,7 +127,7 @@ def read_run(folder: str | Path) -> RunFigures:
         panel=_confirmation(run),
         train_seconds=train,
         evaluation_seconds=evaluation,
-        steps_per_second=Figure(rate_all, low, high, len(speed) or None),
+        steps_per_second=Speed(rate_all, low, high, len(speed)),
     )
 
 
@@ -157,15 +151,14 @@ def _confirmation(run: RunFolder) -> PanelFigures | None:
 
 
 def read_panel(folder: Path) -> PanelFigures:
-    summary = read_summary(folder / "summary.json")
+    summary = read_summary(folder)
     path = folder / "episodes.parquet"
-    rows = read_rows(folder, summary.construct_id, summary.checkpoint)
+    rows = read_rows(folder, summary)
     missing = [c for c in ("family", "success", "fall", "velocity_error_mps", "reason") if c not in rows]
     if missing:
         raise SurefootError(f"'{path}' has no column {', '.join(missing)}; it is not a table of episodes.")
     if not len(rows["family"]):
         raise SurefootError(f"'{path}' has no episode; evaluate the run again.")
-    rows = _with_columns(rows, summary)
     columns = _columns(rows, summary)
     nominal = [c for c in columns if _is_nominal(c) and c.engine == summary.engine]
     nominal = nominal or [c for c in columns if _is_nominal(c)]
@@ -193,39 +186,11 @@ def where(rows: Rows, mask: np.ndarray) -> Rows:
     return {k: v[mask] for k, v in rows.items()}
 
 
-def rate_of(values: np.ndarray, family: np.ndarray) -> Figure:
-    if not len(values):
-        return ABSENT
-    r = rate(values.astype(bool), family)
-    return Figure(r.value, r.low, r.high, r.n, r.n_eff)
-
-
-def mean_of(rows: Mapping[str, np.ndarray], name: str) -> Figure:
-    """A mean over the episodes that have the figure; a faller before the settling time has no error."""
-    if name not in rows:
-        return ABSENT
-    values = rows[name].astype(float)
-    ok = np.isfinite(values)
-    if not ok.any():
-        return ABSENT
-    m = mean_interval(values[ok], rows["family"][ok], SPANS[name])
-    low, high = (m.low, m.high) if math.isfinite(m.low) else (None, None)
-    return Figure(m.value, low, high, m.n, m.n_eff, m.few)
-
-
 def _is_nominal(column: Column) -> bool:
     return not column.baseline and not column.perturbation
 
 
-def _with_columns(rows: Rows, summary: Summary) -> Rows:
-    """Rows of a pass from before there were columns are all nominal, on the summary's engine."""
-    n = len(rows["family"])
-    defaults = {"column": "nominal", "perturbation": "", "engine": summary.engine, "policy": "trained"}
-    filled = {k: np.full(n, v, object) for k, v in defaults.items()} | {"strength": np.full(n, math.nan)}
-    return filled | rows
-
-
-def _columns(rows: Rows, summary: Summary) -> tuple[Column, ...]:
+def _columns(rows: Rows, summary: PanelSummary) -> tuple[Column, ...]:
     names = list(dict.fromkeys(zip(rows["column"], rows["engine"], rows["policy"], strict=True)))
     said = {(c.column, c.engine, c.policy): c for c in summary.columns}
     out = []
@@ -241,38 +206,46 @@ def _columns(rows: Rows, summary: Summary) -> tuple[Column, ...]:
                 strength=float(part["strength"][0]),
                 engine=str(engine),
                 policy=str(policy),
-                success=rate_of(part["success"], part["family"]),
-                fall=rate_of(part["fall"], part["family"]),
-                velocity_error=mean_of(part, "velocity_error_mps"),
-                yaw_error=mean_of(part, "yaw_error_radps"),
-                cost_of_transport=mean_of(part, "cost_of_transport"),
+                success=rate_estimate(part["success"], part["family"]),
+                fall=rate_estimate(part["fall"], part["family"]),
+                velocity_error=_mean(part, "velocity_error_mps"),
+                yaw_error=_mean(part, "yaw_error_radps"),
+                cost_of_transport=_mean(part, "cost_of_transport"),
                 labels={k: labels.count(k) for k in dict.fromkeys(labels)},
-                holds=said[key].holds if key in said else None,
-                unit=said[key].unit if key in said else "",
-                trained=said[key].trained if key in said else None,
+                said=said.get(key),
             )
         )
     return tuple(out)
 
 
-def _disagreements(nominal: Column, columns: tuple[Column, ...], summary: Summary) -> tuple[str, ...]:
-    found = []
+def _mean(rows: Rows, name: str) -> Estimate | None:
+    """Estimates a mean over the episodes that have the figure; a faller before the settling time has no
+    error."""
+    return estimate(rows, name, "mean") if name in rows else None
+
+
+def _disagreements(nominal: Column, columns: tuple[Column, ...], summary: PanelSummary) -> tuple[str, ...]:
+    differ = []
 
     def check(what: str, said: float | None, counted: float | None) -> None:
         if (said is None) != (counted is None) or (
             said is not None and counted is not None and not math.isclose(said, counted, abs_tol=1e-9)
         ):
-            found.append(f"{what}: summary.json says {said}, the rows say {counted}")
+            differ.append(f"{what}: summary.json says {said}, the rows say {counted}")
 
     check("success", summary.success, nominal.success.value)
     check("fall rate", summary.fall_rate, nominal.fall.value)
-    check("velocity error", summary.velocity_error_mps, nominal.velocity_error.value)
+    check(
+        "velocity error",
+        summary.velocity_error_mps,
+        nominal.velocity_error.value if nominal.velocity_error else None,
+    )
     check("episodes", summary.episodes, nominal.success.n)
     by_key = {(c.name, c.engine, c.policy): c for c in columns}
     for c in summary.columns:
-        mine = by_key.get((c.column, c.engine, c.policy))
-        check(f"success of {c.column} on {c.engine}", c.success, mine.success.value if mine else None)
-    return tuple(found)
+        counted = by_key.get((c.column, c.engine, c.policy))
+        check(f"success of {c.column} on {c.engine}", c.success, counted.success.value if counted else None)
+    return tuple(differ)
 
 
 def _number(value: Any) -> float | None:

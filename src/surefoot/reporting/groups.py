@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefoot.contract import TaskContract
-from surefoot.reporting.figures import Figure, PanelFigures, Rows, rate_of
+from surefoot.reporting.figures import PanelFigures, Rows
+from surefoot.statistics import Estimate, rate_estimate, strata_by_factor
 
 FEW = 7
-"""Up to so many distinct values are shown one by one, more are put into bins."""
+"""Up to so many distinct commands are shown one by one, more are put into bins."""
 
 
 @dataclass(frozen=True)
@@ -22,79 +23,49 @@ class Group:
 
     factor: str
     label: str
-    success: Figure
-    fall: Figure
+    success: Estimate
+    fall: Estimate
 
 
 def by_factor(rows: Rows, contract: TaskContract) -> list[Group]:
-    """One group per value or bin of each factor that differs between episodes, worst first."""
-    groups = []
-    for factor, labels in _factors(rows, contract).items():
-        groups += _groups(rows, factor, labels)
-    return _worst_first(groups)
+    """Returns a group per bin of each factor that differs between episodes, worst first."""
+    return _worst_first(
+        [
+            _group(rows, factor, name, mask)
+            for factor, bins in _differing(rows, contract).items()
+            for name, mask in bins.items()
+        ]
+    )
 
 
 def by_cell(rows: Rows, contract: TaskContract) -> list[Group]:
-    """One group per cell of the factors that resets are balanced over, worst first."""
-    factors = _factors(rows, contract)
+    """Returns a group per cell of the factors that resets are balanced over, worst first."""
+    factors = _differing(rows, contract)
     names = [n for n in contract.stratify if n in factors]
     if len(names) < 2:
         return []
-    labels = np.array([" · ".join(f"{n} {factors[n][i]}" for n in names) for i in range(len(rows["family"]))])
-    return _worst_first(_groups(rows, "cell", labels))
+    groups = []
+    for bins in itertools.product(*(factors[n].items() for n in names)):
+        mask = np.logical_and.reduce([m for _, m in bins])
+        if mask.any():
+            label = " · ".join(f"{n} {name}" for n, (name, _) in zip(names, bins, strict=True))
+            groups.append(_group(rows, "cell", label, mask))
+    return _worst_first(groups)
 
 
-def _groups(rows: Rows, factor: str, labels: np.ndarray) -> list[Group]:
-    out = []
-    for label in dict.fromkeys(labels.tolist()):
-        mask = labels == label
-        family = rows["family"][mask]
-        out.append(
-            Group(
-                factor,
-                str(label),
-                rate_of(rows["success"][mask], family),
-                rate_of(rows["fall"][mask], family),
-            )
-        )
-    return out
+def _differing(rows: Rows, contract: TaskContract) -> dict[str, dict[str, np.ndarray]]:
+    """Leaves out factors in which all episodes are alike: there is nothing to compare."""
+    return {factor: bins for factor, bins in strata_by_factor(rows, contract).items() if len(bins) > 1}
+
+
+def _group(rows: Rows, factor: str, label: str, mask: np.ndarray) -> Group:
+    family = rows["family"][mask]
+    success, fall = (rate_estimate(rows[name][mask], family) for name in ("success", "fall"))
+    return Group(factor, label, success, fall)
 
 
 def _worst_first(groups: list[Group]) -> list[Group]:
-    return sorted(groups, key=lambda g: (g.success.value or 0.0, g.success.low or 0.0, g.factor, g.label))
-
-
-def _factors(rows: Rows, contract: TaskContract) -> dict[str, np.ndarray]:
-    """A label per episode for every factor whose labels differ."""
-    out: dict[str, np.ndarray] = {}
-    units = {"friction": "", "payload": " kg"}
-    for name, column in (("friction", "friction"), ("payload", "payload_kg")):
-        if column in rows:
-            out[name] = _binned(rows[column], name, units[name], contract)
-    if {"command_vx", "command_vy", "command_wz"} <= rows.keys():
-        out["command"] = _command_kind(rows, contract.command.dead_zone)
-    if "terrain" in rows:
-        out["terrain"] = np.array([str(t).replace("_", " ") for t in rows["terrain"]])
-    if "level" in rows:
-        out["level"] = np.array([str(int(v)) for v in rows["level"]])
-    return {k: v for k, v in out.items() if len(set(v.tolist())) > 1}
-
-
-def _binned(values: np.ndarray, name: str, unit: str, contract: TaskContract) -> np.ndarray:
-    if len(np.unique(values)) <= FEW:
-        return np.array([f"{v:g}{unit}".replace("-", "−") for v in values])
-    factor = next((f for f in contract.factors if f.name == name), None)
-    if factor is None or factor.bins < 2:
-        edges = np.quantile(values, [1 / 3, 2 / 3])
-        return np.array(["low", "middle", "high"])[np.searchsorted(edges, values)]
-    return np.array([factor.label(int(b)) + unit for b in factor.bin_of(values)])
-
-
-def _command_kind(rows: Rows, dead_zone: float) -> np.ndarray:
-    vx, vy, wz = (rows[f"command_{k}"].astype(float) for k in ("vx", "vy", "wz"))
-    still = np.maximum(np.maximum(abs(vx), abs(vy)), abs(wz)) <= dead_zone
-    kind = np.where(vx > dead_zone, "forward", np.where(vx < -dead_zone, "backward", "no forward speed"))
-    return np.where(still, "stand", kind)
+    return sorted(groups, key=lambda g: (g.success.value, g.success.low or 0.0, g.factor, g.label))
 
 
 # ---- command tracking
@@ -161,7 +132,7 @@ class LabelCount:
     label: str
     cause: str
     count: int
-    share: Figure
+    share: Estimate
     """Of the nominal column's episodes."""
 
 
@@ -175,7 +146,9 @@ def label_counts(panel: PanelFigures) -> list[LabelCount] | None:
     out = []
     for label in dict.fromkeys(labels[labels != ""].tolist()):
         mask = labels == label
-        out.append(LabelCount(label, _most(causes[mask]), int(mask.sum()), rate_of(mask, rows["family"])))
+        out.append(
+            LabelCount(label, _most(causes[mask]), int(mask.sum()), rate_estimate(mask, rows["family"]))
+        )
     return sorted(out, key=lambda c: (-c.count, c.label))
 
 
@@ -189,7 +162,7 @@ def reason_counts(panel: PanelFigures) -> list[LabelCount]:
     out = []
     for reason in dict.fromkeys(reasons[failed].tolist()):
         mask = failed & (reasons == reason)
-        out.append(LabelCount(reason, "", int(mask.sum()), rate_of(mask, rows["family"])))
+        out.append(LabelCount(reason, "", int(mask.sum()), rate_estimate(mask, rows["family"])))
     return sorted(out, key=lambda c: (-c.count, c.label))
 
 

@@ -5,25 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from surefoot.reporting.figures import Column, Figure, RunFigures
+from surefoot.reporting.figures import Column, RunFigures
 from surefoot.reporting.verdict import verdict
 from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, join, known, number, percent
 from surefoot.reporting.web.words import word
-from surefoot.statistics import RULE
+from surefoot.statistics import RULE, Estimate
+
+Figure = Estimate | float | None
+"""What a page shows: an estimate with its interval, a number that has none, or None: not measured."""
+
+
+def value_of(figure: Figure) -> float | None:
+    """Returns the number that a figure shows."""
+    return figure.value if isinstance(figure, Estimate) else figure
 
 
 def shown(name: str, figure: Figure, text: str) -> Html:
-    """A figure with its full precision beside what is printed, for whoever checks it."""
-    return el(
-        "span",
+    """Writes a figure with its full precision beside what is printed, for whoever checks it."""
+    e = figure if isinstance(figure, Estimate) else None
+    return _span(
+        name,
         text,
-        class_="figure" if known(figure.value) else "absent",
-        data_figure=name,
-        data_value=figure.value,
-        data_low=figure.low,
-        data_high=figure.high,
-        data_n=figure.n,
-        data_neff=figure.n_eff,
+        data_value=value_of(figure),
+        data_low=e.low if e else None,
+        data_high=e.high if e else None,
+        data_n=e.n if e else None,
+        data_neff=e.n_eff if e else None,
+    )
+
+
+def _span(name: str, text: str, **data: float | None) -> Html:
+    return el(
+        "span", text, class_="figure" if known(data["data_value"]) else "absent", data_figure=name, **data
     )
 
 
@@ -56,124 +69,107 @@ def verdict_block(run: RunFigures) -> Html:
 
 
 def tiles(run: RunFigures, dollars_per_hour: float | None) -> Html:
-    p = run.panel
-    nominal = p.nominal if p else None
-    base = p.baselines if p else ()
-
-    def of(name: str) -> Figure:
-        return getattr(nominal, name) if nominal else Figure()
-
     hours = run.wall_seconds / 3600 if run.wall_seconds is not None else None
-    cost = (
-        Figure(hours * dollars_per_hour) if hours is not None and dollars_per_hour is not None else Figure()
-    )
-    speed = run.steps_per_second
+    cost = hours * dollars_per_hour if hours is not None and dollars_per_hour is not None else None
     return el(
         "section",
-        _tile("success", word("success"), of("success"), percent, "", base, rate=True, good="high"),
-        _tile("fall", word("fall rate"), of("fall"), percent, "", base, rate=True, good="low"),
-        _tile("velocity_error", word("velocity error"), of("velocity_error"), number, "m/s", base),
-        _tile("cost_of_transport", word("cost of transport"), of("cost_of_transport"), number, "", base),
+        _held_out("success", word("success"), run, percent, good="high"),
+        _held_out("fall", word("fall rate"), run, percent, good="low"),
+        _held_out("velocity_error", word("velocity error"), run, number, "m/s"),
+        _held_out("cost_of_transport", word("cost of transport"), run, number),
+        _speed(run),
         _tile(
-            "steps_per_second",
-            word("steps/s", "Training speed"),
-            speed,
-            number,
-            "steps/s",
-            note=f"middle 90% of {speed.n} updates: {number(speed.low)} to {number(speed.high)}"
-            if speed.n
-            else "",
-        ),
-        _tile(
-            "wall_seconds",
             word("wall-clock", "Wall-clock"),
-            Figure(run.wall_seconds),
-            duration,
-            "",
-            note=f"{duration(run.train_seconds)} training, "
-            f"{duration(run.evaluation_seconds)} evaluation; one run",
+            shown("wall_seconds", run.wall_seconds, duration(run.wall_seconds)),
+            _note(
+                f"{duration(run.train_seconds)} training, {duration(run.evaluation_seconds)} evaluation; "
+                "one run"
+            ),
         ),
         _tile(
-            "cost",
             "Cost of this run",
-            cost,
-            lambda v: NOT_MEASURED if v is None else f"${v:,.2f}" if v >= 0.1 else f"${v:.4f}",
-            "",
-            note=f"{hours:.3f} h at ${dollars_per_hour:.2f}/h"
-            if hours is not None and dollars_per_hour is not None
-            else "give --dollars-per-hour to price it",
+            shown("cost", cost, _dollars(cost)),
+            _note(
+                f"{hours:.3f} h at ${dollars_per_hour:.2f}/h"
+                if hours is not None and dollars_per_hour is not None
+                else "give --dollars-per-hour to price it"
+            ),
         ),
         class_="tiles",
     )
 
 
-def _tile(
-    name: str,
-    title: object,
-    figure: Figure,
-    text: Any,
-    unit: str,
-    baselines: Sequence[Column] = (),
-    *,
-    note: str | None = None,
-    rate: bool = False,
-    good: str = "",
-) -> Html:
-    value = shown(name, figure, text(figure.value))
-    if note is None:
-        note_html = interval_text(figure, text)
-    else:
-        note_html = el("p", note, class_="interval") if note else Html("")
-    rows = []
-    for c in baselines:
-        theirs: Figure = getattr(c, name)
-        rows.append(
-            el(
-                "li",
-                el("span", c.policy.replace("-", " ")),
-                shown(f"{c.name}.{name}", theirs, text(theirs.value)),
-            )
-        )
-    compared = Html("")
-    if name in ("success", "fall", "velocity_error", "cost_of_transport"):
-        compared = (
-            el("ul", *rows, class_="baselines")
-            if rows
-            else el(
-                "p",
-                word("baselines", "Baselines"),
-                ": ",
-                el("span", NOT_MEASURED, class_="absent"),
-                class_="nobase",
-            )
-        )
-    return el(
-        "div",
-        el("h3", title),
-        el("p", value, el("small", f" {unit}") if unit and known(figure.value) else None, class_="value"),
-        bar(figure, good) if rate else None,
-        note_html,
-        compared,
-        class_="tile",
+def _tile(title: object, value: Html, *below: Html | None) -> Html:
+    return el("div", el("h3", title), el("p", value, class_="value"), *below, class_="tile")
+
+
+def _note(text: str) -> Html:
+    return el("p", text, class_="interval")
+
+
+def _held_out(key: str, title: object, run: RunFigures, text: Any, unit: str = "", *, good: str = "") -> Html:
+    """Shows a figure of the nominal column beside the baselines'; with `good`, on a track from 0 to 100%."""
+    figure: Figure = getattr(run.panel.nominal, key) if run.panel else None
+    value = shown(key, figure, text(value_of(figure)))
+    return _tile(
+        title,
+        join(value, el("small", f" {unit}")) if unit and known(value_of(figure)) else value,
+        bar(figure, good) if good else None,
+        interval_text(figure, text),
+        _baselines(key, run.panel.baselines if run.panel else (), text),
     )
 
 
+def _speed(run: RunFigures) -> Html:
+    s = run.steps_per_second
+    value = _span(
+        "steps_per_second",
+        number(s.value),
+        data_value=s.value,
+        data_low=s.low,
+        data_high=s.high,
+        data_n=s.updates or None,
+    )
+    spread = f"middle 90% of {s.updates} updates: {number(s.low)} to {number(s.high)}"
+    return _tile(
+        word("steps/s", "Training speed"),
+        join(value, el("small", " steps/s")) if known(s.value) else value,
+        _note(spread) if s.updates else None,
+    )
+
+
+def _dollars(cost: float | None) -> str:
+    return NOT_MEASURED if cost is None else f"${cost:,.2f}" if cost >= 0.1 else f"${cost:.4f}"
+
+
+def _baselines(key: str, baselines: Sequence[Column], text: Any) -> Html:
+    if not baselines:
+        absent = el("span", NOT_MEASURED, class_="absent")
+        return el("p", word("baselines", "Baselines"), ": ", absent, class_="nobase")
+    rows = []
+    for c in baselines:
+        theirs: Figure = getattr(c, key)
+        value = shown(f"{c.name}.{key}", theirs, text(value_of(theirs)))
+        rows.append(el("li", el("span", c.policy.replace("-", " ")), value))
+    return el("ul", *rows, class_="baselines")
+
+
 def interval_text(figure: Figure, text: Any = percent) -> Html:
-    if not known(figure.value):
+    if not isinstance(figure, Estimate):
         return Html("")
     span = (
         join(text(figure.low), " to ", text(figure.high))
         if known(figure.low) and known(figure.high)
         else join("interval ", NOT_MEASURED)
     )
-    count = join(word("n"), f" {figure.n}, ", word("n_eff"), f" {number(figure.n_eff)}") if figure.n else None
+    count = join(word("n"), f" {figure.n}, ", word("n_eff"), f" {number(figure.n_eff)}")
     few = join(", ", word("few families")) if figure.few else None
     return el("p", word("interval", "95%"), ": ", span, el("br"), count, few, class_="interval")
 
 
 def bar(figure: Figure, good: str = "high") -> Html:
-    """A rate on a track from 0 to 100%, with its interval."""
-    if figure.value is None:
+    """Draws a rate on a track from 0 to 100%, with its interval."""
+    if not isinstance(figure, Estimate):
         return Html("")
     low = figure.low if figure.low is not None else figure.value
     high = figure.high if figure.high is not None else figure.value

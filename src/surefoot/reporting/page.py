@@ -72,6 +72,18 @@ def asset(name: str) -> str:
     return files("surefoot.reporting.web").joinpath(name).read_text("utf-8")
 
 
+def page_header(kind: str, title: str, about: str, back: str = "") -> Html:
+    """Writes the top of a page: what kind of page it is, what of, and a link back to an index."""
+    return el(
+        "header",
+        el("p", el("b", "Surefoot"), f" {surefoot.__version__} {kind}", class_="brand"),
+        el("h1", title),
+        el("p", about, class_="about"),
+        el("a", "← all runs", href=back, class_="back") if back else None,
+        class_="top",
+    )
+
+
 def _who(c: Contract) -> str:
     return c.robot if isinstance(c, TaskContract) else "from outside"
 
@@ -86,14 +98,7 @@ def _header(runs: Sequence[RunFigures], back: str) -> Html:
         if one
         else ", ".join(r.record.id for r in runs)
     )
-    return el(
-        "header",
-        el("p", el("b", "Surefoot"), f" {surefoot.__version__} report", class_="brand"),
-        el("h1", title),
-        el("p", about, class_="about"),
-        el("a", "← all runs", href=back, class_="back") if back else None,
-        class_="top",
-    )
+    return page_header("report", title, about, back)
 
 
 def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int, single: bool) -> Html:

@@ -7,12 +7,13 @@ import math
 import numpy as np
 
 from surefoot.contract import TaskContract
-from surefoot.reporting.figures import Column, Figure, PanelFigures, RunFigures, rate_of
+from surefoot.reporting.figures import Column, PanelFigures, RunFigures
 from surefoot.reporting.held_out import card
-from surefoot.reporting.overview import bar, shown
+from surefoot.reporting.overview import bar, shown, value_of
 from surefoot.reporting.web.charts import Line, line_chart, rate_axis
-from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join, known, number, percent, short
+from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join, number, percent, short
 from surefoot.reporting.web.words import word
+from surefoot.statistics import Estimate, rate_estimate
 
 _UNITS = {"payload": "kg", "push": "m/s", "delay": "s"}
 
@@ -28,14 +29,10 @@ def perturbations(run: RunFigures) -> Html:
             "lost sensors.",
         )
     panel = run.panel
-    transfer = panel.summary.transfer
-    tags = None
-    if transfer is not None:
-        chips = [_tag(panel, t) for t in transfer] or [Html("none")]
-        tags = el("p", "Shown to hold: ", *chips, class_="tags")
+    chips = [_tag(panel, t) for t in panel.summary.transfer] or [Html("none")]
     return card(
         title,
-        tags,
+        el("p", "Shown to hold: ", *chips, class_="tags"),
         _table(panel),
         _agreement(panel),
         el("div", *_curves(panel, contract), class_="multiples"),
@@ -48,12 +45,13 @@ def perturbations(run: RunFigures) -> Html:
 def _tag(panel: PanelFigures, tag: str) -> Html:
     """Where the policy is shown to hold, with the interval that shows it."""
     rows, cls = panel.nominal_rows, tag.removeprefix("terrain:")
+    figure: Estimate | None
     if cls != tag:
         at = rows["terrain"] == cls
-        figure = rate_of(rows["success"][at], rows["family"][at])
+        figure = rate_estimate(rows["success"][at], rows["family"][at]) if at.any() else None
     else:
-        figure = next((c.success for c in panel.perturbed if c.name == tag and c.holds), Figure())
-    text = f"{percent(figure.low)} to {percent(figure.high)}"
+        figure = next((c.success for c in panel.perturbed if c.name == tag and c.holds), None)
+    text = f"{percent(figure.low)} to {percent(figure.high)}" if figure else NOT_MEASURED
     name = tag.replace("_", " ").replace(":", " ")
     return el("span", name, " ", el("small", shown(f"transfer.{tag}", figure, text)), class_="tag good")
 
@@ -62,10 +60,7 @@ def _table(panel: PanelFigures) -> Html:
     rows = []
     plain = [c for c in panel.columns if not c.baseline and not c.perturbation]
     for c in [*plain, *panel.perturbed, *[c for c in panel.columns if c.baseline]]:
-        change = None
-        if c.perturbation and c.success.value is not None:
-            reference = panel.reference(c).success.value
-            change = c.success.value - reference if reference is not None else None
+        change = c.success.value - panel.reference(c).success.value if c.perturbation else None
         name, at = c.name.removeprefix("baseline:").replace("_", " "), f"{c.name}@{c.engine}"
         rows.append(
             el(
@@ -86,7 +81,7 @@ def _table(panel: PanelFigures) -> Html:
                 el("td", shown(f"{at}.fall", c.fall, percent(c.fall.value)), class_="num"),
                 el(
                     "td",
-                    shown(f"{at}.velocity_error", c.velocity_error, number(c.velocity_error.value)),
+                    shown(f"{at}.velocity_error", c.velocity_error, number(value_of(c.velocity_error))),
                     class_="num",
                 ),
                 el("td", number(c.success.n_eff) + f" of {c.success.n}", class_="num"),
@@ -117,7 +112,7 @@ def _change(at: str, change: float | None) -> Html:
     if change is None:
         return Html("")
     text = f"{100 * change:+.1f}".replace("-", "−") if change else "0"
-    return shown(f"{at}.change", Figure(change), text)
+    return shown(f"{at}.change", change, text)
 
 
 def _holds(c: Column) -> Html:
@@ -137,9 +132,9 @@ def _agreement(panel: PanelFigures) -> Html:
     says = [
         join(
             f"{a.engine}: same outcome in ",
-            shown(f"agreement.{a.engine}.success", Figure(a.success_agreement), percent(a.success_agreement)),
+            shown(f"agreement.{a.engine}.success", a.success_agreement, percent(a.success_agreement)),
             f" of {a.n} scenarios, rank correlation of errors ",
-            shown(f"agreement.{a.engine}.rank", Figure(a.rank_correlation), number(a.rank_correlation)),
+            shown(f"agreement.{a.engine}.rank", a.rank_correlation, number(a.rank_correlation)),
         )
         for a in found
     ]
@@ -163,7 +158,8 @@ def _curve(
     kind: str, engine: str, columns: list[Column], panel: PanelFigures, contract: TaskContract
 ) -> Html:
     x = np.array([c.strength for c in columns])
-    trained = columns[0].trained or training_range(kind, contract)
+    said = columns[0].said
+    trained = (said.trained if said else None) or training_range(kind, contract)
     edges = [*x.tolist(), *(trained or ())]
     low, high = min(edges), max(edges)
     air = 0.07 * (high - low) or abs(high) * 0.5 or 0.5
@@ -176,7 +172,7 @@ def _curve(
         np.array([c.success.high for c in columns], float),
         dots=True,
     )
-    unit = columns[0].unit or _UNITS.get(kind, "")
+    unit = (said.unit if said else "") or _UNITS.get(kind, "")
     unit = "" if unit == "1" else unit
     axes = rate_axis(
         width=320,
@@ -188,13 +184,9 @@ def _curve(
         x_ticks=_spaced(x, high - low + 2 * air),
         left=46,
     )
-    reference = panel.reference(columns[0])
-    nominal = reference.success.value
-    rule = (
-        Line("unperturbed", np.array(axes.x_range), np.full(2, nominal), "--c0") if known(nominal) else None
-    )
-    lines = [line] if rule is None else [rule, line]
-    chart = line_chart(axes, lines, f"Success against {kind}", percent)
+    nominal = panel.reference(columns[0]).success.value
+    rule = Line("unperturbed", np.array(axes.x_range), np.full(2, nominal), "--c0")
+    chart = line_chart(axes, [rule, line], f"Success against {kind}", percent)
     note = "training range shaded" if trained else "training range: not drawn in training"
     return el("figure", el("figcaption", el("b", kind), f" on {engine}", el("small", note)), chart)
 

@@ -7,9 +7,10 @@ from typing import Literal
 
 from surefoot.reporting.figures import Column, PanelFigures, RunFigures
 from surefoot.reporting.web.html import NOT_MEASURED, number, percent
-from surefoot.statistics import verdict as judgement
+from surefoot.statistics import WORDS, judge
+from surefoot.statistics import Grade as KnownGrade
 
-Grade = judgement.Grade | Literal["none"]
+Grade = KnownGrade | Literal["none"]
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,8 @@ def verdict(run: RunFigures) -> Verdict:
             (systems, Claim("learning claim", NOT_MEASURED, "none"), _embodiment(None)),
         )
     s, lost = panel.nominal.success, beaten_by(panel)
-    assert s.value is not None
-    assert s.low is not None
     held = panel.summary.safety_held
-    grade = judgement.judge(s.value, s.low, held, not lost)
+    grade = judge(s.value, s.low or 0.0, held, not lost)
     detail = (
         f"{percent(s.value)} of {s.n} held-out episodes succeed "
         f"(95% interval {percent(s.low)} to {percent(s.high)}, n_eff {number(s.n_eff)})"
@@ -57,9 +56,7 @@ def verdict(run: RunFigures) -> Verdict:
         detail += "; better than every baseline"
     detail += "; the safety limit is broken." if held is False else "."
     learning = Claim("learning claim", f"{percent(s.value)} success, held out", grade)
-    return Verdict(
-        grade, judgement.WORDS[grade], detail, _evidence(panel), (systems, learning, _embodiment(panel))
-    )
+    return Verdict(grade, WORDS[grade], detail, _evidence(panel), (systems, learning, _embodiment(panel)))
 
 
 def beaten_by(panel: PanelFigures) -> tuple[Column, ...]:
@@ -67,7 +64,7 @@ def beaten_by(panel: PanelFigures) -> tuple[Column, ...]:
     low = panel.nominal.success.low or 0.0
     worse = tuple(c for c in panel.baselines if (c.success.high or 0.0) >= low)
     if panel.summary.beats_baselines is None:
-        return tuple(c for c in worse if (c.success.value or 0.0) >= (panel.nominal.success.value or 0.0))
+        return tuple(c for c in worse if c.success.value >= panel.nominal.success.value)
     return () if panel.summary.beats_baselines else worse or panel.baselines
 
 

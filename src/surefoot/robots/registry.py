@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 
-from surefoot.contract import SurefootError, unknown
+from surefoot.contract import load_plugin, offered, spelled, unknown
 from surefoot.robots.anymal import anymal
 from surefoot.robots.biped import biped
 from surefoot.robots.go1 import go1
@@ -29,25 +28,8 @@ def robot(name: str) -> RobotSpec:
     if name in ROBOTS:
         return ROBOTS[name]()
     if ":" in name:
-        return _load(EntryPoint(name=name, value=name, group=ENTRY_POINT_GROUP))
-    offered = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
-    if name not in offered:
-        raise unknown("robot", name, {*ROBOTS, *offered})
-    return _load(offered[name])
-
-
-def _load(point: EntryPoint) -> RobotSpec:
-    try:
-        loaded = point.load()
-    except (ImportError, AttributeError) as error:
-        raise SurefootError(
-            f"The robot '{point.name}' cannot be loaded from '{point.value}' ({error}); "
-            "check that the package is installed and the name after the colon exists in it."
-        ) from error
-    spec = loaded() if callable(loaded) else loaded
-    if not isinstance(spec, RobotSpec):
-        raise SurefootError(
-            f"'{point.value}' gave a {type(spec).__name__} for the robot '{point.name}'; "
-            "it must be a RobotSpec or a function without arguments that returns one."
-        )
-    return spec
+        return load_plugin("robot", spelled(name), RobotSpec, or_function=True)
+    points = offered(ENTRY_POINT_GROUP)
+    if name not in points:
+        raise unknown("robot", name, {*ROBOTS, *points})
+    return load_plugin("robot", points[name], RobotSpec, or_function=True)

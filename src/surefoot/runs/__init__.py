@@ -12,13 +12,13 @@ from surefoot.runs.folder import (
     LibraryRecord,
     RunFolder,
     RunRecord,
-    read_rows,
     run_name,
     timestamp,
     versions,
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command
 from surefoot.runs.ledger import LEDGER_VERSION, read_ledger, without_timing
+from surefoot.runs.panels import read_rows, read_summary
 from surefoot.runs.results import Result, load_result, perturbed
 from surefoot.runs.status import record_outcome
 
@@ -34,6 +34,7 @@ __all__ = [
     "perturbed",
     "read_ledger",
     "read_rows",
+    "read_summary",
     "record_outcome",
     "resumable",
     "resume_hint",

@@ -21,9 +21,7 @@ from surefoot.artifacts import (
     clean_temporaries,
     new_folder,
     read_json,
-    read_table,
     save_npz,
-    table_meta,
     write_json,
     write_table,
 )
@@ -290,20 +288,6 @@ class RunFolder:
         return SurefootError(
             f"'{path}' does not exist; restore it, or evaluate with --checkpoint {' or '.join(there)}."
         )
-
-
-def read_rows(folder: Path, construct_id: str, checkpoint_digest: str) -> dict[str, np.ndarray]:
-    """Reads the rows of a panel folder; refused where they say that they are of another pass than its
-    summary."""
-    path = folder / "episodes.parquet"
-    rows, meta = read_table(path, newest=PANEL_ROWS_VERSION), table_meta(path)
-    of = {"construct_id": construct_id, "checkpoint": checkpoint_digest}
-    if any(meta.get(k, v) != v for k, v in of.items()):
-        raise SurefootError(
-            f"'{path}' and the summary beside it are of different evaluations; make them again with "
-            "`surefoot evaluate`."
-        )
-    return rows
 
 
 def run_name(task: str, training_id: str, seed: int) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from surefoot.artifacts import read_json
-from surefoot.contract import REFERENCE, Half, SurefootError
-from surefoot.runs.folder import RunFolder, RunRecord, read_rows
+from surefoot.contract import NOMINAL, REFERENCE, TRAINED, Half, SurefootError
+from surefoot.runs.folder import RunFolder, RunRecord
+from surefoot.runs.panels import read_rows, read_summary
 from surefoot.statistics import PanelSummary
 
 
@@ -23,19 +23,19 @@ class Result:
     rows: dict[str, np.ndarray]
     engine: str
     index: np.ndarray
-    """The number of each row in the file."""
+    """Number of each row in the file."""
     table: dict[str, np.ndarray]
     """All rows of the file: every column, engine and policy."""
 
 
-def load_result(run: RunFolder, half: Half = "confirmation", column: str = "nominal") -> Result:
-    """Reads the pass on `half` of the policy that the run's result is stated on."""
+def load_result(run: RunFolder, half: Half = "confirmation", column: str = NOMINAL) -> Result:
+    """Loads the pass on `half` of the policy that the run's result is stated on."""
     folder = _folder(run, half)
-    summary = read_json(folder / "summary.json", PanelSummary)
-    rows = read_rows(folder, summary.construct_id, summary.checkpoint)
-    index, engine = _column(rows, column, summary.engine, folder)
-    chosen = {k: v[index] for k, v in rows.items()}
-    return Result(run.record, folder, summary, chosen, engine, index, rows)
+    summary = read_summary(folder)
+    table = read_rows(folder, summary)
+    index, engine = _column(table, column, folder)
+    rows = {k: v[index] for k, v in table.items()}
+    return Result(run.record, folder, summary, rows, engine, index, table)
 
 
 def _folder(run: RunFolder, half: Half) -> Path:
@@ -60,26 +60,18 @@ def _folder(run: RunFolder, half: Half) -> Path:
     return folder
 
 
-def _column(rows: dict[str, np.ndarray], column: str, engine: str, folder: Path) -> tuple[np.ndarray, str]:
+def _column(table: dict[str, np.ndarray], column: str, folder: Path) -> tuple[np.ndarray, str]:
     """Returns the row numbers of one column, on native MuJoCo where it was run there, and the engine."""
-    if "column" not in rows:  # as written before there were perturbations: the nominal pass alone
-        if column != "nominal":
-            raise SurefootError(
-                f"{folder} has no column '{column}': not measured; evaluate it with --perturb."
-            )
-        return np.arange(len(rows["success"])), engine
-    in_column = rows["column"].astype(str) == column
-    if not in_column.any():
-        known = ", ".join(sorted(set(rows["column"].astype(str))))
+    named = table["column"].astype(str) == column
+    if not named.any():
+        known = ", ".join(sorted(set(table["column"].astype(str))))
         raise SurefootError(f"{folder} has no column '{column}'; choose one of: {known}.")
-    engines = sorted(set(rows["engine"][in_column].astype(str)))
+    engines = sorted(set(table["engine"][named].astype(str)))
     engine = REFERENCE if REFERENCE in engines else engines[0]
-    return np.flatnonzero(in_column & (rows["engine"].astype(str) == engine)), engine
+    return np.flatnonzero(named & (table["engine"].astype(str) == engine)), engine
 
 
 def perturbed(result: Result) -> np.ndarray:
-    """Returns the row numbers of the trained policy under perturbations; none in files without columns."""
+    """Returns the row numbers of the trained policy under perturbations."""
     t = result.table
-    if "column" not in t:
-        return np.zeros(0, np.int64)
-    return np.flatnonzero((t["column"].astype(str) != "nominal") & (t["policy"].astype(str) == "trained"))
+    return np.flatnonzero((t["column"].astype(str) != NOMINAL) & (t["policy"].astype(str) == TRAINED))

@@ -7,13 +7,21 @@ averages), and its interval treats families, not episodes, as the independent dr
 
 from surefoot.statistics.clusters import design_effect, effective_n, icc
 from surefoot.statistics.columns import HOLDS_AT, Agreement, ColumnSummary, column_summary, split_columns
-from surefoot.statistics.estimates import SPANS, Estimate, estimate, headline, runs_estimate
+from surefoot.statistics.estimates import (
+    SPANS,
+    Estimate,
+    estimate,
+    headline,
+    percent,
+    rate_estimate,
+    runs_estimate,
+)
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval, runs_interval
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity
-from surefoot.statistics.strata import panel_strata, stratum_names
-from surefoot.statistics.summary import PanelSummary, summarise
+from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
+from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
 
 __all__ = [
@@ -29,6 +37,7 @@ __all__ = [
     "Mean",
     "PanelResult",
     "PanelSummary",
+    "PassInfo",
     "Rate",
     "clopper_pearson",
     "column_summary",
@@ -44,12 +53,15 @@ __all__ = [
     "paired",
     "paired_runs",
     "panel_strata",
+    "percent",
     "rate",
+    "rate_estimate",
     "runs_estimate",
     "runs_interval",
     "severity",
     "sign_flip",
     "split_columns",
+    "strata_by_factor",
     "stratum_names",
     "summarise",
     "wilson",

@@ -11,6 +11,7 @@ import numpy as np
 from surefoot.contract import (
     NOMINAL,
     REFERENCE,
+    TRAINED,
     Contract,
     Frozen,
     TaskContract,
@@ -79,9 +80,9 @@ def split_columns(rows: Rows) -> Iterator[tuple[str, str, dict[str, np.ndarray]]
     """(column, engine, its rows), in the order of the table."""
     names = [f"{c}\0{e}" for c, e in zip(rows["column"].tolist(), rows["engine"].tolist(), strict=True)]
     for name in dict.fromkeys(names):
-        mine = np.array(names) == name
+        named = np.array(names) == name
         column, engine = name.split("\0")
-        yield column, engine, {k: v[mine] for k, v in rows.items()}
+        yield column, engine, {k: v[named] for k, v in rows.items()}
 
 
 def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
@@ -127,7 +128,7 @@ def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
 
 def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Estimate]) -> tuple[str, ...]:
     """Columns and terrain classes on which the trained policy is shown to hold."""
-    held = [c.column for c in columns if c.holds and c.policy == "trained" and c.perturbation]
+    held = [c.column for c in columns if c.holds and c.policy == TRAINED and c.perturbation]
     held += [f"terrain:{cls}" for cls, f in terrain.items() if f.low is not None and f.low >= HOLDS_AT]
     return tuple(dict.fromkeys(held))
 
@@ -155,8 +156,9 @@ def beats_baselines(columns: list[ColumnSummary]) -> bool | None:
 
     None where no baseline was evaluated.
     """
-    mine = {c.engine: c for c in columns if c.policy == "trained" and c.column == NOMINAL}
-    against = [c for c in columns if c.policy != "trained" and not c.perturbation]
-    if not mine or not against:
+    trained = {c.engine: c for c in columns if c.policy == TRAINED and c.column == NOMINAL}
+    baselines = [c for c in columns if c.policy != TRAINED and not c.perturbation]
+    if not trained or not baselines:
         return None
-    return all(mine.get(b.engine, next(iter(mine.values()))).success_low > b.success_high for b in against)
+    first = next(iter(trained.values()))
+    return all(trained.get(b.engine, first).success_low > b.success_high for b in baselines)

@@ -35,6 +35,11 @@ definition; the others rounded up from the largest of any policy, random actions
 them (2.0 m/s, 5.3 rad/s, 20.0), and larger where larger was seen. That of a return is not known."""
 
 
+def percent(share: float) -> str:
+    """Writes a share as sentences and terminals show it: 0.5 is '50.0%'."""
+    return f"{100 * share:.1f}%"
+
+
 class Estimate(Frozen):
     """A headline figure over the episodes where it was measured."""
 
@@ -51,21 +56,17 @@ class Estimate(Frozen):
 
 
 def estimate(rows: Mapping[str, np.ndarray], column: str, kind: Kind) -> Estimate | None:
-    """The figure of a column, over its finite values; None where there are none."""
+    """Estimates a column over its finite values; None where there are none."""
     values, family = rows[column], rows["family"]
     known = np.isfinite(values) if values.dtype.kind == "f" else np.ones(len(values), bool)
     if not known.any():
         return None
-    found = _statistic(values[known], family[known], kind, column)
-    return Estimate(
-        value=found.value,
-        low=_bounded(found.low),
-        high=_bounded(found.high),
-        n=found.n,
-        n_eff=found.n_eff,
-        families=len(np.unique(family[known])),
-        few=isinstance(found, Mean) and found.few,
-    )
+    return _estimate(_statistic(values[known], family[known], kind, column), family[known])
+
+
+def rate_estimate(values: np.ndarray, family: np.ndarray) -> Estimate:
+    """Estimates the share of true episodes, one value per episode; there must be one at least."""
+    return _estimate(rate(values, family), family)
 
 
 def runs_estimate(values: Sequence[float | None]) -> Estimate | None:
@@ -84,6 +85,18 @@ def headline(rows: Mapping[str, np.ndarray]) -> dict[str, Estimate]:
         name: estimate(rows, column, kind) for name, (column, kind) in HEADLINE.items() if column in rows
     }
     return {name: f for name, f in found.items() if f is not None}
+
+
+def _estimate(statistic: Rate | Mean, family: np.ndarray) -> Estimate:
+    return Estimate(
+        value=statistic.value,
+        low=_bounded(statistic.low),
+        high=_bounded(statistic.high),
+        n=statistic.n,
+        n_eff=statistic.n_eff,
+        families=len(np.unique(family)),
+        few=isinstance(statistic, Mean) and statistic.few,
+    )
 
 
 def _statistic(values: np.ndarray, family: np.ndarray, kind: Kind, column: str) -> Rate | Mean:

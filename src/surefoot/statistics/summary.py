@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, REFERENCE, Contract, Frozen, TaskContract
+from surefoot.contract import NOMINAL, REFERENCE, TRAINED, Contract, Frozen, TaskContract
 from surefoot.statistics.columns import (
     Agreement,
     ColumnSummary,
@@ -16,7 +17,7 @@ from surefoot.statistics.columns import (
     split_columns,
     transfer,
 )
-from surefoot.statistics.estimates import Estimate, estimate, headline
+from surefoot.statistics.estimates import Estimate, headline, rate_estimate
 from surefoot.statistics.rates import rate
 
 
@@ -72,31 +73,36 @@ class PanelSummary(Frozen):
     total_steps_per_second: float | None = None
 
 
-def summarise(
-    rows: dict[str, np.ndarray],
-    contract: Contract,
-    *,
-    panel: str,
-    panel_digest: str,
-    half: str,
-    construct_id: str,
-    training_id: str,
-    checkpoint: str,
-    engine: str,
-    seconds: float,
-    simulated_steps: int,
-    normaliser: str = "",
-    total_seconds: float | None = None,
-    total_steps: int = 0,
-) -> PanelSummary:
-    """The summary of per-episode rows; everything in it but the clock can be recomputed from them.
+@dataclass(frozen=True)
+class PassInfo:
+    """Says what the rows of a pass do not: what was measured, and how long it took."""
 
-    The headline is the nominal column on `engine`; the others stand in `columns`.
+    panel: str
+    panel_digest: str
+    half: str
+    construct_id: str
+    training_id: str
+    checkpoint: str
+    engine: str
+    """Engine of the headline column."""
+    seconds: float
+    """Wall-clock of the headline column."""
+    steps: int
+    """Environment steps that were simulated for it."""
+    normaliser: str = ""
+    total_seconds: float | None = None
+    total_steps: int = 0
+
+
+def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -> PanelSummary:
+    """Summarises per-episode rows; everything in it but the clock can be recomputed from them.
+
+    The headline is the nominal column on `info.engine`; the others stand in `columns`.
     """
     parts = list(split_columns(rows)) if "column" in rows else []
-    nominal = {e: r for c, e, r in parts if r["policy"][0] == "trained" and c == NOMINAL}
-    rows = nominal.get(engine, rows)
-    if parts and engine not in nominal:  # a baseline evaluated as if it were a policy
+    nominal = {e: r for c, e, r in parts if r["policy"][0] == TRAINED and c == NOMINAL}
+    rows = nominal.get(info.engine, rows)
+    if parts and info.engine not in nominal:  # a baseline evaluated as if it were a policy
         rows = parts[0][2]
     reference = nominal.get(REFERENCE)
     others = [r for e, r in nominal.items() if e != REFERENCE]
@@ -118,17 +124,15 @@ def summarise(
     terrain: dict[str, Estimate] = {}
     for c in np.unique(rows["terrain"][rows["terrain"] != ""]):
         at = rows["terrain"] == c
-        found = estimate({k: rows[k][at] for k in ("success", "family")}, "success", "rate")
-        assert found is not None
-        terrain[str(c)] = found
+        terrain[str(c)] = rate_estimate(rows["success"][at], family[at])
     return PanelSummary(
-        panel=panel,
-        panel_digest=panel_digest,
-        half=half,
-        construct_id=construct_id,
-        training_id=training_id,
-        checkpoint=checkpoint,
-        engine=engine,
+        panel=info.panel,
+        panel_digest=info.panel_digest,
+        half=info.half,
+        construct_id=info.construct_id,
+        training_id=info.training_id,
+        checkpoint=info.checkpoint,
+        engine=info.engine,
         episodes=len(family),
         effective_episodes=round(success.n_eff, 2),
         families=len(np.unique(family)),
@@ -146,18 +150,18 @@ def summarise(
         end_reasons=dict(sorted(Counter(rows["reason"].tolist()).items())),
         success_by_terrain={c: f.value for c, f in terrain.items()},
         terrain=terrain,
-        seconds=seconds,
-        steps_per_second=simulated_steps / seconds,
+        seconds=info.seconds,
+        steps_per_second=info.steps / info.seconds,
         figures=headline(rows),
-        normaliser=normaliser,
+        normaliser=info.normaliser,
         labels=_counts(rows, "label"),
         causes=_counts(rows, "cause"),
         columns=tuple(columns),
         transfer=transfer(columns, terrain) if columns else (),
         agreement=tuple(agreement(reference, r) for r in others) if reference else (),
         beats_baselines=beats_baselines(columns),
-        total_seconds=total_seconds,
-        total_steps_per_second=total_steps / total_seconds if total_seconds else None,
+        total_seconds=info.total_seconds,
+        total_steps_per_second=info.total_steps / info.total_seconds if info.total_seconds else None,
     )
 
 

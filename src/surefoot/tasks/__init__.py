@@ -1,12 +1,11 @@
 """Tasks: contracts bound to pure functions of the robot's state."""
 
-from surefoot.tasks.registry import OUTSIDE, task, task_names
+from surefoot.tasks.registry import task, task_names
 from surefoot.tasks.sparse import SPARSE, sparse
 from surefoot.tasks.task import Constants, Ground, Task, TaskState, Term, View, advance
 from surefoot.tasks.velocity import TROT, TROT_REWARDS, WALK_REWARDS, reweighted, velocity_task
 
 __all__ = [
-    "OUTSIDE",
     "SPARSE",
     "TROT",
     "TROT_REWARDS",

@@ -2,8 +2,8 @@
 termination.
 
 Functions take a `View` and return a tensor with one row per environment, in a compilable subset: fixed
-shapes, masks, no
-`.item()`, no `nonzero`, no branching on data. The contract names them and holds their parameters and weights.
+shapes, masks, no `.item()`, no `nonzero`, no branching on data. The contract names them and holds their
+parameters and weights.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from surefoot.contract import Panel, Plant, Recipe, SurefootError, TaskContract
+from surefoot.contract import REFERENCE, Panel, Plant, Recipe, SurefootError, TaskContract
 from surefoot.engines import Parameters, RobotState, Rows
 from surefoot.robots import RobotSpec
 from surefoot.terrain import TileId
@@ -169,7 +169,7 @@ class Task:
 
     def on(self, engine: str) -> Task:
         """The task as it is trained on `engine`: native MuJoCo takes the cheaper plant."""
-        if engine != "mujoco" or self.native is None:
+        if engine != REFERENCE or self.native is None:
             return self
         recipe = self.recipe.model_copy(update={"decimation": self.native.decimation})
         return replace(self, recipe=recipe, plant=self.native)

@@ -31,7 +31,6 @@ stones (held out)  0.1 .. 0.3 m    gap between stones 0.8 m apart, and
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.contract import SurefootError, unknown
+from surefoot.contract import SurefootError, load_plugin, offered, unknown
 
 SIZE_M = 8.0
 RESOLUTION_M = 0.1
@@ -141,21 +140,12 @@ def generators() -> dict[str, TerrainClass]:
     A package declares `name = "module:object"` where the object is a `TerrainClass`. Built-in names cannot be
     taken over: a tile's name would no longer say what it is.
     """
-    found = dict(_BUILT_IN)
-    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        if point.name in found:
-            raise SurefootError(f"The terrain class '{point.name}' ({point.value}) is taken; rename it.")
-        try:
-            loaded = point.load()
-        except (ImportError, AttributeError) as error:
-            raise SurefootError(
-                f"The terrain class '{point.name}' cannot be loaded from {point.value} ({error});"
-                " repair or uninstall that package."
-            ) from error
-        if not isinstance(loaded, TerrainClass):
-            raise SurefootError(f"The terrain class '{point.name}' ({point.value}) must be a TerrainClass.")
-        found[point.name] = loaded
-    return found
+    classes = dict(_BUILT_IN)
+    for name, point in offered(ENTRY_POINTS).items():
+        if name in classes:
+            raise SurefootError(f"The terrain class '{name}' ({point.value}) is taken; rename it.")
+        classes[name] = load_plugin("terrain class", point, TerrainClass)
+    return classes
 
 
 def _integer(what: str, value: Any, end: int) -> int:

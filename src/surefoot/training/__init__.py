@@ -10,7 +10,7 @@ from surefoot.training.observers import UNOBSERVED, SessionObserver, Watcher
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.planning import make_plan, robot_plan
 from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
-from surefoot.training.selection import Limits, Progress
+from surefoot.training.selection import Limits, Progress, panel_summary
 from surefoot.training.session import TrainedRun, TrainOptions, resume, train, train_planned
 from surefoot.training.tracking import track_run
 from surefoot.training.trainer import Trainer, new_run
@@ -40,6 +40,7 @@ __all__ = [
     "load_policy",
     "make_plan",
     "new_run",
+    "panel_summary",
     "resolve_policy",
     "restore_robot_plan",
     "resume",

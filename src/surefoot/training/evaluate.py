@@ -10,9 +10,10 @@ from surefoot.compute import prepare_torch
 from surefoot.contract import TRAINED, Column, Half, as_half
 from surefoot.policy import Policy
 from surefoot.runs import RunFolder
-from surefoot.statistics import PanelSummary, summarise
+from surefoot.statistics import PanelSummary
 from surefoot.training.plan import Plan
 from surefoot.training.restore import resolve_policy, restore_plan
+from surefoot.training.selection import panel_summary
 
 
 @dataclass(frozen=True)
@@ -84,21 +85,7 @@ def evaluate_policy(
     table, passes = plan.evaluate(
         policy, o.half, o.columns, engine=o.engine, baselines=o.baselines, name=name
     )
-    summary = summarise(
-        table.rows,
-        plan.task.contract,
-        panel=plan.panel.name,
-        panel_digest=plan.panel.digest,
-        half=options.half,
-        construct_id=plan.construct_id,
-        training_id=plan.training_id,
-        checkpoint=digest,
-        engine=str(passes[0].rows["engine"][0]),
-        seconds=passes[0].seconds,
-        simulated_steps=passes[0].steps,
-        normaliser=getattr(policy, "normaliser_digest", ""),
-        total_seconds=time.perf_counter() - begun,
-        total_steps=table.steps,
-    )
+    normaliser = getattr(policy, "normaliser_digest", "")
+    summary = panel_summary(plan, o.half, table, passes[0], digest, normaliser, time.perf_counter() - begun)
     run.save_panel(where, summary, table)
     return summary

@@ -45,6 +45,7 @@ from surefoot.evaluation import BASELINES as EXTERNAL_BASELINES
 from surefoot.evaluation import (
     ExternalEvaluator,
     PanelEvaluator,
+    Passes,
     engines_for,
     evaluate_panel,
     evaluate_seeds,
@@ -62,7 +63,7 @@ from surefoot.training.checks import check_disjoint
 
 TrainingEnv = VecEnv | CompiledEnv | ExternalEnv
 Evaluator = PanelEvaluator | ExternalEvaluator
-Passes = tuple[PanelResult, list[PanelResult]]
+PassResults = tuple[PanelResult, list[PanelResult]]
 """A whole table of episodes, and the passes over the panel that it is made of; the first is the headline."""
 
 
@@ -197,7 +198,7 @@ class Plan(ABC):
         engine: str = "auto",
         baselines: bool = True,
         name: str = TRAINED,
-    ) -> Passes:
+    ) -> PassResults:
         """Runs `policy` over a half of the panel: nominally, under `columns`, and beside the baselines.
         Rows call it `name`."""
 
@@ -296,16 +297,14 @@ class RobotPlan(Plan):
         engine: str = "auto",
         baselines: bool = True,
         name: str = TRAINED,
-    ) -> Passes:
+    ) -> PassResults:
         return evaluate_panel(
             self.task,
             self.panel,
             half,
             self.recipe.control_hz,
             policy,
-            engine=engine,
-            columns=columns,
-            baselines=BASELINES if baselines else (),
+            Passes(engine, columns, BASELINES if baselines else ()),
             name=name,
         )
 
@@ -375,7 +374,7 @@ class ExternalPlan(Plan):
         engine: str = "auto",
         baselines: bool = True,
         name: str = TRAINED,
-    ) -> Passes:
+    ) -> PassResults:
         return evaluate_seeds(
             self.task,
             self.panel,

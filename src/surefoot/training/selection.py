@@ -10,11 +10,11 @@ from functools import cached_property, partial
 from typing import Any
 
 from surefoot.compute import Writer
-from surefoot.contract import SurefootError
+from surefoot.contract import Half, SurefootError
 from surefoot.evaluation import PendingResult
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
-from surefoot.statistics import PanelResult, PanelSummary, summarise
+from surefoot.statistics import PanelResult, PanelSummary, PassInfo, summarise
 from surefoot.training.plan import Evaluator, Plan
 
 SUMMARISED = (
@@ -138,7 +138,9 @@ class CheckpointSelection:
     def save(self, update: int, policy: PolicyBundle, pending: PendingResult, row: dict[str, Any]) -> None:
         """Writes an evaluation into the run folder, and its summary into the ledger's row of its update."""
         result = pending.result()
-        summary = _summary(self.plan, self.evaluator, result, f"update-{update}", policy.normaliser_digest)
+        summary = panel_summary(
+            self.plan, self.evaluator.half, result, result, f"update-{update}", policy.normaliser_digest
+        )
         self.run.save_panel(f"selection-update-{update:06d}", summary, result, policy)
         row |= {f"evaluation.{k}": getattr(summary, k) for k in SUMMARISED}
 
@@ -178,23 +180,29 @@ class CheckpointSelection:
             self.evaluator.close()
 
 
-def _summary(
-    plan: Plan, evaluator: Evaluator, result: PanelResult, checkpoint: str, normaliser: str
+def panel_summary(
+    plan: Plan,
+    half: Half,
+    table: PanelResult,
+    headline: PanelResult,
+    checkpoint: str,
+    normaliser: str = "",
+    total_seconds: float | None = None,
 ) -> PanelSummary:
-    """Summarises one nominal pass."""
-    return summarise(
-        result.rows,
-        plan.task.contract,
-        panel=evaluator.panel.name,
-        panel_digest=evaluator.panel.digest,
-        half=evaluator.half,
+    """Summarises `table`, all passes of one policy over the plan's panel, of which `headline` is the first.
+    `total_seconds` is the wall-clock of all; that of the passes unless said otherwise."""
+    info = PassInfo(
+        panel=plan.panel.name,
+        panel_digest=plan.panel.digest,
+        half=half,
         construct_id=plan.construct_id,
         training_id=plan.training_id,
         checkpoint=checkpoint,
-        engine=evaluator.engine,
-        seconds=result.seconds,
-        simulated_steps=result.steps,
+        engine=str(headline.rows["engine"][0]),
+        seconds=headline.seconds,
+        steps=headline.steps,
         normaliser=normaliser,
-        total_seconds=result.seconds,
-        total_steps=result.steps,
+        total_seconds=table.seconds if total_seconds is None else total_seconds,
+        total_steps=table.steps,
     )
+    return summarise(table.rows, plan.task.contract, info)

@@ -15,14 +15,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from torch import Tensor
 
-from surefoot.contract import SurefootError
+from surefoot.contract import SourceName, SurefootError
 
 
 @dataclass(frozen=True)
 class Description:
     """An environment as its own library describes it."""
 
-    source: Literal["gymnasium", "envpool", "mjlab"]
+    source: SourceName
     versions: dict[str, str]
     observation: int
     privileged: int

@@ -12,6 +12,7 @@ import torch
 
 from surefoot.contract import (
     PANEL,
+    SOURCES,
     ActionBox,
     ExternalContract,
     ObservationTerm,
@@ -22,10 +23,6 @@ from surefoot.contract import (
     Termination,
 )
 from surefoot.env.external.source import Description, Source, SourceModule
-from surefoot.tasks import OUTSIDE
-
-MODULES = dict(zip(OUTSIDE, ("gymnasium", "envpool", "mjlab"), strict=True))
-"""Prefix -> the file here that knows the simulator."""
 
 UNBOUNDED_CLIP = 10.0
 """Largest action where the simulator sets no bounds."""
@@ -69,7 +66,7 @@ class ExternalTask:
 
 
 def is_external(name: str) -> bool:
-    return name.split(":", 1)[0] in MODULES and ":" in name
+    return name.split(":", 1)[0] in SOURCES and ":" in name
 
 
 def external_task(name: str, device: str = "cpu", success_return: float | None = None) -> ExternalTask:
@@ -78,7 +75,7 @@ def external_task(name: str, device: str = "cpu", success_return: float | None =
     prefix, environment = name.split(":", 1)
     if not environment:
         raise SurefootError(f"'{name}' names no environment; write e.g. gym:Ant-v5.")
-    module = cast(SourceModule, importlib.import_module(f"surefoot.env.external.{MODULES[prefix]}"))
+    module = cast(SourceModule, importlib.import_module(f"surefoot.env.external.{SOURCES[prefix]}"))
     found = module.describe(environment)
     recipe = RECIPE.model_copy(update=MANY if torch.device(device).type == "cuda" else {})
     hz = 1.0 / found.step_s if found.step_s else 1.0

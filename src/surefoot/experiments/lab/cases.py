@@ -9,7 +9,7 @@ from pathlib import Path
 from surefoot.contract import Column
 from surefoot.evidence import Case, Postmortem, representative_failures
 from surefoot.experiments.lab.design import Job
-from surefoot.experiments.lab.judge import LEARNED, place, read_summary
+from surefoot.experiments.lab.judge import LEARNED, checked_summary, place
 from surefoot.experiments.lab.record import LabCase
 from surefoot.replays import find_recorded, replay_episode
 from surefoot.runs import RunFolder, load_result, perturbed, read_rows
@@ -37,8 +37,8 @@ def find_cases(
             break
         plan, run = plans[host], runs[host]
         folder = place(run, plan, name)
-        summary = read_summary(folder, plan)
-        rows = read_rows(folder, summary.construct_id, summary.checkpoint)
+        summary = checked_summary(folder, plan)
+        rows = read_rows(folder, summary)
         file = (folder / "episodes.parquet").relative_to(run.path).as_posix()
         cases, _ = representative_failures(rows, file)
         found += [_case(path, run, None, name, folder.name, c) for c in cases if c.trace]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from surefoot.contract import Column, Frozen, Panel, SurefootError, columns
+from surefoot.contract import NOMINAL, Column, Frozen, Panel, SurefootError, columns
 from surefoot.experiments.learners import check_learners
 from surefoot.learners.libraries import Timeouts
 from surefoot.tasks import SPARSE
@@ -154,7 +154,7 @@ def choose_column(panel: Panel, asked: str) -> Column | None:
     name = OFFERED[asked][0] if asked in OFFERED else asked
     if name is None:
         return None
-    if asked not in OFFERED and asked in ("all", "none", "nominal"):
+    if asked not in OFFERED and asked in ("all", "none", NOMINAL):
         raise SurefootError(
             f"The lab has one perturbation, and '{asked}' is not one; choose of {', '.join(OFFERED)}, or a "
             "column such as push_1.0."

@@ -12,7 +12,7 @@ from surefoot.contract import NOMINAL, TRAINED, Panel, SurefootError, prove_disj
 from surefoot.evidence import LearnerComparison, compare_learners, look_back
 from surefoot.experiments.lab.cases import LEAST, find_cases, replay_command
 from surefoot.experiments.lab.design import Job, LabDesign
-from surefoot.experiments.lab.judge import place, read_summary
+from surefoot.experiments.lab.judge import checked_summary, place
 from surefoot.experiments.lab.prose import contract_prose, reward_prose
 from surefoot.experiments.lab.record import CoComputed, Entry, Episode, LabRecord, PanelAbout, RunAbout
 from surefoot.policy import PREFIX
@@ -129,9 +129,9 @@ def _entries(
 ) -> list[Entry]:
     """Recomputed from the rows; one per column and engine."""
     folder = place(run, plan, TRAINED if job else policy)
-    summary = read_summary(folder, plan)
+    summary = checked_summary(folder, plan)
     out = []
-    for _, _, rows in split_columns(read_rows(folder, summary.construct_id, summary.checkpoint)):
+    for _, _, rows in split_columns(read_rows(folder, summary)):
         found = column_summary(rows, plan.task.contract)
         traces = [folder / "traces" / f"{t}.npz" for t in rows["trace"].tolist() if t]
         name = found.column.removeprefix(f"{PREFIX}{policy}").removeprefix(":") or NOMINAL
@@ -155,8 +155,8 @@ def _entries(
 def _episodes(path: Path, plan: RobotPlan, run: RunFolder, policy: str) -> list[Episode]:
     """Five of the nominal pass, evenly spread over its scenarios: the same for every baseline."""
     folder = place(run, plan, policy)
-    summary = read_summary(folder, plan)
-    parts = split_columns(read_rows(folder, summary.construct_id, summary.checkpoint))
+    summary = checked_summary(folder, plan)
+    parts = split_columns(read_rows(folder, summary))
     column, engine, rows = next(p for p in parts if p[1] == summary.engine and not p[2]["perturbation"][0])
     count = len(rows["success"])
     out = []

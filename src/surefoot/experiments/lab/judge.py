@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from surefoot.artifacts import read_json
 from surefoot.contract import TRAINED, Column, SurefootError
 from surefoot.policy import BASELINES, PREFIX
-from surefoot.runs import RunFolder
+from surefoot.runs import RunFolder, read_summary
 from surefoot.statistics import PanelSummary
 from surefoot.training import PassOptions, RobotPlan, evaluate_policy, resolve_policy
 
@@ -38,7 +37,7 @@ def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, .
     What is there already is checked and left as it is."""
     folder = place(run, plan, policy)
     if (folder / "summary.json").is_file():
-        read_summary(folder, plan)
+        checked_summary(folder, plan)
         return
     name = "confirmed" if policy == TRAINED else f"{PREFIX}{policy}"
     bundle, digest, called = resolve_policy(plan, run, name)
@@ -53,9 +52,9 @@ def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, .
     )
 
 
-def read_summary(folder: Path, plan: RobotPlan) -> PanelSummary:
-    """The summary of a pass; refused where it was not measured as the plan says."""
-    found = read_json(folder / "summary.json", PanelSummary)
+def checked_summary(folder: Path, plan: RobotPlan) -> PanelSummary:
+    """Reads the summary of a pass; refused where it was not measured as the plan says."""
+    found = read_summary(folder)
     if (found.construct_id, found.panel_digest) != (plan.construct_id, plan.panel.digest):
         raise SurefootError(
             f"{folder} was measured on another panel or construct ({found.construct_id[:12]}, the lab's is "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefoot.artifacts import atomic_write, new_folder, plain, read_json, write_json
+from surefoot.artifacts import atomic_write, csv_text, new_folder, plain, read_json, write_json
 from surefoot.compute import prepare_torch
 from surefoot.contract import TRAINED, Panel, SurefootError, dump_panel, second_panel
 from surefoot.experiments.lab.design import Job, LabDesign, default_folder
@@ -16,7 +16,7 @@ from surefoot.experiments.lab.judge import judge, usable_baselines
 from surefoot.experiments.lab.page import lab_page
 from surefoot.experiments.lab.progress import LabObserver, Stages
 from surefoot.experiments.lab.record import LabRecord
-from surefoot.experiments.lab.sheet import table_text
+from surefoot.experiments.lab.sheet import rows_of
 from surefoot.runs import RunFolder
 from surefoot.training import RobotPlan, train_planned
 
@@ -70,7 +70,7 @@ def run_lab(
 def write_lab(path: Path, record: LabRecord) -> None:
     """Writes lab.json, lab.csv and lab.html."""
     write_json(path / "lab.json", record)
-    atomic_write(path / "lab.csv", table_text(record).encode())
+    atomic_write(path / "lab.csv", csv_text(rows_of(record)).encode())
     atomic_write(path / "lab.html", lab_page(path, record).encode())
 
 

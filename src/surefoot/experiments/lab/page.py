@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import surefoot
 from surefoot.experiments.lab.record import LabCase, LabRecord
 from surefoot.experiments.lab.results import results, second_panel
 from surefoot.experiments.lab.sections import baselines, configuration, learning, postmortems
-from surefoot.reporting import Kept, Replays, document, make_replays, read_summary, viewer
+from surefoot.reporting import Kept, Replays, document, make_replays, page_header, viewer
 from surefoot.reporting.web import Html, el
-from surefoot.runs import RunFolder, read_rows
+from surefoot.runs import RunFolder, read_rows, read_summary
 
 
 def lab_page(path: Path, lab: LabRecord) -> str:
@@ -35,13 +34,7 @@ def _header(lab: LabRecord) -> Html:
         f"{', '.join(map(str, d.seeds))} · {lab.samples:,} samples each · "
         f"{lab.created.replace('T', ' ')[:16]} UTC"
     )
-    return el(
-        "header",
-        el("p", el("b", "Surefoot"), f" {surefoot.__version__} lab", class_="brand"),
-        el("h1", lab.id),
-        el("p", about, class_="about"),
-        class_="top",
-    )
+    return page_header("lab", lab.id, about)
 
 
 def _task(lab: LabRecord) -> Html:
@@ -96,8 +89,7 @@ def _replays(path: Path, lab: LabRecord) -> Replays:
     for c in lab.cases:
         file = path / c.trace
         folder = file.parent.parent
-        summary = read_summary(folder / "summary.json")
-        rows = read_rows(folder, summary.construct_id, summary.checkpoint)
+        rows = read_rows(folder, read_summary(folder))
         kept.append(Kept(file, rows, c.case.row, c.policy))
     if not kept:
         return Replays(None, (), lab.cases_note)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from surefoot.contract import NOMINAL
 from surefoot.experiments.lab.record import CoComputed, Entry, LabRecord
 from surefoot.experiments.lab.views import Heading, Who, headings, policies, shown
-from surefoot.reporting import Figure, bar
+from surefoot.reporting import bar
 from surefoot.reporting import shown as shown_figure
 from surefoot.reporting.web import NOT_MEASURED, Html, el, join, number, percent, word
+from surefoot.statistics import Estimate
 
 NAMES = {
     "success": "success",
@@ -46,7 +48,7 @@ def results(lab: LabRecord) -> Html:
 
 
 def _result(lab: LabRecord, who: Who, heads: list[Heading]) -> Html:
-    e = shown(lab, who, "nominal", heads[0].engine)
+    e = shown(lab, who, NOMINAL, heads[0].engine)
     chips = [el("span", f"{k.replace('_', ' ')} {v}", class_="tag") for k, v in _most(e)]
     fell = percent(e.found.fall_rate) if e else NOT_MEASURED
     error = number(e.found.velocity_error_mps) if e else NOT_MEASURED
@@ -66,12 +68,19 @@ def _cell(lab: LabRecord, who: Who, h: Heading) -> Html:
     found = [shown(lab, who, h.column, h.engine, h.sparse, p.number) for p in lab.panels]
     if any(e is None for e in found):
         return el("span", NOT_MEASURED, class_="absent")
-    return join(*[_measured(e) for e in found if e is not None])
+    return join(*[_measured(e, p.families) for e, p in zip(found, lab.panels, strict=True) if e is not None])
 
 
-def _measured(e: Entry) -> Html:
+def _measured(e: Entry, families: int) -> Html:
     f = e.found
-    figure = Figure(f.success, f.success_low, f.success_high, f.episodes, f.effective_episodes)
+    figure = Estimate(
+        value=f.success,
+        low=f.success_low,
+        high=f.success_high,
+        n=f.episodes,
+        n_eff=f.effective_episodes,
+        families=families,
+    )
     named = [e.policy, *([str(e.seed)] if e.seed is not None else []), *([e.reward] if e.reward else [])]
     name = ".".join([f"panel{e.panel}", *named, e.column, f.engine, "success"])
     return el(

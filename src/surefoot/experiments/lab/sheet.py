@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 from surefoot.artifacts import plain
+from surefoot.contract import NOMINAL
 from surefoot.experiments.lab.record import LabRecord
 
 SKIPPED = ("column", "policy", "engine", "labels", "trained")
@@ -55,22 +54,13 @@ def rows_of(lab: LabRecord) -> list[dict[str, Any]]:
             "panel_digest": first.panel_digest,
             "panel_seed": first.seeds.root,
             "construct_id": first.construct_id,
-            "column": "nominal",
+            "column": NOMINAL,
         }
         own = {k: v for k, v in plain(x).items() if k not in ("terms", "command", "label")}
         own |= dict(zip(("command_vx", "command_vy", "command_wz"), x.command, strict=True))
         terms = {f"return.{k}": v for k, v in x.terms.items()}
         out.append(common | about | own | {"labels": x.label} | terms)
     return out
-
-
-def table_text(lab: LabRecord) -> str:
-    rows = rows_of(lab)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(k for r in rows for k in r)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _counts(found: dict[str, int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from surefoot.contract import NOMINAL
+from surefoot.contract import NOMINAL, REFERENCE
 from surefoot.experiments.lab.record import Entry, LabRecord, Reward
 
 
@@ -44,7 +44,7 @@ def policies(lab: LabRecord) -> list[Who]:
 def headings(lab: LabRecord) -> list[Heading]:
     """The nominal column first, on the reference, then on the engine of the perturbed one, then that."""
     found = dict.fromkeys(Heading(e.column, e.found.engine) for e in lab.entries)
-    order = sorted(found, key=lambda h: (h.column != NOMINAL, h.engine != "mujoco"))
+    order = sorted(found, key=lambda h: (h.column != NOMINAL, h.engine != REFERENCE))
     return order + ([Heading(NOMINAL, order[0].engine, True)] if lab.sparse else [])
 
 

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import read_json
 from surefoot.contract import NOMINAL, Frozen, SurefootError
 from surefoot.evidence import construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
-from surefoot.runs import Result, RunFolder, read_rows
-from surefoot.statistics import Estimate, PanelSummary, paired_runs, runs_estimate
+from surefoot.runs import Result, RunFolder, read_rows, read_summary
+from surefoot.statistics import Estimate, paired_runs, runs_estimate
 
 RATES = ("success", "fall", "disturbed_success")
 """Figures that lie between 0 and 1."""
@@ -152,8 +151,8 @@ def _read(
     run: RunFolder, ledger: list[dict[str, Any]], value: int, seed: int, budget: Budget
 ) -> tuple[Result, Point]:
     folder = run.path / "panels" / run.record.panel / place(budget)
-    summary = read_json(folder / "summary.json", PanelSummary)
-    rows = read_rows(folder, summary.construct_id, summary.checkpoint)
+    summary = read_summary(folder)
+    rows = read_rows(folder, summary)
     nominal = np.flatnonzero(rows["column"].astype(str) == NOMINAL)
     mine = {k: v[nominal] for k, v in rows.items()}
     result = Result(run.record, folder, summary, mine, summary.engine, nominal, rows)

@@ -22,10 +22,9 @@ from surefoot.experiments.studies.page import write_page
 from surefoot.experiments.studies.progress import RunsWatcher, StudyObserver
 from surefoot.experiments.studies.record import StudyRecord, open_study, with_results, write_csv, write_record
 from surefoot.runs import RunFolder, timestamp, versions
-from surefoot.statistics import summarise
 from surefoot.trackers import make_tracker
 from surefoot.training import EVERY as HONESTY_EVERY
-from surefoot.training import UNOBSERVED, Limits, Plan, Progress, Trainer, new_run
+from surefoot.training import UNOBSERVED, Limits, Plan, Progress, Trainer, new_run, panel_summary
 
 
 @dataclass(frozen=True)
@@ -239,22 +238,8 @@ def _score(
     plan, policy = trainer.plan, trainer.policy()
     passes = [evaluator.run(policy, c, traces=False) for c in (Column(), *columns)]
     table = concatenate(passes)
-    summary = summarise(
-        table.rows,
-        plan.task.contract,
-        panel=plan.panel.name,
-        panel_digest=plan.panel.digest,
-        half=evaluator.half,
-        construct_id=plan.construct_id,
-        training_id=plan.training_id,
-        checkpoint=f"update-{trainer.progress.update}",
-        engine=evaluator.engine,
-        seconds=passes[0].seconds,
-        simulated_steps=passes[0].steps,
-        normaliser=policy.normaliser_digest,
-        total_seconds=table.seconds,
-        total_steps=table.steps,
-    )
+    checkpoint = f"update-{trainer.progress.update}"
+    summary = panel_summary(plan, evaluator.half, table, passes[0], checkpoint, policy.normaliser_digest)
     for b in budgets:
         run.save_panel(place(b), summary, table, policy)
     return summary.success

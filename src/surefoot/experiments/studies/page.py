@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import surefoot
 from surefoot.artifacts import atomic_write
 from surefoot.experiments.studies.design import BUDGETS, Budget, panel_device
 from surefoot.experiments.studies.plots import against, curves, same
 from surefoot.experiments.studies.record import StudyRecord
 from surefoot.experiments.studies.sheets import by_value, differences, failures, scroll
 from surefoot.experiments.studies.verdict import Verdict
-from surefoot.reporting import document
+from surefoot.reporting import document, page_header
 from surefoot.reporting.web import Html, duration, el, join, percent, word
 from surefoot.training import RobotPlan
 
@@ -51,13 +50,7 @@ def _header(record: StudyRecord, plan: RobotPlan) -> Html:
         f"{len(d.seeds)} training seeds · trained on {d.engine}, {d.device} · panel on {d.scored_on}, "
         f"{panel_device(d)} · {record.created.replace('T', ' ')[:16]} UTC"
     )
-    return el(
-        "header",
-        el("p", el("b", "Surefoot"), f" {surefoot.__version__} study of {d.kind}", class_="brand"),
-        el("h1", record.id),
-        el("p", about, class_="about"),
-        class_="top",
-    )
+    return page_header(f"study of {d.kind}", record.id, about)
 
 
 def _verdict(record: StudyRecord, budget: Budget) -> Html:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import Literal
 
-from surefoot.artifacts import atomic_write, read_json, write_json
+from surefoot.artifacts import atomic_write, csv_text, read_json, write_json
 from surefoot.contract import Frozen, SurefootError
 from surefoot.experiments.studies.design import BUDGETS, Design
 from surefoot.experiments.studies.figures import Group, Point, Step, group, read_points, steps
@@ -77,28 +75,21 @@ def with_results(folder: Path, record: StudyRecord) -> StudyRecord:
 
 
 def write_csv(path: Path, record: StudyRecord) -> None:
-    """A row per policy: its figures, success and falls by column, failures by label."""
+    """Writes a row per policy: its figures, success and falls by column, failures by label."""
     plain = [n for n in Point.model_fields if n not in ("columns", "labels", "disturbed_labels")]
     columns = list(dict.fromkeys(c.column for p in record.points for c in p.columns))
     labels = sorted({x for p in record.points for x in (*p.labels, *p.disturbed_labels)})
-    text = io.StringIO()
-    out = csv.writer(text, lineterminator="\n")
-    out.writerow(
-        [
-            *plain,
-            *(f"{kind}.{c}" for c in columns for kind in ("success", "fall")),
-            *(f"label.{x}" for x in labels),
-            *(f"disturbed_label.{x}" for x in labels),
-        ]
-    )
-    for p in record.points:
-        by = {c.column: c for c in p.columns}
-        out.writerow(
-            [
-                *(getattr(p, n) for n in plain),
-                *(getattr(by[c], kind) if c in by else "" for c in columns for kind in ("success", "fall")),
-                *(p.labels.get(x, 0) for x in labels),
-                *(p.disturbed_labels.get(x, 0) for x in labels),
-            ]
-        )
-    atomic_write(path, text.getvalue().encode())
+    names = [
+        *plain,
+        *(f"{kind}.{c}" for c in columns for kind in ("success", "fall")),
+        *(f"label.{x}" for x in labels),
+        *(f"disturbed_label.{x}" for x in labels),
+    ]
+    rows = [
+        {n: getattr(p, n) for n in plain}
+        | {f"{kind}.{c.column}": getattr(c, kind) for c in p.columns for kind in ("success", "fall")}
+        | {f"label.{x}": p.labels.get(x, 0) for x in labels}
+        | {f"disturbed_label.{x}": p.disturbed_labels.get(x, 0) for x in labels}
+        for p in record.points
+    ]
+    atomic_write(path, csv_text(rows, names).encode())

@@ -8,6 +8,7 @@ from typing import Literal
 from surefoot.contract import Frozen
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design, Knob
 from surefoot.experiments.studies.figures import JUDGED, Step
+from surefoot.statistics import percent
 
 Outcome = Literal["helped", "did not help", "made it worse", "undecided"]
 RULE = (
@@ -99,7 +100,7 @@ def _short(outcome: Outcome) -> str:
 def _sentence(s: Step, knob: Knob, margin: float) -> str:
     outcome = judge(s, margin)
     gap = (
-        f"success {_percent(s.a)} to {_percent(s.b)}, {_points(s.difference)} points"
+        f"success {percent(s.a)} to {percent(s.b)}, {_points(s.difference)} points"
         f" ({_points(s.low)} to {_points(s.high)}, {s.seeds} seeds)"
     )
     if outcome == "did not help" and min(s.a, s.b) >= 1 - margin:
@@ -124,10 +125,6 @@ def _power(s: Step) -> str:
     if s.detectable > 1:
         return "No difference could be found with 80% power, however large: take more seeds."
     return f"A true difference of {100 * s.detectable:.1f} points would be found with 80% power."
-
-
-def _percent(x: float) -> str:
-    return f"{100 * x:.1f}%"
 
 
 def _points(x: float | None) -> str:

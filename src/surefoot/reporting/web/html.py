@@ -7,6 +7,8 @@ import json
 import math
 from typing import Any
 
+from surefoot.statistics import percent as plain_percent
+
 NOT_MEASURED = "not measured"
 _VOID = {"br", "hr", "img", "input", "meta"}
 
@@ -65,9 +67,10 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def percent(value: float | None) -> str:
+    """Writes a share as pages show it: without decimals at 0 and 1, with a true minus."""
     if value is None or not math.isfinite(value):
         return NOT_MEASURED
-    text = f"{100 * value:.1f}%"
+    text = plain_percent(value)
     return text.replace("100.0%", "100%").replace("-", "−") if value != 0 else "0%"
 
 

@@ -1,0 +1,43 @@
+"""A panel folder of a run: summary.json and episodes.parquet of any version, read as today's.
+
+What an older version had no word for is filled in here and nowhere else, so that every reader sees one
+layout.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from surefoot.artifacts import read_json, read_table, table_meta
+from surefoot.contract import NOMINAL, TRAINED, SurefootError
+from surefoot.runs.folder import PANEL_ROWS_VERSION
+from surefoot.statistics import PanelSummary
+
+
+def read_summary(folder: Path) -> PanelSummary:
+    """Reads a panel folder's summary. Fields that came after its version have their defaults, which say that
+    nothing was measured."""
+    return read_json(folder / "summary.json", PanelSummary)
+
+
+def read_rows(folder: Path, summary: PanelSummary) -> dict[str, np.ndarray]:
+    """Reads the rows beside `summary`; refused where they say that they are of another pass."""
+    path = folder / "episodes.parquet"
+    rows, meta = read_table(path, newest=PANEL_ROWS_VERSION), table_meta(path)
+    of = {"construct_id": summary.construct_id, "checkpoint": summary.checkpoint}
+    if any(meta.get(k, v) != v for k, v in of.items()):
+        raise SurefootError(
+            f"'{path}' and the summary beside it are of different evaluations; make them again with "
+            "`surefoot evaluate`."
+        )
+    return _newest(rows, summary.engine)
+
+
+def _newest(rows: dict[str, np.ndarray], engine: str) -> dict[str, np.ndarray]:
+    """Version 1 had one pass and no name for it: the trained policy, undisturbed, on the summary's engine."""
+    n = len(next(iter(rows.values()), ()))
+    names = {"column": NOMINAL, "perturbation": "", "engine": engine, "policy": TRAINED}
+    missing = {k: np.full(n, v, object) for k, v in names.items()} | {"strength": np.zeros(n)}
+    return {k: v for k, v in missing.items() if k not in rows} | rows
