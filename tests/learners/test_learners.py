@@ -19,9 +19,22 @@ from surefoot.contract import Channel, Recipe, SeedPlan, Split
 from surefoot.contract.seeds import words
 from surefoot.env import VecEnv
 from surefoot.env.scenarios import TrainSampler
-from surefoot.learners import Normalizer, Ppo, PpoMetrics, Symmetry, gradient, kernels, networks, symmetry
+from surefoot.learners import Normalizer, Ppo, PpoMetrics, Symmetry, gradient, networks, symmetry
 from surefoot.learners import ppo as ppo_module
 from surefoot.learners import update as update_module
+from surefoot.learners.kernels import (
+    GROUP,
+    KL,
+    PLAIN,
+    RATIO_ERROR,
+    ROWS,
+    VALUE_LOSS,
+    adam,
+    elu_back,
+    gather,
+    moments,
+    sum_squares,
+)
 from surefoot.learners.networks import ActorCritic, init_networks, tf32
 from surefoot.learners.symmetry import Reflection
 from surefoot.learners.update import PpoUpdate
@@ -222,7 +235,7 @@ def test_learning_rate_turns_round() -> None:
     update = ppo.bind(bandit(ppo, torch.ones(WIDTHS[2])))
 
     def rate_after(kl: float) -> float:
-        update._totals[kernels.KL], update._totals[kernels.PLAIN] = 100 * kl, 100
+        update._totals[KL], update._totals[PLAIN] = 100 * kl, 100
         update.step()
         return float(ppo.state.scalars[0])
 
@@ -265,7 +278,7 @@ def test_kl_is_that_of_the_two_gaussians(rolled: tuple[RolloutBlock, dict[str, T
     expected = float(torch.distributions.kl_divergence(old, new).sum(1).mean())
     update.differentiate()
     assert expected > 1e-3
-    assert float(update._totals[kernels.KL]) / len(old.mean) == pytest.approx(expected, rel=1e-4)
+    assert float(update._totals[KL]) / len(old.mean) == pytest.approx(expected, rel=1e-4)
 
 
 def test_log_prob_is_that_of_the_gaussian() -> None:
@@ -307,7 +320,7 @@ def test_value_clipping_bounds_the_step_that_pays() -> None:
         update = PpoUpdate(ppo.recipe, None, 4, ppo.state, block, shards=1)
         update.begin()
         update.differentiate()
-        loss[clip] = 8 * float(update._totals[kernels.VALUE_LOSS])
+        loss[clip] = 8 * float(update._totals[VALUE_LOSS])
         slope[clip] = torch.zeros(8)
         slope[clip][update.picks[0].long() // 2] = update._shards[0].critic.by_result[:, 0]
     assert loss[None] == pytest.approx(1 + 9 + 0.1**2)
@@ -510,7 +523,7 @@ def test_shards_add_up_to_the_whole_minibatch(rolled: tuple[RolloutBlock, dict[s
         update.begin()
         update.differentiate()
         assert len(update._shards) == min(shards, update.size)
-        return update.gradient, update._totals[: kernels.RATIO_ERROR]  # of which the largest is kept
+        return update.gradient, update._totals[:RATIO_ERROR]  # of which the largest is kept
 
     whole, found = differentiated(1)
     for shards in (2, 3, 5):
@@ -523,17 +536,17 @@ def test_shards_add_up_to_the_whole_minibatch(rolled: tuple[RolloutBlock, dict[s
 
 @pytest.mark.parametrize("columns", [1, 24], ids=["as CUDA does", "as a CPU does"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("rows", [kernels.GROUP, 75])
+@pytest.mark.parametrize("rows", [GROUP, 75])
 def test_the_way_back_through_elu_adds_up_its_columns(rows: int, dtype: torch.dtype, columns: int) -> None:
     g = torch.Generator().manual_seed(rows)
     x, slope = torch.randn(rows, 24, generator=g).to(dtype), torch.randn(rows, 24, generator=g).to(dtype)
     y = torch.nn.functional.elu(x)
     expected = slope.float() * torch.where(y < 0, y.float() + 1, 1.0)
-    groups = -(-rows // kernels.GROUP)
+    groups = -(-rows // GROUP)
     sums = torch.full((groups, 30), 7.0)
-    Launch(kernels.elu_back, groups * 24 // columns, [columns, y, slope, 3, sums], CPU)()
+    Launch(elu_back, groups * 24 // columns, [columns, y, slope, 3, sums], CPU)()
     assert torch.equal(slope, expected.to(dtype))
-    for k, part in enumerate(expected.split(kernels.GROUP)):
+    for k, part in enumerate(expected.split(GROUP)):
         assert torch.allclose(sums[k, 3:27], part.sum(0), atol=1e-5)
     assert (sums[:, :3] == 7).all()
     assert (sums[:, 27:] == 7).all()
@@ -549,20 +562,20 @@ def test_work_can_be_split_as_cuda_splits_it(rolled: tuple[RolloutBlock, dict[st
     update.obs.zero_()
     update.critic_obs.zero_()
     kept = update._shards[0]._gather._kept
-    Launch(kernels.gather, update.size * 8, [kept[0], 8, *kept[2:]], CPU)()
+    Launch(gather, update.size * 8, [kept[0], 8, *kept[2:]], CPU)()
     assert torch.equal(update.obs, gathered[0])
     assert torch.equal(update.critic_obs, gathered[1])
 
-    norm, decide, adam = update._step
+    norm, decide, whole = update._step
     norm()
     decide()
     before = [t.clone() for t in ppo.state.tensors()]
-    adam()
+    whole()
     stepped = [t.clone() for t in ppo.state.tensors()]
     for mine, old in zip(ppo.state.tensors(), before, strict=True):
         mine.copy_(old)
     assert not torch.equal(ppo.state.parameters, stepped[0])
-    Launch(kernels.adam, ppo.state.layout.size, [1, *adam._kept[1:]], CPU)()
+    Launch(adam, ppo.state.layout.size, [1, *whole._kept[1:]], CPU)()
     for mine, other in zip(ppo.state.tensors(), stepped, strict=True):
         assert torch.allclose(mine, other, rtol=1e-6, atol=1e-9)
 
@@ -571,7 +584,7 @@ def test_work_can_be_split_as_cuda_splits_it(rolled: tuple[RolloutBlock, dict[st
 @pytest.mark.parametrize("size", [7, 16, 1003])
 def test_squares_are_added_up_in_parts(size: int, lanes: int, parts: int) -> None:
     x, squares = torch.randn(size, generator=torch.Generator().manual_seed(size)), torch.zeros(parts)
-    Launch(kernels.sum_squares, parts * lanes, [lanes, x, squares], CPU)()
+    Launch(sum_squares, parts * lanes, [lanes, x, squares], CPU)()
     # a CPU's threads do not add up together: the part has what its first lane found
     expected = x.square().sum() if lanes == 1 else x[::lanes].square().sum()
     assert float(squares.sum()) == pytest.approx(float(expected), rel=1e-5)
@@ -628,9 +641,9 @@ def test_normaliser_is_the_mean_and_variance_of_all_data(
 
 @pytest.mark.parametrize("columns", [1, 5], ids=["as CUDA does", "as a CPU does"])
 def test_moments_are_those_of_the_columns(columns: int) -> None:
-    x = 100 + torch.randn(3 * kernels.ROWS + 7, 5, generator=torch.Generator().manual_seed(2))
+    x = 100 + torch.randn(3 * ROWS + 7, 5, generator=torch.Generator().manual_seed(2))
     sums = torch.zeros(4, 10)
-    Launch(kernels.moments, 4 * 5 // columns, [columns, x, sums], CPU)()
+    Launch(moments, 4 * 5 // columns, [columns, x, sums], CPU)()
     off = x.double() - x[0]
     assert torch.allclose(sums.sum(0)[:5].double(), off.sum(0), atol=1e-3)
     assert torch.allclose(sums.sum(0)[5:].double(), off.square().sum(0), rtol=1e-5)

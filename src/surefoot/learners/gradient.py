@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.compute.warp import Launch
-from surefoot.learners import kernels
+from surefoot.learners.kernels import elu, elu_back
 from surefoot.learners.networks import Layout, tf32
 
 
@@ -56,10 +56,10 @@ class Tape:
         cpu = x.device.type == "cpu"
         self._activate: list[Callable[[], object]] = [partial(nn.functional.elu_, h) for h in self._hidden]
         if cpu and x.dtype == torch.float32:
-            self._activate = [Launch(kernels.elu, len(h), [h], h.device) for h in self._hidden]
+            self._activate = [Launch(elu, len(h), [h], h.device) for h in self._hidden]
         self._elu_back = [
             Launch(
-                kernels.elu_back,
+                elu_back,
                 len(sums) * (1 if cpu else h.shape[1]),
                 [h.shape[1] if cpu else 1, h, by_h, column, sums],
                 h.device,

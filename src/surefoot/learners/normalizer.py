@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.compute.warp import Launch
-from surefoot.learners import kernels
+from surefoot.learners.kernels import ROWS, moments, take_in
 from surefoot.learners.symmetry import Reflection
 
 EPSILON = 1e-3
@@ -48,8 +48,8 @@ class Normalizer:
         fade exponentially."""
         rows, size = x.shape
         columns = size if x.device.type == "cpu" else 1
-        sums = x.new_empty(-(-rows // kernels.ROWS), 2 * size)
-        Launch(kernels.moments, len(sums) * (size // columns), [columns, x, sums], x.device)()
+        sums = x.new_empty(-(-rows // ROWS), 2 * size)
+        Launch(moments, len(sums) * (size // columns), [columns, x, sums], x.device)()
         totals = torch.mv(sums.t(), sums.new_ones(len(sums)))
         base = x[0]
         if group.world > 1:
@@ -57,7 +57,7 @@ class Normalizer:
         mirror, count = self._mirror, self.count.view(1)
         inputs: list[Tensor | float] = [mirror.index, mirror.sign, rows, base, totals]
         inputs += [count, self.mean, self.var]
-        Launch(kernels.take_in, size, inputs, x.device)()
+        Launch(take_in, size, inputs, x.device)()
         self.count.add_(rows).clamp_max_(self.window)
 
     def _together(

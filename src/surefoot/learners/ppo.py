@@ -11,7 +11,7 @@ from torch import Tensor
 
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Channel, Contract, Recipe, SeedPlan, Split, words
-from surefoot.learners import kernels
+from surefoot.learners.kernels import COLUMNS
 from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Symmetry
@@ -74,7 +74,7 @@ class Ppo:
             exp_avg_sq=torch.zeros_like(parameters),
             scalars=torch.tensor([recipe.learning_rate, 0.0], dtype=torch.float64, device=device),
             clock=torch.zeros(2, dtype=torch.int32, device=device),
-            record=torch.zeros(steps + 1, len(kernels.COLUMNS), dtype=torch.float64, device=device),
+            record=torch.zeros(steps + 1, len(COLUMNS), dtype=torch.float64, device=device),
             obs_normalizer=Normalizer(obs, window, s.observation if s else None, device),
             critic_normalizer=Normalizer(critic, window, s.critic if s else None, device),
         )
@@ -140,7 +140,7 @@ class Ppo:
         *rows, (unexplained, log_std, first_error, std, left_out, *_) = found
         if left_out:
             raise RuntimeError(f"{left_out:.0f} samples of an update did not fit into their minibatches")
-        steps = [dict(zip(kernels.COLUMNS, row, strict=True)) for row in rows]
+        steps = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
         def mean(name: str, last: int = len(steps)) -> float:
             return sum(row[name] for row in steps[-last:]) / last
