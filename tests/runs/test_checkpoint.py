@@ -18,7 +18,7 @@ from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from surefoot.contract.errors import SurefootError
-from surefoot.runs.checkpoint import FORMAT, flatten, section, unflatten
+from surefoot.runs.checkpoint import FORMAT, section
 from surefoot.runs.checkpoint import load_checkpoint as load
 from surefoot.runs.checkpoint import save_checkpoint as save
 
@@ -234,38 +234,10 @@ def test_missing_device_is_a_sentence(tmp_path: Path) -> None:
 
 # --- names
 
-keys = st.text(st.characters(exclude_characters="."), min_size=1, max_size=4)
-trees = st.recursive(
-    st.builds(lambda: torch.zeros(1)),
-    lambda inner: st.dictionaries(keys, inner, min_size=1, max_size=3),
-    max_leaves=6,
-).filter(lambda tree: isinstance(tree, dict))
 
-
-@settings(max_examples=40, deadline=None)
-@given(trees, st.sampled_from(["", "env", "env.engine"]))
-def test_nested_mappings_come_back_from_their_flat_names(tree: dict[str, Any], prefix: str) -> None:
-    flat = flatten(prefix, tree)
-    assert all(isinstance(tensor, Tensor) and name.startswith(prefix) for name, tensor in flat.items())
-    assert unflatten(prefix, flat) == tree
-
-
-def test_names_and_sections() -> None:
+def test_a_section_is_what_stands_under_its_name() -> None:
     tensor = torch.zeros(1)
-    flat = flatten("env", {"engine": {"qpos": tensor}, "empty": {}})
-    assert flat == {"env.engine.qpos": tensor}
-    everything = {**flat, **flatten("policy", {"actor.0.weight": tensor}), "envelope": tensor}
+    everything = {"env.engine.qpos": tensor, "policy.actor.0.weight": tensor, "envelope": tensor}
     assert section("policy", everything) == {"actor.0.weight": tensor}
     assert list(section("env", everything)) == ["engine.qpos"]
-    assert unflatten("absent", everything) == {}
-
-
-def test_ambiguous_names_are_refused() -> None:
-    tensor = torch.zeros(1)
-    with pytest.raises(ValueError, match=r"both be called 'p\.a\.b'"):
-        flatten("p", {"a": {"b": tensor}, "a.b": tensor})
-    for tangled in ({"a": tensor, "a.b": tensor}, {"a.b": tensor, "a": tensor}):
-        with pytest.raises(ValueError):
-            unflatten("", tangled)
-    with pytest.raises(TypeError):
-        flatten("p", {0: tensor})  # type: ignore[dict-item]
+    assert section("absent", everything) == {}

@@ -4,40 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Channel, Contract, Recipe, SeedPlan, Split, words
+from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.kernels import COLUMNS
 from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Symmetry
 from surefoot.learners.update import ALIGN, LearnerState, PpoUpdate
 from surefoot.rollout import RolloutBlock
-
-
-@dataclass(frozen=True)
-class PpoMetrics:
-    """What one update says about itself. Means over its minibatches unless said otherwise."""
-
-    first_ratio_error: float
-    """Largest |ratio - 1| on the first minibatch, before any step: more than rounding means that collection
-    and learning disagree about the policy."""
-    kl: float
-    kl_last_epoch: float
-    clip_fraction: float
-    value_loss: float
-    policy_loss: float
-    entropy: float
-    std: float
-    learning_rate: float
-    grad_norm: float
-    skipped_steps: int
-    """Gradient steps left out because the gradient was not finite."""
-    explained_variance: float
+from surefoot.runs import section
 
 
 class Ppo:
@@ -84,8 +64,18 @@ class Ppo:
 
     @property
     def updates(self) -> int:
-        """Done so far. Waits for the device."""
+        """Updates done so far. Waits for the device."""
         return int(self.state.clock[0])
+
+    @property
+    def record(self) -> Tensor:
+        """What the last update left for `metrics`: float64 [steps + 1, columns]."""
+        return self.state.record
+
+    @property
+    def parameters(self) -> Tensor:
+        """[P] all weights, in the order of the layout."""
+        return self.state.parameters
 
     # ---- acting
 
@@ -179,20 +169,15 @@ class Ppo:
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         s = self.state
 
-        def under(prefix: str) -> dict[str, Tensor]:
-            return {
-                k.removeprefix(prefix): v.to(self.device) for k, v in tensors.items() if k.startswith(prefix)
-            }
-
-        self.networks.load_state_dict(under("networks."))
+        self.networks.load_state_dict(section("networks", tensors))
         zeros = torch.zeros_like(s.layout.natural(s.parameters))  # of a learner that had not taken a step yet
         for name, mine in (("adam.exp_avg", s.exp_avg), ("adam.exp_avg_sq", s.exp_avg_sq)):
             s.layout.restore(mine, tensors.get(name, zeros))
         s.scalars[1] = tensors.get("adam.step", zeros[0])
         s.scalars[0] = tensors["scalars"][0]
         s.clock.copy_(torch.tensor([int(tensors["scalars"][1]), 0]))
-        s.obs_normalizer.load(under("obs_normalizer."))
-        s.critic_normalizer.load(under("critic_normalizer."))
+        s.obs_normalizer.load(section("obs_normalizer", tensors))
+        s.critic_normalizer.load(section("critic_normalizer", tensors))
 
     def policy_tensors(self) -> dict[str, Tensor]:
         """The deterministic policy as a policy bundle wants it, on the CPU."""
@@ -205,3 +190,6 @@ class Ppo:
         for k, layer in enumerate(layers):
             out |= {f"{k}.weight": layer.weight.detach().clone(), f"{k}.bias": layer.bias.detach().clone()}
         return {k: v.cpu() for k, v in out.items()}
+
+
+_: type[Learner] = Ppo  # the type checker holds it to the interface

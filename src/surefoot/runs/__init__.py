@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surefoot.runs.checkpoint import load_checkpoint, save_checkpoint
+from surefoot.runs.checkpoint import load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
     STATES_VERSION,
     LibraryRecord,
@@ -35,6 +35,7 @@ __all__ = [
     "resume_hint",
     "run_name",
     "save_checkpoint",
+    "section",
     "surefoot_command",
     "timestamp",
     "versions",

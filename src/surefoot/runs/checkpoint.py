@@ -93,45 +93,10 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     return Checkpoint(placed, meta, header["sha256"])
 
 
-def flatten(prefix: str, mapping: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Nested mappings of tensors as one flat dict: {"engine": {"qpos": t}} under "env" is {"env.engine.qpos":
-    t}.
-
-    Keys may hold dots themselves (a state_dict has such), but then `section` and not `unflatten` gives them
-    back. Empty mappings leave no trace.
-    """
-    flat: dict[str, Tensor] = {}
-    for key, value in mapping.items():
-        if not isinstance(key, str) or not key:
-            raise TypeError(f"keys under '{prefix}' must be non-empty text, not {key!r}")
-        name = f"{prefix}.{key}" if prefix else key
-        items = {name: value} if isinstance(value, Tensor) else flatten(name, value)
-        if clash := flat.keys() & items.keys():
-            raise ValueError(f"two tensors would both be called '{min(clash)}'")
-        flat.update(items)
-    return flat
-
-
 def section(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors under `prefix`, flat, without it: what load_state_dict takes. Empty if there are none."""
-    start = f"{prefix}." if prefix else ""
+    """Returns the tensors whose names begin with `prefix` and a dot, by the rest of their names."""
+    start = f"{prefix}."
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
-
-
-def unflatten(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The nested mapping under `prefix`, every dot a level. Empty if there are none."""
-    nested: dict[str, Any] = {}
-    for name, tensor in section(prefix, tensors).items():
-        *folders, last = name.split(".")
-        place = nested
-        for folder in folders:
-            place = place.setdefault(folder, {})
-            if isinstance(place, Tensor):
-                raise ValueError(f"'{name}' lies under a tensor")
-        if last in place:
-            raise ValueError(f"'{name}' is both a tensor and a mapping")
-        place[last] = tensor
-    return nested
 
 
 def _digest(tensors: Mapping[str, Tensor], meta: str, version: int) -> str:
