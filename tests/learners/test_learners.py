@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -478,6 +479,33 @@ def test_squares_are_added_up_in_parts(size: int, lanes: int, parts: int) -> Non
     # a CPU's threads do not add up together: the part has what its first lane found
     expected = x.square().sum() if lanes == 1 else x[::lanes].square().sum()
     assert float(squares.sum()) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_an_update_is_few_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """58 for two hidden layers and four minibatches: on a GPU each costs microseconds, however small."""
+    ppo = learner(epochs=2, minibatches=2, hidden=(32, 32))
+    update = PpoUpdate(ppo.recipe, ppo.symmetry, 4, ppo.state, bandit(ppo, torch.ones(WIDTHS[2])), shards=1)
+    launches: Counter[str] = Counter()
+    call = Launch.__call__
+
+    def counted(launch: Launch) -> None:
+        launches[launch._command.kernel.key] += 1
+        call(launch)
+
+    monkeypatch.setattr(Launch, "__call__", counted)
+    update.run()
+    once = {"draw_keys": 1, "draw": 1, "moments": 2, "take_in": 2}
+    per_minibatch = {
+        "gather": 1,
+        "elu": 4,
+        "loss": 1,
+        "elu_back": 4,
+        "sum_squares": 1,
+        "decide": 1,
+        "adam": 1,
+    }
+    assert launches == once | {name: 4 * n for name, n in per_minibatch.items()}
+    assert launches.total() == 58
 
 
 def test_padded_inputs_change_nothing(rolled: tuple[RolloutBlock, dict[str, Tensor]]) -> None:

@@ -19,6 +19,7 @@ import torch
 
 from places import TESTS
 from surefoot.artifacts import JsonLines
+from surefoot.contract import LEARNERS
 from surefoot.env.scenarios import TrainSampler
 from surefoot.learners import libraries
 from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryStep
@@ -31,7 +32,7 @@ from surefoot.training.trainer import training_env
 from tiny import surefoot
 
 QUIET = ("--quiet", "--tracker", "none", "--perturb", "none")
-TOLD = {
+REPORTED = {
     "rsl_rl": {"std", "value_loss", "policy_loss", "entropy", "learning_rate"},
     "skrl": {"std", "value_loss", "policy_loss", "entropy", "learning_rate"},
     "rl_games": {"std", "value_loss", "policy_loss", "entropy", "learning_rate"},
@@ -67,6 +68,10 @@ def need(learner: str) -> None:
         pytest.skip(f"{needs} is not installed")
 
 
+def test_the_command_line_offers_the_learners_that_there_are() -> None:
+    assert ("ppo", *LIBRARIES) == LEARNERS
+
+
 @pytest.mark.parametrize("timeouts", ["stock", "corrected"])
 @pytest.mark.parametrize("learner", LIBRARIES)
 def test_a_library_trains_and_its_bundle_acts_as_it_does(
@@ -94,7 +99,7 @@ def test_a_library_trains_and_its_bundle_acts_as_it_does(
     ours = rows(tiny_run)[0].keys()
     assert ledger[0].keys() == ours
     known = {k for k in FIGURES if ledger[0][k] is not None}
-    assert known == TOLD[learner]
+    assert known == REPORTED[learner]
     assert all(ledger[0][k] is None for k in ours if k.startswith("advantage."))
     assert ledger[0]["samples"] == 64 * 16
     # the ordinary panel, on the ordinary bundle

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes
 
 from surefoot.cli.options import UNCHANGED, RecipeOptions
+from surefoot.contract import Timeouts
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class LabCommand:
     May be added to a lab that is done."""
     updates: int | None = None
     """Updates of each run (default 200, with --quick the shared budget)."""
-    timeouts: Literal["stock", "corrected"] = "stock"
+    timeouts: Timeouts = "stock"
     """As for `surefoot train`, for every library that it is wrong in."""
     options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
     out: str | None = None

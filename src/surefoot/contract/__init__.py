@@ -23,7 +23,7 @@ from surefoot.contract.identity import (
     training_id,
 )
 from surefoot.contract.model import Frozen
-from surefoot.contract.names import NOMINAL, REFERENCE, TRAINED
+from surefoot.contract.names import LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -87,6 +87,7 @@ __all__ = [
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
+    "LEARNERS",
     "MAKERS",
     "MAX_DELAY_S",
     "METRICS_VERSION",
@@ -114,6 +115,7 @@ __all__ = [
     "Factor",
     "Frozen",
     "Half",
+    "LearnerName",
     "ObservationTerm",
     "Panel",
     "Perturbation",
@@ -134,6 +136,7 @@ __all__ = [
     "TaskContract",
     "Termination",
     "Terrain",
+    "Timeouts",
     "account",
     "applies",
     "as_half",

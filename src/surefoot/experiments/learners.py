@@ -10,9 +10,8 @@ from typing import Any
 from rich.console import Console
 
 from surefoot.artifacts import atomic_write, write_json
-from surefoot.contract import SurefootError, columns
+from surefoot.contract import SurefootError, Timeouts, columns
 from surefoot.evidence import LearnerComparison, LearnerFigures, compare_learners, rows_of
-from surefoot.learners.libraries import Timeouts
 from surefoot.reporting import learner_chart, learner_page, plain_table
 from surefoot.runs import RunFolder
 from surefoot.statistics import Estimate

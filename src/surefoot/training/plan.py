@@ -23,6 +23,7 @@ from surefoot.contract import (
     SeedPlan,
     SurefootError,
     TaskContract,
+    Timeouts,
     account,
     construct_id,
     evaluation_plant,
@@ -35,7 +36,7 @@ from surefoot.contract import (
 )
 from surefoot.engines import choose_engine
 from surefoot.env.external import ExternalTask, external_task, is_external
-from surefoot.learners.libraries import Timeouts, find_learner
+from surefoot.learners.libraries import find_learner
 from surefoot.tasks import Task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas

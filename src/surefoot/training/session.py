@@ -10,8 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
-from surefoot.contract import ExternalContract, SurefootError
-from surefoot.learners.libraries import Timeouts
+from surefoot.contract import ExternalContract, SurefootError, Timeouts
 from surefoot.reporting import write_report
 from surefoot.runs import RunFolder, resume_hint
 from surefoot.statistics import PanelSummary

@@ -5,11 +5,8 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Literal
 
-from surefoot.contract import SurefootError, unknown
-
-Timeouts = Literal["stock", "corrected"]
+from surefoot.contract import LEARNERS, SurefootError, Timeouts, unknown
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,6 @@ LIBRARIES = {
         ),
     )
 }
-LEARNERS = ("ppo", *LIBRARIES)
 
 
 def find_learner(name: str) -> Library | None:

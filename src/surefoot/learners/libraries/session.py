@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from surefoot.contract import Recipe
+from surefoot.contract import Recipe, Timeouts
 from surefoot.learners.libraries.env import LibraryEnv
-from surefoot.learners.libraries.names import Timeouts
 
 
 class TrainingDone(Exception):
