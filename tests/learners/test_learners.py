@@ -495,16 +495,8 @@ def test_an_update_is_few_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Launch, "__call__", counted)
     update.run()
     once = {"draw_keys": 1, "draw": 1, "moments": 2, "take_in": 2}
-    per_minibatch = {
-        "gather": 1,
-        "elu": 4,
-        "loss": 1,
-        "elu_back": 4,
-        "sum_squares": 1,
-        "decide": 1,
-        "adam": 1,
-    }
-    assert launches == once | {name: 4 * n for name, n in per_minibatch.items()}
+    per_step = {"gather": 1, "elu": 4, "loss": 1, "elu_back": 4, "sum_squares": 1, "decide": 1, "adam": 1}
+    assert launches == once | {name: 4 * n for name, n in per_step.items()}
     assert launches.total() == 58
 
 

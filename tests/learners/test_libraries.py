@@ -271,10 +271,10 @@ def test_a_library_steps_the_same_environments_compiled_or_not() -> None:
 
 def test_what_a_library_does_to_a_step_stays_its_own() -> None:
     env = library_env(4)
-    lived = env.step(torch.zeros(64, 12))
+    step = env.step(torch.zeros(64, 12))
     kept = env.block.reward[0].clone()
-    lived.reward.mul_(0).add_(7)
-    lived.obs.zero_()
+    step.reward.mul_(0).add_(7)
+    step.obs.zero_()
     assert torch.equal(env.block.reward[0], kept)
     assert env.obs.abs().sum() > 0
 
@@ -283,11 +283,15 @@ def test_corrected_rewards_hold_the_value_of_what_was_to_come() -> None:
     truncated = torch.tensor([False, True, False])
     final = torch.tensor([[1.0], [2.0], [3.0]])
     zeros = torch.zeros(3, 1)
-    lived = LibraryStep(
+    step = LibraryStep(
         zeros, zeros, torch.ones(3), torch.tensor([True, False, False]), truncated, final, 10 * final
     )
-    assert lived.corrected(0.5, lambda obs, critic: obs[:, 0] + critic[:, 0]).tolist() == [1.0, 12.0, 1.0]
-    assert lived.done.tolist() == [True, True, False]
+    assert step.corrected(0.5, lambda obs, critic: obs[:, 0] + critic[:, 0]).tolist() == [
+        1.0,
+        12.0,
+        1.0,
+    ]
+    assert step.done.tolist() == [True, True, False]
 
 
 def test_a_librarys_state_is_kept_as_plain_tensors() -> None:

@@ -1,4 +1,4 @@
-"""Learners: PPO, its networks and normaliser, checkpoints."""
+"""Learners: what one is (`base`), PPO to be read (`reference`) and to be run (`ppo`, `update`, `kernels`)."""
 
 from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.normalizer import Normalizer

@@ -21,7 +21,10 @@ from surefoot.runs import section
 
 
 class Ppo:
-    """Networks, normalisers and optimiser; `act` and `value` for collection, `update` for learning."""
+    """Surefoot's own learner: networks, normalisers and optimiser, as `Learner` says.
+
+    `reference.py` has the same in plain torch, to be read first.
+    """
 
     name = "ppo"
 
@@ -83,7 +86,7 @@ class Ppo:
         return normalizer(x) if self.recipe.normalise else x
 
     def _precision(self) -> AbstractContextManager[None]:
-        """Of the recipe: act and learn in the same one, or ratios do not begin at 1."""
+        """Returns the recipe's precision: acting and learning share it, or ratios do not begin at 1."""
         if self.recipe.precision == "bf16":
             return torch.autocast(self.device.type, torch.bfloat16)
         return tf32(self.recipe.precision == "tf32", self.device)
@@ -108,8 +111,9 @@ class Ppo:
     # ---- learning
 
     def update(self, block: RolloutBlock) -> None:
-        """All epochs and minibatches on one block; then the normalisers take its observations in. Enqueued
-        only: `metrics` waits for it. Another block than last time costs new buffers, on CUDA a new graph."""
+        """Does all epochs and minibatches on one block; then the normalisers take its observations in. It is
+        enqueued only: `metrics` waits for it. Another block than last time costs new buffers and, on CUDA, a
+        new graph."""
         self.bind(block).run()
 
     def bind(self, block: RolloutBlock) -> PpoUpdate:
@@ -124,10 +128,10 @@ class Ppo:
         self._bound = None
 
     def metrics(self, record: Tensor | None = None) -> PpoMetrics:
-        """Of the last update, in one transfer from the device, for which it waits; or of a copy of
-        `state.record` that was made earlier."""
-        found: list[list[float]] = (self.state.record if record is None else record).tolist()
-        *rows, (unexplained, log_std, first_error, std, left_out, *_) = found
+        """Returns what the last update says about itself, in one transfer from the device, for which it
+        waits; or what an earlier one said, of whose `record` a copy is given."""
+        table: list[list[float]] = (self.state.record if record is None else record).tolist()
+        *rows, (unexplained, log_std, first_error, std, left_out, *_) = table
         if left_out:
             raise RuntimeError(f"{left_out:.0f} samples of an update did not fit into their minibatches")
         steps = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
@@ -171,8 +175,8 @@ class Ppo:
 
         self.networks.load_state_dict(section("networks", tensors))
         zeros = torch.zeros_like(s.layout.natural(s.parameters))  # of a learner that had not taken a step yet
-        for name, mine in (("adam.exp_avg", s.exp_avg), ("adam.exp_avg_sq", s.exp_avg_sq)):
-            s.layout.restore(mine, tensors.get(name, zeros))
+        for name, moments in (("adam.exp_avg", s.exp_avg), ("adam.exp_avg_sq", s.exp_avg_sq)):
+            s.layout.restore(moments, tensors.get(name, zeros))
         s.scalars[1] = tensors.get("adam.step", zeros[0])
         s.scalars[0] = tensors["scalars"][0]
         s.clock.copy_(torch.tensor([int(tensors["scalars"][1]), 0]))
@@ -180,7 +184,7 @@ class Ppo:
         s.critic_normalizer.load(section("critic_normalizer", tensors))
 
     def policy_tensors(self) -> dict[str, Tensor]:
-        """The deterministic policy as a policy bundle wants it, on the CPU."""
+        """Returns the deterministic policy as a policy bundle has it, on the CPU."""
         n, size = self.obs_normalizer, self.obs_normalizer.mean
         if self.recipe.normalise:
             out = {"mean": n.mean.clone(), "std": n.var.sqrt() + EPSILON}

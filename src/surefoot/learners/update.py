@@ -55,7 +55,7 @@ LANES = 32
 
 @dataclass
 class LearnerState:
-    """All that an update changes, in the same memory for life."""
+    """Holds all that an update changes, in the same memory for life."""
 
     networks: ActorCritic
     layout: Layout
@@ -78,8 +78,8 @@ def side_stream(device: torch.device) -> torch.cuda.Stream | None:
 
 
 class Shard:
-    """A thread's share of every minibatch: samples `first` to `last`, and where the gradient of the weights
-    and the sums of their groups go."""
+    """Does a thread's share of every minibatch: samples `first` to `last`, and where the gradient of the
+    weights and the sums of their groups go."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Shard:
         self._side_by_side(self.actor.backward, self.critic.backward)
 
     def _side_by_side(self, one: Callable[[], None], other: Callable[[], None]) -> None:
-        """Both; on CUDA the other one on a stream of its own, since neither fills the device alone."""
+        """Runs both; on CUDA the other one on a stream of its own, since neither fills the device alone."""
         if self._side is None:
             one()
             other()
@@ -126,7 +126,7 @@ class Shard:
 
 
 class PpoUpdate:
-    """Buffers and recorded launches for one block, whose tensors are read anew by every `run`."""
+    """Holds buffers and recorded launches for one block, whose tensors are read anew by every `run`."""
 
     def __init__(
         self,
@@ -193,8 +193,8 @@ class PpoUpdate:
         groups = [-(-(b - a) // GROUP) for a, b in own_rows]
         self._groups = empty(sum(groups), len(self._totals))
         self._ones = empty(sum(groups)) + 1
-        found = torch.split(self._groups, groups)
-        self._shards = [Shard(self, *of) for of in zip(drawn, own_rows, self._parts, found, strict=True)]
+        group_sums = torch.split(self._groups, groups)
+        self._shards = [Shard(self, *of) for of in zip(drawn, own_rows, self._parts, group_sums, strict=True)]
         self._workers = (
             ThreadPoolExecutor(count, initializer=torch.set_flush_denormal, initargs=(True,))
             if count > 1
@@ -270,14 +270,15 @@ class PpoUpdate:
             self._graph = self._capture()
 
     def _capture(self) -> torch.cuda.CUDAGraph:
-        """The update as a graph, after one on a side stream that loads and chooses kernels and is undone."""
+        """Returns the update as a graph, after one on a side stream that loads and chooses kernels and is
+        undone."""
         before = [t.clone() for t in self.state.tensors()]
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             self.enqueue()
-            for mine, old in zip(self.state.tensors(), before, strict=True):
-                mine.copy_(old)
+            for tensor, old in zip(self.state.tensors(), before, strict=True):
+                tensor.copy_(old)
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode=self._group.capture_mode):
@@ -286,7 +287,7 @@ class PpoUpdate:
 
     @torch.no_grad()
     def enqueue(self) -> None:
-        """All epochs and minibatches; then the normalisers take the block's observations in."""
+        """Does all epochs and minibatches; then the normalisers take the block's observations in."""
         with tf32(self.recipe.precision == "tf32", self.device):  # as in acting, or ratios do not begin at 1
             self.begin()
             for step in range(self.recipe.epochs * self.recipe.minibatches):
@@ -297,7 +298,7 @@ class PpoUpdate:
             self._finish()
 
     def begin(self) -> None:
-        """What stays as it is for the whole update."""
+        """Computes what stays as it is for the whole update: minibatches, scales, the policy so far."""
         self._draw_keys()
         self._each(lambda shard: shard.draw())
         if self._group.world > 1:
@@ -313,21 +314,21 @@ class PpoUpdate:
         torch.exp(-self._log_std, out=self._inverse_std)
 
     def _take_own(self) -> None:
-        """Of the samples drawn for each minibatch those of this process' environments, in the order drawn;
-        -1 where there are no more. So a minibatch is the same whoever has its samples."""
+        """Keeps of the samples drawn for each minibatch those of this process' environments, in the order
+        drawn, and -1 where there are no more. So a minibatch is the same whoever has its samples."""
         envs, world = self.block.reward.shape[1], self._group.world
         row, mirrored = self._drawn >> 1, self._drawn & 1
         step, env = row // (envs * world), row % (envs * world)
-        mine = env // envs == self._group.rank
-        place = mine.cumsum(1) - 1
-        place = torch.where(mine & (place < self.rows), place, self.rows)  # a column more, for all others
+        own = env // envs == self._group.rank
+        place = own.cumsum(1) - 1
+        place = torch.where(own & (place < self.rows), place, self.rows)  # a column more, for all others
         kept = torch.full((len(row), self.rows + 1), -1, dtype=torch.int32, device=self.device)
         kept.scatter_(1, place, 2 * (step * envs + env % envs) + mirrored)
         self.picks.copy_(kept[:, :-1])
-        self._left_out.copy_((mine.sum(1) - self.rows).clamp_min(0).sum())
+        self._left_out.copy_((own.sum(1) - self.rows).clamp_min(0).sum())
 
     def differentiate(self) -> None:
-        """The gradient of the clock's minibatch, and what was found on the way.
+        """Computes the gradient of the clock's minibatch, and the figures of its loss.
 
         On a CPU by a thread per core, each with its own rows: they meet once per minibatch. OpenMP inside the
         operations meets some sixty times, and each time waits for whichever core the machine has just taken
@@ -372,8 +373,8 @@ class PpoUpdate:
 
 
 def room(size: int, total: int, world: int) -> int:
-    """Samples of a minibatch that one of `world` processes may have: a random share, so somewhat more than an
-    equal one; beyond that the update says that it failed."""
+    """Returns how many samples of a minibatch one of `world` processes may have: a random share, so somewhat
+    more than an equal one; beyond that the update says that it failed."""
     if world == 1:
         return size
     spread = math.sqrt(size * (world - 1) / world**2 * (total - size) / (total - 1))
@@ -382,7 +383,7 @@ def room(size: int, total: int, world: int) -> int:
 
 
 def _table(reflection: Reflection | None, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Indices and signs [2, width] of a plain sample and of its mirror image."""
+    """Returns indices and signs [2, width] of a plain sample and of its mirror image."""
     index = torch.arange(width, dtype=torch.int32, device=device)
     sign = torch.ones(width, device=device)
     if reflection is None:
