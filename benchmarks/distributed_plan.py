@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from document import filled, table
 from gpu_training import HERE, Case, Sizes
 from performance_tables import MISSING, on_gpu
-from surefoot.learners import kernels
+from surefoot.learners.kernels import FOUND
 from surefoot.learners.networks import Layout, init_networks
 from surefoot.learners.update import ALIGN, room
 from surefoot.tasks import task
@@ -54,7 +54,7 @@ CASES = [c for c in Sizes().table if c.goal and c.precision == "tf32"]
 def gradient_bytes(hidden: tuple[int, ...]) -> int:
     c = task("walk-flat").contract
     nets = init_networks(c.observation_size, c.critic_size, c.action.size, hidden, 1.0, 0)
-    return 4 * (kernels.FOUND + Layout(nets, ALIGN).size)
+    return 4 * (FOUND + Layout(nets, ALIGN).size)
 
 
 def traffic() -> str:

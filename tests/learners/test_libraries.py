@@ -19,6 +19,7 @@ import torch
 
 from places import TESTS
 from surefoot.artifacts import JsonLines
+from surefoot.contract import LEARNERS
 from surefoot.learners import libraries
 from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryStep
 from surefoot.policy.bundle import read_policy
@@ -29,7 +30,7 @@ from surefoot.training.restore import load_policy
 from tiny import surefoot
 
 QUIET = ("--quiet", "--tracker", "none", "--perturb", "none")
-TOLD = {
+REPORTED = {
     "rsl_rl": {"std", "value_loss", "policy_loss", "entropy", "learning_rate"},
     "skrl": {"std", "value_loss", "policy_loss", "entropy", "learning_rate"},
     "rl_games": {"std", "value_loss", "policy_loss", "entropy", "learning_rate"},
@@ -65,6 +66,10 @@ def need(learner: str) -> None:
         pytest.skip(f"{needs} is not installed")
 
 
+def test_the_command_line_offers_the_learners_that_there_are() -> None:
+    assert ("ppo", *LIBRARIES) == LEARNERS
+
+
 @pytest.mark.parametrize("timeouts", ["stock", "corrected"])
 @pytest.mark.parametrize("learner", LIBRARIES)
 def test_a_library_trains_and_its_bundle_acts_as_it_does(
@@ -92,7 +97,7 @@ def test_a_library_trains_and_its_bundle_acts_as_it_does(
     ours = rows(tiny_run)[0].keys()
     assert ledger[0].keys() == ours
     known = {k for k in FIGURES if ledger[0][k] is not None}
-    assert known == TOLD[learner]
+    assert known == REPORTED[learner]
     assert all(ledger[0][k] is None for k in ours if k.startswith("advantage."))
     assert ledger[0]["samples"] == 64 * 16
     # the ordinary panel, on the ordinary bundle
@@ -262,10 +267,10 @@ def test_a_library_steps_the_same_environments_compiled_or_not() -> None:
 
 def test_what_a_library_does_to_a_step_stays_its_own() -> None:
     env = library_env(4)
-    lived = env.step(torch.zeros(64, 12))
+    step = env.step(torch.zeros(64, 12))
     kept = env.block.reward[0].clone()
-    lived.reward.mul_(0).add_(7)
-    lived.obs.zero_()
+    step.reward.mul_(0).add_(7)
+    step.obs.zero_()
     assert torch.equal(env.block.reward[0], kept)
     assert env.obs.abs().sum() > 0
 
@@ -274,11 +279,15 @@ def test_corrected_rewards_hold_the_value_of_what_was_to_come() -> None:
     truncated = torch.tensor([False, True, False])
     final = torch.tensor([[1.0], [2.0], [3.0]])
     zeros = torch.zeros(3, 1)
-    lived = LibraryStep(
+    step = LibraryStep(
         zeros, zeros, torch.ones(3), torch.tensor([True, False, False]), truncated, final, 10 * final
     )
-    assert lived.corrected(0.5, lambda obs, critic: obs[:, 0] + critic[:, 0]).tolist() == [1.0, 12.0, 1.0]
-    assert lived.done.tolist() == [True, True, False]
+    assert step.corrected(0.5, lambda obs, critic: obs[:, 0] + critic[:, 0]).tolist() == [
+        1.0,
+        12.0,
+        1.0,
+    ]
+    assert step.done.tolist() == [True, True, False]
 
 
 def test_a_librarys_state_is_kept_as_plain_tensors() -> None:

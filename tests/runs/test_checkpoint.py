@@ -235,10 +235,9 @@ def test_missing_device_is_a_sentence(tmp_path: Path) -> None:
 # --- names
 
 
-def test_a_section_is_what_lies_under_a_name() -> None:
+def test_a_section_is_what_stands_under_its_name() -> None:
     tensor = torch.zeros(1)
     everything = {"env.engine.qpos": tensor, "policy.actor.0.weight": tensor, "envelope": tensor}
     assert section("policy", everything) == {"actor.0.weight": tensor}
     assert list(section("env", everything)) == ["engine.qpos"]
-    assert section("", everything) == everything
     assert section("absent", everything) == {}

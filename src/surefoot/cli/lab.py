@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes
@@ -17,6 +17,7 @@ from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
 from surefoot.cli.terminal import plain_table, say
 from surefoot.cli.train import ending
+from surefoot.contract import Timeouts
 
 if TYPE_CHECKING:
     from surefoot.experiments.lab import Entry, LabDesign, LabRecord, Stage, Who
@@ -54,7 +55,7 @@ class LabCommand:
     May be added to a lab that is done."""
     updates: int | None = None
     """Updates of each run (default 200, with --quick the shared budget)."""
-    timeouts: Literal["stock", "corrected"] = "stock"
+    timeouts: Timeouts = "stock"
     """As for `surefoot train`, for every library that it is wrong in."""
     options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
     out: str | None = None

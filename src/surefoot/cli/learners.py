@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional
@@ -13,6 +13,7 @@ from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
 from surefoot.cli.terminal import plain_table, say
 from surefoot.cli.train import print_trained
+from surefoot.contract import LEARNERS, Timeouts
 
 if TYPE_CHECKING:
     from surefoot.evidence import LearnerComparison, LearnerFigures
@@ -32,7 +33,7 @@ class CompareLearnersCommand:
     task: Positional[str]
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
     options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
-    learners: tuple[str, ...] = ("ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl")
+    learners: tuple[str, ...] = LEARNERS
     """Who learns, e.g. --learners ppo rsl_rl sb3."""
     seeds: int = 3
     """Training seeds of each learner, from --seed on: the outer cluster of every interval."""
@@ -40,7 +41,7 @@ class CompareLearnersCommand:
     """Updates of each run; with the recipe's T x N the sample budget that all share."""
     perturb: tuple[str, ...] = ("push", "delay", "friction")
     """Disturbances to judge beside the nominal panel: perturbations or columns by name, all, or none."""
-    timeouts: Literal["stock", "corrected"] = "stock"
+    timeouts: Timeouts = "stock"
     """As for `surefoot train`, for every library that it is wrong in."""
     out: str | None = None
     """Folder for the runs and the comparison (default: runs/learners-<task>)."""

@@ -14,7 +14,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.cli.options import UNCHANGED, RecipeOptions
 from surefoot.cli.terminal import say
-from surefoot.contract import SurefootError
+from surefoot.contract import LearnerName, SurefootError, Timeouts
 
 if TYPE_CHECKING:
     from surefoot.training import TrainedRun
@@ -72,9 +72,9 @@ class TrainCommand:
     """Stop after this many minutes of training; evaluation time does not count."""
     until: float | None = None
     """Stop when two consecutive evaluations on the selection half reach this success, e.g. 0.95."""
-    learner: Literal["ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl"] = "ppo"
+    learner: LearnerName = "ppo"
     """Who learns: Surefoot's own PPO, or a library (optional extras, see docs/learners.md)."""
-    timeouts: Literal["stock", "corrected"] = "stock"
+    timeouts: Timeouts = "stock"
     """Episodes that run out of time: as the library treats them, or bootstrapped from their final observation
     where the library does not. Surefoot's own PPO always does, and refuses corrected."""
     success_return: float | None = None

@@ -25,7 +25,7 @@ from surefoot.contract.identity import (
     training_id,
 )
 from surefoot.contract.model import Frozen
-from surefoot.contract.names import NOMINAL, REFERENCE, TRAINED
+from surefoot.contract.names import LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -89,6 +89,7 @@ __all__ = [
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
+    "LEARNERS",
     "MAKERS",
     "MAX_DELAY_S",
     "METRICS_VERSION",
@@ -117,6 +118,7 @@ __all__ = [
     "Factor",
     "Frozen",
     "Half",
+    "LearnerName",
     "ObservationTerm",
     "Panel",
     "Perturbation",
@@ -138,6 +140,7 @@ __all__ = [
     "TaskContract",
     "Termination",
     "Terrain",
+    "Timeouts",
     "account",
     "applies",
     "as_half",

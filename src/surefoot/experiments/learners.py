@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from surefoot.artifacts import atomic_write, csv_text, write_json
-from surefoot.contract import SurefootError, columns
+from surefoot.contract import SurefootError, Timeouts, columns
 from surefoot.evidence import LearnerComparison, compare_learners, rows_of
-from surefoot.learners.libraries import Timeouts
 from surefoot.reporting import learner_chart, learner_page
 from surefoot.runs import RunFolder
 from surefoot.training import SessionObserver, TrainedRun, robot_plan, train_planned

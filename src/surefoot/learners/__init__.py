@@ -1,10 +1,12 @@
-"""Learners: PPO, its networks and normaliser, checkpoints."""
+"""Learners: what one is (`base`), PPO to be read (`reference`) and to be run (`ppo`, `update`, `kernels`)."""
 
+from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.normalizer import Normalizer
-from surefoot.learners.ppo import Ppo, PpoMetrics
+from surefoot.learners.ppo import Ppo
 from surefoot.learners.symmetry import Symmetry, symmetry
 
 __all__ = [
+    "Learner",
     "Normalizer",
     "Ppo",
     "PpoMetrics",

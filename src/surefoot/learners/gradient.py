@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from surefoot.compute.warp import Launch
-from surefoot.learners import kernels
+from surefoot.learners.kernels import elu, elu_back
 from surefoot.learners.networks import Layout, tf32
 
 
 class Weights:
-    """An MLP's weights as its matrix products want them, views of a flat vector.
+    """Holds an MLP's weights as its matrix products want them, views of a flat vector.
 
     On a CPU they are also kept transposed in memory, taken over by `refresh` once per step, which makes the
     forward pass a sixth faster.
@@ -35,12 +35,12 @@ class Weights:
 
     def refresh(self) -> None:
         if self._copied:
-            for mine, original in zip(self.transposed, self.weight, strict=True):
-                mine.copy_(original.t())
+            for copy, original in zip(self.transposed, self.weight, strict=True):
+                copy.copy_(original.t())
 
 
 class Tape:
-    """Forward and backward pass of one MLP on as many rows as `x` [rows, weights.inputs] has."""
+    """Does the forward and backward pass of one MLP on as many rows as `x` [rows, weights.inputs] has."""
 
     def __init__(
         self, weights: Weights, x: Tensor, gradient: Sequence[Tensor], sums: Tensor, columns: Sequence[int]
@@ -56,10 +56,10 @@ class Tape:
         cpu = x.device.type == "cpu"
         self._activate: list[Callable[[], object]] = [partial(nn.functional.elu_, h) for h in self._hidden]
         if cpu and x.dtype == torch.float32:
-            self._activate = [Launch(kernels.elu, len(h), [h], h.device) for h in self._hidden]
+            self._activate = [Launch(elu, len(h), [h], h.device) for h in self._hidden]
         self._elu_back = [
             Launch(
-                kernels.elu_back,
+                elu_back,
                 len(sums) * (1 if cpu else h.shape[1]),
                 [h.shape[1] if cpu else 1, h, by_h, column, sums],
                 h.device,
@@ -68,7 +68,7 @@ class Tape:
         ]
 
     def forward(self) -> None:
-        """x -> result."""
+        """Computes `result` of x."""
         w = self._weights
         for k, activate in enumerate(self._activate):
             torch.addmm(w.bias[k], self._inputs[k], w.transposed[k], out=self._hidden[k])
@@ -77,7 +77,7 @@ class Tape:
             torch.addmm(w.bias[-1], self._inputs[-1], w.transposed[-1], out=self.result)
 
     def backward(self) -> None:
-        """The gradients, given `by_result`."""
+        """Computes the gradients of the weights, given `by_result`."""
         for k in reversed(range(len(self._back))):
             torch.mm(self._back[k].t(), self._inputs[k], out=self._weight_gradient[k])
             if k:

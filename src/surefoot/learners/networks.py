@@ -14,7 +14,7 @@ LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 
 @contextmanager
 def tf32(allowed: bool, device: torch.device) -> Iterator[None]:
-    """Matrix products on CUDA read their factors as tf32, or whole."""
+    """Lets matrix products on CUDA read their factors as tf32, or whole."""
     if device.type != "cuda":
         yield
         return
@@ -72,13 +72,13 @@ class ActorCritic(nn.Module):
             last.bias.zero_()
 
     def log_prob(self, mean: Tensor, action: Tensor) -> Tensor:
-        """[B] log density of `action` [B, A] under N(mean, exp(log_std))."""
+        """Returns the log density [B] of `action` [B, A] under N(mean, exp(log_std))."""
         z = (action - mean) * torch.exp(-self.log_std)
         return -(0.5 * z.square()).sum(1) - (self.log_std + LOG_ROOT_2PI).sum()
 
 
 class Layout:
-    """Where an actor-critic's parameters are in one flat vector: log_std, the output layers' biases, the
+    """Says where an actor-critic's parameters are in one flat vector: log_std, the output layers' biases, the
     hidden layers' biases, then the weights.
 
     Each begins at a multiple of `align` numbers, and rows of a first layer's are padded with zeros to
@@ -114,14 +114,14 @@ class Layout:
         return self._at[name]
 
     def view(self, flat: Tensor, name: str) -> Tensor:
-        """A parameter, if a matrix with its padding: [outputs, padded inputs]."""
+        """Returns a view of a parameter, of a matrix with its padding: [outputs, padded inputs]."""
         rows, width = self._shapes[name][0], self._width.get(name, 1)
         x = flat[self._at[name] : self._at[name] + rows * width]
         return x.view(rows, width) if name in self._width else x
 
     def natural(self, flat: Tensor) -> Tensor:
-        """A copy of a flat vector in the order of `named_parameters` and without padding, the same on every
-        device."""
+        """Returns a copy of a flat vector in the order of `named_parameters` and without padding, the same on
+        every device."""
         return torch.cat([self._own(flat, name).reshape(-1) for name in self._shapes])
 
     def restore(self, flat: Tensor, natural: Tensor) -> None:
@@ -147,7 +147,7 @@ def flatten(nets: ActorCritic, layout: Layout) -> Tensor:
 def init_networks(
     observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float, seed: int
 ) -> ActorCritic:
-    """Networks whose initial weights depend on `seed` alone; the global torch generator is left as it was."""
+    """Returns networks whose initial weights depend on `seed` alone; torch's generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         # Gradients are made by hand (gradient.py).

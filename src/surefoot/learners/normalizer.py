@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.compute.warp import Launch
-from surefoot.learners import kernels
+from surefoot.learners.kernels import ROWS, moments, take_in
 from surefoot.learners.symmetry import Reflection
 
 EPSILON = 1e-3
@@ -17,8 +17,8 @@ EPSILON = 1e-3
 
 
 class Normalizer:
-    """y = (x - mean) / (std + EPSILON). With a reflection the statistics are those of the data and its mirror
-    image. Its tensors keep their memory for life."""
+    """Normalises observations: y = (x - mean) / (std + EPSILON). With a reflection the statistics are those
+    of the data and its mirror image. Its tensors keep their memory for life."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class Normalizer:
         return (x - self.mean) * self.scale()
 
     def scale(self) -> Tensor:
-        """[size] by which differences from the mean are multiplied, in acting and in learning alike: dividing
-        instead rounds otherwise."""
+        """Returns what differences from the mean are multiplied by [size], in acting and in learning alike:
+        dividing instead rounds otherwise."""
         return 1 / (self.var.sqrt() + EPSILON)
 
     @torch.no_grad()
@@ -48,8 +48,8 @@ class Normalizer:
         fade exponentially."""
         rows, size = x.shape
         columns = size if x.device.type == "cpu" else 1
-        sums = x.new_empty(-(-rows // kernels.ROWS), 2 * size)
-        Launch(kernels.moments, len(sums) * (size // columns), [columns, x, sums], x.device)()
+        sums = x.new_empty(-(-rows // ROWS), 2 * size)
+        Launch(moments, len(sums) * (size // columns), [columns, x, sums], x.device)()
         totals = torch.mv(sums.t(), sums.new_ones(len(sums)))
         base = x[0]
         if group.world > 1:
@@ -57,14 +57,14 @@ class Normalizer:
         mirror, count = self._mirror, self.count.view(1)
         inputs: list[Tensor | float] = [mirror.index, mirror.sign, rows, base, totals]
         inputs += [count, self.mean, self.var]
-        Launch(kernels.take_in, size, inputs, x.device)()
+        Launch(take_in, size, inputs, x.device)()
         self.count.add_(rows).clamp_max_(self.window)
 
     def _together(
         self, base: Tensor, totals: Tensor, rows: int, group: ProcessGroup
     ) -> tuple[Tensor, Tensor, int]:
-        """The moments of all processes' batches, as differences from what all of them know: the mean so
-        far."""
+        """Returns the moments of all processes' batches, as differences from what all of them know: the mean
+        so far."""
         first, square = totals.double().view(2, -1)
         apart = (base - self.mean).double()
         sums = torch.cat([first + rows * apart, square + 2 * apart * first + rows * apart * apart])
@@ -75,5 +75,5 @@ class Normalizer:
         return {"mean": self.mean, "var": self.var, "count": self.count}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        for name, mine in self.tensors().items():
-            mine.copy_(tensors[name])
+        for name, tensor in self.tensors().items():
+            tensor.copy_(tensors[name])

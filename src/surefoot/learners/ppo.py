@@ -4,44 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Channel, Contract, Recipe, SeedPlan, Split, words
-from surefoot.learners import kernels
+from surefoot.learners.base import Learner, PpoMetrics
+from surefoot.learners.kernels import COLUMNS
 from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer
 from surefoot.learners.symmetry import Symmetry
 from surefoot.learners.update import ALIGN, LearnerState, PpoUpdate
 from surefoot.rollout import RolloutBlock
-
-
-@dataclass(frozen=True)
-class PpoMetrics:
-    """What one update says about itself. Means over its minibatches unless said otherwise."""
-
-    first_ratio_error: float
-    """Largest |ratio - 1| on the first minibatch, before any step: more than rounding means that collection
-    and learning disagree about the policy."""
-    kl: float
-    kl_last_epoch: float
-    clip_fraction: float
-    value_loss: float
-    policy_loss: float
-    entropy: float
-    std: float
-    learning_rate: float
-    grad_norm: float
-    skipped_steps: int
-    """Gradient steps left out because the gradient was not finite."""
-    explained_variance: float
+from surefoot.runs import section
 
 
 class Ppo:
-    """Networks, normalisers and optimiser; `act` and `value` for collection, `update` for learning."""
+    """Surefoot's own learner: networks, normalisers and optimiser, as `Learner` says.
+
+    `reference.py` has the same in plain torch, to be read first.
+    """
 
     name = "ppo"
 
@@ -74,7 +57,7 @@ class Ppo:
             exp_avg_sq=torch.zeros_like(parameters),
             scalars=torch.tensor([recipe.learning_rate, 0.0], dtype=torch.float64, device=device),
             clock=torch.zeros(2, dtype=torch.int32, device=device),
-            record=torch.zeros(steps + 1, len(kernels.COLUMNS), dtype=torch.float64, device=device),
+            record=torch.zeros(steps + 1, len(COLUMNS), dtype=torch.float64, device=device),
             obs_normalizer=Normalizer(obs, window, s.observation if s else None, device),
             critic_normalizer=Normalizer(critic, window, s.critic if s else None, device),
         )
@@ -84,8 +67,18 @@ class Ppo:
 
     @property
     def updates(self) -> int:
-        """Done so far. Waits for the device."""
+        """Updates done so far. Waits for the device."""
         return int(self.state.clock[0])
+
+    @property
+    def record(self) -> Tensor:
+        """What the last update left for `metrics`: float64 [steps + 1, columns]."""
+        return self.state.record
+
+    @property
+    def parameters(self) -> Tensor:
+        """[P] all weights, in the order of the layout."""
+        return self.state.parameters
 
     # ---- acting
 
@@ -93,7 +86,7 @@ class Ppo:
         return normalizer(x) if self.recipe.normalise else x
 
     def _precision(self) -> AbstractContextManager[None]:
-        """Of the recipe: act and learn in the same one, or ratios do not begin at 1."""
+        """Returns the recipe's precision: acting and learning share it, or ratios do not begin at 1."""
         if self.recipe.precision == "bf16":
             return torch.autocast(self.device.type, torch.bfloat16)
         return tf32(self.recipe.precision == "tf32", self.device)
@@ -118,8 +111,9 @@ class Ppo:
     # ---- learning
 
     def update(self, block: RolloutBlock) -> None:
-        """All epochs and minibatches on one block; then the normalisers take its observations in. Enqueued
-        only: `metrics` waits for it. Another block than last time costs new buffers, on CUDA a new graph."""
+        """Does all epochs and minibatches on one block; then the normalisers take its observations in. It is
+        enqueued only: `metrics` waits for it. Another block than last time costs new buffers and, on CUDA, a
+        new graph."""
         self.bind(block).run()
 
     def bind(self, block: RolloutBlock) -> PpoUpdate:
@@ -134,13 +128,13 @@ class Ppo:
         self._bound = None
 
     def metrics(self, record: Tensor | None = None) -> PpoMetrics:
-        """Of the last update, in one transfer from the device, for which it waits; or of a copy of
-        `state.record` that was made earlier."""
-        found: list[list[float]] = (self.state.record if record is None else record).tolist()
-        *rows, (unexplained, log_std, first_error, std, left_out, *_) = found
+        """Returns what the last update says about itself, in one transfer from the device, for which it
+        waits; or what an earlier one said, of whose `record` a copy is given."""
+        table: list[list[float]] = (self.state.record if record is None else record).tolist()
+        *rows, (unexplained, log_std, first_error, std, left_out, *_) = table
         if left_out:
             raise RuntimeError(f"{left_out:.0f} samples of an update did not fit into their minibatches")
-        steps = [dict(zip(kernels.COLUMNS, row, strict=True)) for row in rows]
+        steps = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
         def mean(name: str, last: int = len(steps)) -> float:
             return sum(row[name] for row in steps[-last:]) / last
@@ -179,23 +173,18 @@ class Ppo:
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         s = self.state
 
-        def under(prefix: str) -> dict[str, Tensor]:
-            return {
-                k.removeprefix(prefix): v.to(self.device) for k, v in tensors.items() if k.startswith(prefix)
-            }
-
-        self.networks.load_state_dict(under("networks."))
+        self.networks.load_state_dict(section("networks", tensors))
         zeros = torch.zeros_like(s.layout.natural(s.parameters))  # of a learner that had not taken a step yet
-        for name, mine in (("adam.exp_avg", s.exp_avg), ("adam.exp_avg_sq", s.exp_avg_sq)):
-            s.layout.restore(mine, tensors.get(name, zeros))
+        for name, moments in (("adam.exp_avg", s.exp_avg), ("adam.exp_avg_sq", s.exp_avg_sq)):
+            s.layout.restore(moments, tensors.get(name, zeros))
         s.scalars[1] = tensors.get("adam.step", zeros[0])
         s.scalars[0] = tensors["scalars"][0]
         s.clock.copy_(torch.tensor([int(tensors["scalars"][1]), 0]))
-        s.obs_normalizer.load(under("obs_normalizer."))
-        s.critic_normalizer.load(under("critic_normalizer."))
+        s.obs_normalizer.load(section("obs_normalizer", tensors))
+        s.critic_normalizer.load(section("critic_normalizer", tensors))
 
     def policy_tensors(self) -> dict[str, Tensor]:
-        """The deterministic policy as a policy bundle wants it, on the CPU."""
+        """Returns the deterministic policy as a policy bundle has it, on the CPU."""
         n, size = self.obs_normalizer, self.obs_normalizer.mean
         if self.recipe.normalise:
             out = {"mean": n.mean.clone(), "std": n.var.sqrt() + EPSILON}
@@ -205,3 +194,6 @@ class Ppo:
         for k, layer in enumerate(layers):
             out |= {f"{k}.weight": layer.weight.detach().clone(), f"{k}.bias": layer.bias.detach().clone()}
         return {k: v.cpu() for k, v in out.items()}
+
+
+_: type[Learner] = Ppo  # the type checker holds it to the interface

@@ -20,7 +20,7 @@ SIGNS = {
 
 @dataclass(frozen=True)
 class Reflection:
-    """x -> x[..., index] * sign."""
+    """Reflects vectors: x -> x[..., index] * sign."""
 
     index: Tensor  # [D] int64
     sign: Tensor  # [D]
@@ -31,6 +31,8 @@ class Reflection:
 
 @dataclass(frozen=True)
 class Symmetry:
+    """Reflects a task's samples left to right: what the policy sees, what the critic sees, what is done."""
+
     observation: Reflection
     critic: Reflection
     action: Reflection
@@ -39,7 +41,7 @@ class Symmetry:
 def symmetry(
     contract: TaskContract, robot: RobotSpec, scan: tuple[tuple[float, float], ...], device: torch.device
 ) -> Symmetry | None:
-    """The task's reflection, or None for a robot whose left and right could not be told."""
+    """Returns the task's reflection, or None for a robot whose left and right could not be told apart."""
     if robot.joint_mirror is None or robot.joint_mirror_sign is None or robot.foot_mirror is None:
         return None
     joints = (list(robot.joint_mirror), list(robot.joint_mirror_sign))

@@ -19,8 +19,19 @@ from torch import Tensor
 from surefoot.compute import SINGLE, ProcessGroup, cores
 from surefoot.compute.warp import Launch
 from surefoot.contract import Recipe
-from surefoot.learners import kernels
 from surefoot.learners.gradient import Tape, Weights
+from surefoot.learners.kernels import (
+    FOUND,
+    GROUP,
+    RATIO_ERROR,
+    adam,
+    decide,
+    draw,
+    draw_keys,
+    gather,
+    loss,
+    sum_squares,
+)
 from surefoot.learners.networks import ActorCritic, Layout, tf32
 from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.symmetry import Reflection, Symmetry
@@ -44,7 +55,7 @@ LANES = 32
 
 @dataclass
 class LearnerState:
-    """All that an update changes, in the same memory for life."""
+    """Holds all that an update changes, in the same memory for life."""
 
     networks: ActorCritic
     layout: Layout
@@ -67,8 +78,8 @@ def side_stream(device: torch.device) -> torch.cuda.Stream | None:
 
 
 class Shard:
-    """A thread's share of every minibatch: samples `first` to `last`, and where the gradient of the weights
-    and the sums of their groups go."""
+    """Does a thread's share of every minibatch: samples `first` to `last`, and where the gradient of the
+    weights and the sums of their groups go."""
 
     def __init__(
         self,
@@ -84,7 +95,7 @@ class Shard:
 
         def tape(net: str, weights: Weights, x: Tensor) -> Tape:
             parts = [layout.view(gradient, f"{net}.{k}.weight") for k in layers]
-            columns = [kernels.FOUND + layout.at(f"{net}.{k}.bias") for k in layers[:-1]]
+            columns = [FOUND + layout.at(f"{net}.{k}.bias") for k in layers[:-1]]
             return Tape(weights, x[first:last], parts, sums, columns)
 
         self.actor = tape("actor", parent.actor, parent.obs)
@@ -101,7 +112,7 @@ class Shard:
         self._side_by_side(self.actor.backward, self.critic.backward)
 
     def _side_by_side(self, one: Callable[[], None], other: Callable[[], None]) -> None:
-        """Both; on CUDA the other one on a stream of its own, since neither fills the device alone."""
+        """Runs both; on CUDA the other one on a stream of its own, since neither fills the device alone."""
         if self._side is None:
             one()
             other()
@@ -115,7 +126,7 @@ class Shard:
 
 
 class PpoUpdate:
-    """Buffers and recorded launches for one block, whose tensors are read anew by every `run`."""
+    """Holds buffers and recorded launches for one block, whose tensors are read anew by every `run`."""
 
     def __init__(
         self,
@@ -170,8 +181,8 @@ class PpoUpdate:
         self._old_log_std, self._old_std, self._inverse_std = empty(act), empty(act), empty(act)
         self._control = empty(4)
         # The figures and after them the gradient, whose first part is added up together with the figures.
-        sums = self._sums = empty(kernels.FOUND + layout.size)
-        self._totals, self.gradient = sums[: kernels.FOUND + layout.matrices], sums[kernels.FOUND :]
+        sums = self._sums = empty(FOUND + layout.size)
+        self._totals, self.gradient = sums[: FOUND + layout.matrices], sums[FOUND:]
         self._weight_gradient = self.gradient[layout.matrices :]
         count = min(shards or (cores() if device.type == "cpu" else 1), rows)
         own = count == 1 and dtype == torch.float32
@@ -179,17 +190,17 @@ class PpoUpdate:
         drawn, own_rows = (
             list(pairwise(round(k * n / count) for k in range(count + 1))) for n in (size, rows)
         )
-        groups = [-(-(b - a) // kernels.GROUP) for a, b in own_rows]
+        groups = [-(-(b - a) // GROUP) for a, b in own_rows]
         self._groups = empty(sum(groups), len(self._totals))
         self._ones = empty(sum(groups)) + 1
-        found = torch.split(self._groups, groups)
-        self._shards = [Shard(self, *of) for of in zip(drawn, own_rows, self._parts, found, strict=True)]
+        group_sums = torch.split(self._groups, groups)
+        self._shards = [Shard(self, *of) for of in zip(drawn, own_rows, self._parts, group_sums, strict=True)]
         self._workers = (
             ThreadPoolExecutor(count, initializer=torch.set_flush_denormal, initargs=(True,))
             if count > 1
             else None
         )
-        self._draw_keys = Launch(kernels.draw_keys, recipe.epochs, [root, state.clock, self._keys], device)
+        self._draw_keys = Launch(draw_keys, recipe.epochs, [root, state.clock, self._keys], device)
         self._step = self._step_launches()
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -197,7 +208,7 @@ class PpoUpdate:
 
     def draw_launch(self, first: int, rows: int) -> Launch:
         numbers = [first, self.size, rows, self._bits, int(self.symmetry is not None)]
-        return Launch(kernels.draw, len(self._drawn) * rows, [*numbers, self._keys, self._drawn], self.device)
+        return Launch(draw, len(self._drawn) * rows, [*numbers, self._keys, self._drawn], self.device)
 
     def gather_launch(self, first: int, rows: int) -> Launch:
         lanes = LANES if self.device.type == "cuda" else 1
@@ -205,13 +216,13 @@ class PpoUpdate:
         sources = [self.state.clock, self.picks, b.flat("obs"), b.flat("critic")]
         tables = [*o, self._scaling[0], *c, self._scaling[1]]
         out = [self.obs, self.critic_obs]
-        return Launch(kernels.gather, rows * lanes, [first, lanes, *sources, *tables, *out], self.device)
+        return Launch(gather, rows * lanes, [first, lanes, *sources, *tables, *out], self.device)
 
     def loss_launch(self, first: int, actor: Tape, critic: Tape, sums: Tensor) -> Launch:
         r, b = self.recipe, self.block
         value_clip = -1.0 if r.value_clip is None else r.value_clip
         lanes = LANES if self.device.type == "cuda" else 1
-        outputs = [kernels.FOUND + self.state.layout.at(k) for k in self.state.layout.outputs]
+        outputs = [FOUND + self.state.layout.at(k) for k in self.state.layout.outputs]
         numbers = [lanes, *outputs, first, float(self.size), r.clip]
         numbers += [value_clip, r.value_coefficient, r.entropy]
         names = ("action", "mean", "log_prob", "value", "returns", "advantage")
@@ -220,7 +231,7 @@ class PpoUpdate:
         policy = [self._log_std, self._inverse_std, self._old_log_std, self._old_std]
         out = [actor.by_result, critic.by_result, sums]
         return Launch(
-            kernels.loss,
+            loss,
             len(sums) * lanes,
             [*numbers, *inputs, *self._reflect[2], *policy, *out],
             self.device,
@@ -229,24 +240,20 @@ class PpoUpdate:
     def _step_launches(self) -> tuple[Launch, Launch, Launch]:
         r, s, cuda = self.recipe, self.state, self.device.type == "cuda"
         lanes = LANES if cuda else 1
-        self._squares = torch.zeros(PARTS if cuda else 1, device=self.device)
-        norm = Launch(
-            kernels.sum_squares,
-            len(self._squares) * lanes,
-            [lanes, self.gradient, self._squares],
-            self.device,
-        )
+        squares = torch.zeros(PARTS if cuda else 1, device=self.device)
         target = -1.0 if r.target_kl is None else r.target_kl
         limits = [r.epochs * r.minibatches, target, r.min_learning_rate, r.max_learning_rate, r.max_grad_norm]
-        read = [self._totals, self._squares, self._inverse_std]
+        read = [self._totals, squares, self._inverse_std]
         written = [s.clock, s.scalars, self._control, s.record]
-        decide = Launch(kernels.decide, lanes, [lanes, *limits, *read, *written], self.device)
         bounds = [r.adam_eps, math.log(r.min_std), math.log(r.max_std)]
         moved = [self.gradient, s.exp_avg, s.exp_avg_sq, s.parameters, self._inverse_std]
         count = 1 if cuda else CHUNK
         threads = -(-len(s.parameters) // count)
-        adam = Launch(kernels.adam, threads, [count, *bounds, self._control, *moved], self.device)
-        return norm, decide, adam
+        return (
+            Launch(sum_squares, len(squares) * lanes, [lanes, self.gradient, squares], self.device),
+            Launch(decide, lanes, [lanes, *limits, *read, *written], self.device),
+            Launch(adam, threads, [count, *bounds, self._control, *moved], self.device),
+        )
 
     # ---- running
 
@@ -263,14 +270,15 @@ class PpoUpdate:
             self._graph = self._capture()
 
     def _capture(self) -> torch.cuda.CUDAGraph:
-        """The update as a graph, after one on a side stream that loads and chooses kernels and is undone."""
+        """Returns the update as a graph, after one on a side stream that loads and chooses kernels and is
+        undone."""
         before = [t.clone() for t in self.state.tensors()]
         side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(side):
             self.enqueue()
-            for mine, old in zip(self.state.tensors(), before, strict=True):
-                mine.copy_(old)
+            for tensor, old in zip(self.state.tensors(), before, strict=True):
+                tensor.copy_(old)
         torch.cuda.current_stream(self.device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode=self._group.capture_mode):
@@ -279,18 +287,18 @@ class PpoUpdate:
 
     @torch.no_grad()
     def enqueue(self) -> None:
-        """All epochs and minibatches; then the normalisers take the block's observations in."""
+        """Does all epochs and minibatches; then the normalisers take the block's observations in."""
         with tf32(self.recipe.precision == "tf32", self.device):  # as in acting, or ratios do not begin at 1
             self.begin()
             for step in range(self.recipe.epochs * self.recipe.minibatches):
                 self.differentiate()
                 if step == 0:
-                    torch.amax(self._groups[:, kernels.RATIO_ERROR], 0, out=self._first_error)
+                    torch.amax(self._groups[:, RATIO_ERROR], 0, out=self._first_error)
                 self.step()
             self._finish()
 
     def begin(self) -> None:
-        """What stays as it is for the whole update."""
+        """Computes what stays as it is for the whole update: minibatches, scales, the policy so far."""
         self._draw_keys()
         self._each(lambda shard: shard.draw())
         if self._group.world > 1:
@@ -306,21 +314,21 @@ class PpoUpdate:
         torch.exp(-self._log_std, out=self._inverse_std)
 
     def _take_own(self) -> None:
-        """Of the samples drawn for each minibatch those of this process' environments, in the order drawn;
-        -1 where there are no more. So a minibatch is the same whoever has its samples."""
+        """Keeps of the samples drawn for each minibatch those of this process' environments, in the order
+        drawn, and -1 where there are no more. So a minibatch is the same whoever has its samples."""
         envs, world = self.block.reward.shape[1], self._group.world
         row, mirrored = self._drawn >> 1, self._drawn & 1
         step, env = row // (envs * world), row % (envs * world)
-        mine = env // envs == self._group.rank
-        place = mine.cumsum(1) - 1
-        place = torch.where(mine & (place < self.rows), place, self.rows)  # a column more, for all others
+        own = env // envs == self._group.rank
+        place = own.cumsum(1) - 1
+        place = torch.where(own & (place < self.rows), place, self.rows)  # a column more, for all others
         kept = torch.full((len(row), self.rows + 1), -1, dtype=torch.int32, device=self.device)
         kept.scatter_(1, place, 2 * (step * envs + env % envs) + mirrored)
         self.picks.copy_(kept[:, :-1])
-        self._left_out.copy_((mine.sum(1) - self.rows).clamp_min(0).sum())
+        self._left_out.copy_((own.sum(1) - self.rows).clamp_min(0).sum())
 
     def differentiate(self) -> None:
-        """The gradient of the clock's minibatch, and what was found on the way.
+        """Computes the gradient of the clock's minibatch, and the figures of its loss.
 
         On a CPU by a thread per core, each with its own rows: they meet once per minibatch. OpenMP inside the
         operations meets some sixty times, and each time waits for whichever core the machine has just taken
@@ -365,17 +373,17 @@ class PpoUpdate:
 
 
 def room(size: int, total: int, world: int) -> int:
-    """Samples of a minibatch that one of `world` processes may have: a random share, so somewhat more than an
-    equal one; beyond that the update says that it failed."""
+    """Returns how many samples of a minibatch one of `world` processes may have: a random share, so somewhat
+    more than an equal one; beyond that the update says that it failed."""
     if world == 1:
         return size
     spread = math.sqrt(size * (world - 1) / world**2 * (total - size) / (total - 1))
     wanted = size / world + SPARE * spread
-    return min(size, total // world, kernels.GROUP * math.ceil(wanted / kernels.GROUP))
+    return min(size, total // world, GROUP * math.ceil(wanted / GROUP))
 
 
 def _table(reflection: Reflection | None, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Indices and signs [2, width] of a plain sample and of its mirror image."""
+    """Returns indices and signs [2, width] of a plain sample and of its mirror image."""
     index = torch.arange(width, dtype=torch.int32, device=device)
     sign = torch.ones(width, device=device)
     if reflection is None:

@@ -100,8 +100,8 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
 
 
 def section(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the tensors under `prefix`, without it: what load_state_dict takes. Empty if there are none."""
-    start = f"{prefix}." if prefix else ""
+    """Returns the tensors whose names begin with `prefix` and a dot, by the rest of their names."""
+    start = f"{prefix}."
     return {name.removeprefix(start): tensor for name, tensor in tensors.items() if name.startswith(start)}
 
 

@@ -27,9 +27,10 @@ from torch import Tensor
 
 from surefoot.artifacts import plain
 from surefoot.compute import Writer, prepare_torch
+from surefoot.contract import Timeouts
 from surefoot.env import EpisodeStats
 from surefoot.learners import PpoMetrics
-from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryNotes, Timeouts, Trained, TrainingDone
+from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryNotes, Trained, TrainingDone
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
 from surefoot.training.batch import LedgerConstants, block_statistics, ledger_row, write_update

@@ -32,6 +32,7 @@ from surefoot.contract import (
     SeedPanel,
     SeedPlan,
     SurefootError,
+    Timeouts,
     columns,
     construct_id,
     environment_seeds,
@@ -52,7 +53,7 @@ from surefoot.evaluation import (
     external_baseline,
 )
 from surefoot.learners import Symmetry, symmetry
-from surefoot.learners.libraries import Timeouts, find_learner
+from surefoot.learners.libraries import find_learner
 from surefoot.policy import BASELINES, PREFIX, Policy, PolicyCard, baseline, external_card, policy_card
 from surefoot.robots import save_skeleton
 from surefoot.runs import LibraryRecord

@@ -19,6 +19,7 @@ from surefoot.contract import (
     SeedPanel,
     SeedPlan,
     SurefootError,
+    Timeouts,
     account,
     construct_id,
     evaluation_plant,
@@ -29,7 +30,7 @@ from surefoot.contract import (
 )
 from surefoot.engines import choose_engine
 from surefoot.env.external import external_task, is_external
-from surefoot.learners.libraries import Timeouts, find_learner
+from surefoot.learners.libraries import find_learner
 from surefoot.tasks import task as find_task
 from surefoot.training.checks import check_disjoint, check_memory, check_share, check_terrain
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
-from surefoot.contract import SurefootError
-from surefoot.learners.libraries import Timeouts
+from surefoot.contract import SurefootError, Timeouts
 from surefoot.reporting import write_report
 from surefoot.runs import RunFolder, resume_hint
 from surefoot.statistics import PanelSummary

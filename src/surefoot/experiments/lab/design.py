@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from surefoot.contract import NOMINAL, Column, Frozen, Panel, SurefootError, columns
+from surefoot.contract import NOMINAL, Column, Frozen, Panel, SurefootError, Timeouts, columns
 from surefoot.experiments.learners import check_learners
-from surefoot.learners.libraries import Timeouts
 from surefoot.tasks import SPARSE
 from surefoot.training import RobotPlan, robot_plan
 

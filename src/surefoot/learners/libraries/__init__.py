@@ -5,7 +5,7 @@ and others take hold of signals, so a process that has imported one is its own.
 """
 
 from surefoot.learners.libraries.env import LibraryEnv, LibraryStep
-from surefoot.learners.libraries.names import LIBRARIES, Timeouts, find_learner
+from surefoot.learners.libraries.names import LIBRARIES, find_learner
 from surefoot.learners.libraries.session import LibraryNotes, Trained, TrainingDone
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "LibraryEnv",
     "LibraryNotes",
     "LibraryStep",
-    "Timeouts",
     "Trained",
     "TrainingDone",
     "find_learner",

@@ -123,14 +123,14 @@ def train(session: AdapterSession) -> None:
                 actions[step] = chosen.sample()
                 log_probs[step] = chosen.log_prob(actions[step]).sum(1)
                 values[step] = agent.value(next_obs)
-            found, reward, terminated, truncated, infos = envs.step(actions[step].cpu().numpy())
+            raw_obs, reward, terminated, truncated, infos = envs.step(actions[step].cpu().numpy())
             rewards[step] = torch.as_tensor(reward, device=device)
             dones[step] = torch.as_tensor(terminated | truncated, device=device)
             if session.timeouts == "corrected" and "final_obs" in infos:
                 with torch.no_grad():
                     final = agent.value(normal(infos["final_obs"]))
                 rewards[step] += recipe.gamma * final * torch.as_tensor(truncated, device=device)
-            next_obs = seen(found)
+            next_obs = seen(raw_obs)
         # ---- advantages
         with torch.no_grad():
             advantages, carried, following = torch.zeros_like(rewards), torch.zeros(n), agent.value(next_obs)
@@ -143,7 +143,7 @@ def train(session: AdapterSession) -> None:
             returns = advantages + values
         # ---- learn
         flat = [x.flatten(0, 1) for x in (obs, actions, log_probs, advantages, returns, values)]
-        batch, said = horizon * n, []
+        batch, logged = horizon * n, []
         for _ in range(recipe.epochs):
             order = torch.as_tensor(shuffle.permutation(batch), device=device)
             kls: list[Tensor] = []
@@ -170,13 +170,13 @@ def train(session: AdapterSession) -> None:
                 loss.backward()
                 norm = nn.utils.clip_grad_norm_(agent.parameters(), recipe.max_grad_norm)
                 optimiser.step()
-                said.append(
+                logged.append(
                     torch.stack([policy_loss, value_loss.mean(), entropy, clipped, norm, kls[-1]]).detach()
                 )
             last_kl = float(torch.stack(kls).mean())
             if recipe.target_kl is not None and last_kl > recipe.target_kl:
                 break
-        mean = torch.stack(said).mean(0).tolist()
+        mean = torch.stack(logged).mean(0).tolist()
         names = ("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "kl")
         unexplained = (flat[4] - flat[5]).var() / flat[4].var()
         session.updated(

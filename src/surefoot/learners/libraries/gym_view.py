@@ -33,9 +33,9 @@ class LibraryVectorEnv(VectorEnv[Array, Array, Array]):
         return self.env.obs.cpu().numpy(), {}
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-        lived = self.env.step(torch.from_numpy(np.asarray(actions, np.float32)))
-        terminated, truncated = lived.terminated.cpu().numpy(), lived.truncated.cpu().numpy()
+        step = self.env.step(torch.from_numpy(np.asarray(actions, np.float32)))
+        terminated, truncated = step.terminated.cpu().numpy(), step.truncated.cpu().numpy()
         infos = (
-            {"final_obs": lived.final_obs.cpu().numpy(), "_final_obs": truncated} if truncated.any() else {}
+            {"final_obs": step.final_obs.cpu().numpy(), "_final_obs": truncated} if truncated.any() else {}
         )
-        return lived.obs.cpu().numpy(), lived.reward.cpu().numpy(), terminated, truncated, infos
+        return step.obs.cpu().numpy(), step.reward.cpu().numpy(), terminated, truncated, infos

@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Literal
 
-from surefoot.contract import SurefootError, unknown
-
-Timeouts = Literal["stock", "corrected"]
+from surefoot.contract import LEARNERS, SurefootError, Timeouts, unknown
 
 
 @dataclass(frozen=True)
 class Library:
-    """A learner that somebody else maintains."""
+    """Describes a learner that somebody else maintains."""
 
     name: str
     title: str
@@ -37,9 +34,9 @@ class Library:
         """Of the package installed; None for a learner of our own."""
         return version(self.package) if self.package else None
 
-    def handling(self, asked: Timeouts) -> Timeouts:
-        """What is done where `asked`: a library that is right needs no correction."""
-        return asked if self.correctable else "stock"
+    def handling(self, timeouts: Timeouts) -> Timeouts:
+        """Returns what is done where `timeouts` is asked for: a library that is right needs no correction."""
+        return timeouts if self.correctable else "stock"
 
     def check(self) -> None:
         """Refuses a library that is not installed, or is another than the adapter was written for."""
@@ -48,10 +45,10 @@ class Library:
         install = f"pip install 'surefoot[{self.extra}]'"
         if importlib.util.find_spec(self.needs) is None:
             raise SurefootError(f"--learner {self.name} needs {self.title}; install it with: {install}")
-        found = version(self.package)
-        if not found.startswith(self.release):
+        installed = version(self.package)
+        if not installed.startswith(self.release):
             raise SurefootError(
-                f"--learner {self.name} is written for {self.package} {self.release}x and {found} is "
+                f"--learner {self.name} is written for {self.package} {self.release}x and {installed} is "
                 f"installed; install the right one with: {install}"
             )
 
@@ -127,11 +124,10 @@ LIBRARIES = {
         ),
     )
 }
-LEARNERS = ("ppo", *LIBRARIES)
 
 
 def find_learner(name: str) -> Library | None:
-    """The library of that name, installed or not; None for `ppo`, Surefoot's own."""
+    """Returns the library of that name, installed or not; None for `ppo`, Surefoot's own."""
     if name not in LEARNERS:
         raise unknown("learner", name, LEARNERS)
     return LIBRARIES.get(name)

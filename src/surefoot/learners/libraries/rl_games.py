@@ -133,11 +133,11 @@ class Adapter(IVecEnv):
         return {"obs": self._env.obs, "states": self._env.critic}
 
     def step(self, actions: Tensor) -> tuple[dict[str, Tensor], Tensor, Tensor, dict[str, Any]]:
-        lived = self._env.step(actions)
-        seen, done = {"obs": lived.obs, "states": lived.critic}, lived.done.to(torch.uint8)
+        step = self._env.step(actions)
+        seen, done = {"obs": step.obs, "states": step.critic}, step.done.to(torch.uint8)
         if not self._corrected:
-            return seen, lived.reward, done, {"time_outs": lived.truncated}
-        return seen, lived.corrected(self._env.gamma, self._value), done, {}
+            return seen, step.reward, done, {"time_outs": step.truncated}
+        return seen, step.corrected(self._env.gamma, self._value), done, {}
 
     def _value(self, obs: Tensor, critic: Tensor) -> Tensor:
         return self.algorithm.get_values({"obs": obs, "states": critic})
@@ -160,13 +160,13 @@ class Keeper(AlgoObserver):
 
 def train(session: AdapterSession) -> None:
     recipe, env = session.recipe, session.env
-    told = settings(recipe, session.seed, session.device, str(session.folder))
-    session.begin(LibraryNotes(told, differences(recipe)))
+    options = settings(recipe, session.seed, session.device, str(session.folder))
+    session.begin(LibraryNotes(options, differences(recipe)))
     adapter, keeper = Adapter(env, session.timeouts == "corrected"), Keeper()
     keeper.adapt = lambda algorithm: _watch(session, adapter, algorithm)
     runner = Runner(keeper)
     env_info = adapter.get_env_info()
-    runner.load_config(told | {"config": told["config"] | {"vec_env": adapter, "env_info": env_info}})
+    runner.load_config(options | {"config": options["config"] | {"vec_env": adapter, "env_info": env_info}})
     runner.run({"train": True})
 
 
@@ -179,8 +179,8 @@ def _watch(session: AdapterSession, adapter: Adapter, algorithm: Any) -> None:
 
     def act(obs: Tensor) -> Tensor:
         blank = torch.zeros(len(obs), env.critics, device=obs.device)
-        found = algorithm.get_action_values({"obs": obs, "states": blank})["mus"]
-        return algorithm.preprocess_actions(found)
+        means = algorithm.get_action_values({"obs": obs, "states": blank})["mus"]
+        return algorithm.preprocess_actions(means)
 
     def export() -> Export:
         model = algorithm.model
@@ -192,8 +192,10 @@ def _watch(session: AdapterSession, adapter: Adapter, algorithm: Any) -> None:
         return Export(normaliser(env.observations, n.running_mean, std) | layers, CLIP)
 
     def state() -> dict[str, Any]:
-        found: dict[str, Any] = algorithm.get_full_state_weights()
-        return {k: found[k] for k in ("model", "optimizer", "assymetric_vf_nets", "assymetric_vf_optimizer")}
+        weights: dict[str, Any] = algorithm.get_full_state_weights()
+        return {
+            k: weights[k] for k in ("model", "optimizer", "assymetric_vf_nets", "assymetric_vf_optimizer")
+        }
 
     trained = Trained(act, export, state)
 

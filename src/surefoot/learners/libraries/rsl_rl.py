@@ -104,21 +104,21 @@ class Adapter(VecEnv):
         return TensorDict({"actor": obs, "critic": critic}, batch_size=[len(obs)])
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:
-        lived = self._env.step(actions)
-        seen, done = self._observed(lived.obs, lived.critic), lived.done.long()
+        step = self._env.step(actions)
+        seen, done = self._observed(step.obs, step.critic), step.done.long()
         if not self._corrected:
-            return seen, lived.reward, done, {"time_outs": lived.truncated}
-        reward = lived.corrected(self._env.gamma, lambda o, c: self.critic(self._observed(o, c)))
+            return seen, step.reward, done, {"time_outs": step.truncated}
+        reward = step.corrected(self._env.gamma, lambda o, c: self.critic(self._observed(o, c)))
         return seen, reward, done, {}
 
 
 def train(session: AdapterSession) -> None:
     recipe, env = session.recipe, session.env
     torch.manual_seed(session.seed)
-    told = settings(recipe)
-    session.begin(LibraryNotes(told, differences(recipe)))
+    options = settings(recipe)
+    session.begin(LibraryNotes(options, differences(recipe)))
     adapter = Adapter(env, session.timeouts == "corrected")
-    runner = OnPolicyRunner(adapter, copy.deepcopy(told), None, session.device)  # which edits it
+    runner = OnPolicyRunner(adapter, copy.deepcopy(options), None, session.device)  # which edits it
     algorithm = runner.alg
     adapter.critic = algorithm.critic
     actor = algorithm.get_policy()
@@ -135,18 +135,18 @@ def train(session: AdapterSession) -> None:
     trained, learn = Trained(act, export, algorithm.save), algorithm.update
 
     def update() -> dict[str, float]:
-        found: dict[str, float] = learn()
+        losses: dict[str, float] = learn()
         session.updated(
             {
-                "value_loss": found["value"],
-                "policy_loss": found["surrogate"],
-                "entropy": found["entropy"],
+                "value_loss": losses["value"],
+                "policy_loss": losses["surrogate"],
+                "entropy": losses["entropy"],
                 "std": float(actor.output_std.detach().mean()),
                 "learning_rate": algorithm.learning_rate,
             },
             trained,
         )
-        return found
+        return losses
 
     algorithm.update = update
     runner.learn(num_learning_iterations=FOREVER)

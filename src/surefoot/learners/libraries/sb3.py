@@ -73,7 +73,7 @@ class Adapter(VecEnv):
 
     def __init__(self, env: LibraryEnv) -> None:
         self._env = env
-        self._lived: LibraryStep | None = None
+        self._step: LibraryStep | None = None
         observation, _, action = env.spaces()
         super().__init__(env.num_envs, observation, action)
 
@@ -81,16 +81,16 @@ class Adapter(VecEnv):
         return self._env.obs.cpu().numpy()
 
     def step_async(self, actions: np.ndarray) -> None:
-        self._lived = self._env.step(torch.from_numpy(actions))
+        self._step = self._env.step(torch.from_numpy(actions))
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        lived = self._lived
-        assert lived is not None
+        step = self._step
+        assert step is not None
         infos: list[dict[str, Any]] = [{}] * self.num_envs  # one for all that have nothing to say
-        final, truncated = lived.final_obs.cpu().numpy(), lived.truncated.cpu().numpy()
+        final, truncated = step.final_obs.cpu().numpy(), step.truncated.cpu().numpy()
         for k in np.flatnonzero(truncated):  # nobody reads the last observation of a fall
             infos[k] = {"terminal_observation": final[k], "TimeLimit.truncated": True}
-        return lived.obs.cpu().numpy(), lived.reward.cpu().numpy(), lived.done.cpu().numpy(), infos
+        return step.obs.cpu().numpy(), step.reward.cpu().numpy(), step.done.cpu().numpy(), infos
 
     def close(self) -> None:
         """The run closes its environments itself."""
@@ -121,17 +121,19 @@ class Hook(BaseCallback):
     def _on_rollout_start(self) -> None:
         if self.num_timesteps == 0:
             return
-        said: dict[str, float] = {k: float(v) for k, v in self.logger.name_to_value.items() if "train/" in k}
+        logged: dict[str, float] = {
+            k: float(v) for k, v in self.logger.name_to_value.items() if "train/" in k
+        }
         self.session.updated(
             {
-                "kl_last_epoch": said["train/approx_kl"],
-                "clip_fraction": said["train/clip_fraction"],
-                "value_loss": said["train/value_loss"],
-                "policy_loss": said["train/policy_gradient_loss"],
-                "entropy": -said["train/entropy_loss"],
-                "std": said["train/std"],
-                "learning_rate": said["train/learning_rate"],
-                "explained_variance": said["train/explained_variance"],
+                "kl_last_epoch": logged["train/approx_kl"],
+                "clip_fraction": logged["train/clip_fraction"],
+                "value_loss": logged["train/value_loss"],
+                "policy_loss": logged["train/policy_gradient_loss"],
+                "entropy": -logged["train/entropy_loss"],
+                "std": logged["train/std"],
+                "learning_rate": logged["train/learning_rate"],
+                "explained_variance": logged["train/explained_variance"],
             },
             self.trained,
         )
@@ -139,12 +141,14 @@ class Hook(BaseCallback):
 
 def train(session: AdapterSession) -> None:
     recipe, env = session.recipe, session.env
-    told = settings(recipe, session.seed, session.device)
+    options = settings(recipe, session.seed, session.device)
     session.begin(
-        LibraryNotes(told | {"vec_normalize": {"norm_reward": False, "clip_obs": CLIP}}, differences(recipe))
+        LibraryNotes(
+            options | {"vec_normalize": {"norm_reward": False, "clip_obs": CLIP}}, differences(recipe)
+        )
     )
     normal = VecNormalize(Adapter(env), norm_obs=recipe.normalise, norm_reward=False, clip_obs=CLIP)
-    kwargs = told | {"policy_kwargs": told["policy_kwargs"] | {"activation_fn": nn.ELU}}
+    kwargs = options | {"policy_kwargs": options["policy_kwargs"] | {"activation_fn": nn.ELU}}
     model = PPO("MlpPolicy", normal, verbose=0, **kwargs)
 
     def act(obs: Tensor) -> Tensor:

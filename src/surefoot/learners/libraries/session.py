@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from surefoot.contract import Recipe
+from surefoot.contract import Recipe, Timeouts
 from surefoot.learners.libraries.env import LibraryEnv
-from surefoot.learners.libraries.names import Timeouts
 
 
 class TrainingDone(Exception):
@@ -21,7 +20,7 @@ class TrainingDone(Exception):
 
 @dataclass(frozen=True)
 class Export:
-    """A deterministic policy as a policy bundle wants it, normaliser and clipping with it."""
+    """Holds a deterministic policy as a policy bundle has it, with its normaliser and clipping."""
 
     tensors: dict[str, Tensor]
     observation_clip: float | None = None
@@ -29,7 +28,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Trained:
-    """A library's learner, as far as a run looks at it."""
+    """Holds what a run asks of a library's learner."""
 
     act: Callable[[Tensor], Tensor]
     """The library's own deterministic actions [N, A] for observations [N, O], by its own means."""
@@ -40,16 +39,16 @@ class Trained:
 
 @dataclass(frozen=True)
 class LibraryNotes:
-    """Said before the first update, and kept in run.json."""
+    """Holds what an adapter says before the first update; kept in run.json."""
 
     settings: Mapping[str, Any]
-    """What the library was told, by its own names."""
+    """The settings that the library was given, by its own names."""
     differences: Sequence[str]
     """What it cannot express of the recipe, or does otherwise; sentences."""
 
 
 class AdapterSession(Protocol):
-    """A run, as an adapter sees it."""
+    """Shows a run to the adapter that trains it."""
 
     env: LibraryEnv
     recipe: Recipe
@@ -67,11 +66,11 @@ class AdapterSession(Protocol):
 
 
 FOREVER = 2**31 - 1
-"""Updates that a library is told to do: `AdapterSession.updated` knows when it is enough."""
+"""Updates that a library is asked for: `AdapterSession.updated` ends the run before that."""
 
 
 def mlp(layers: nn.Module | Sequence[nn.Module]) -> dict[str, Tensor]:
-    """The linear layers of an MLP, in order, by a bundle's names."""
+    """Returns the linear layers of an MLP, in order, by the names of a policy bundle."""
     modules = layers.modules() if isinstance(layers, nn.Module) else layers
     out: dict[str, Tensor] = {}
     linear = [m for m in modules if isinstance(m, nn.Linear)]
@@ -81,7 +80,7 @@ def mlp(layers: nn.Module | Sequence[nn.Module]) -> dict[str, Tensor]:
 
 
 def normaliser(size: int, mean: Tensor | None = None, std: Tensor | None = None) -> dict[str, Tensor]:
-    """What observations are shifted and divided by; neither, where nothing is given."""
+    """Returns what observations are shifted and divided by: 0 and 1 where nothing is given."""
     if mean is None or std is None:
         return {"mean": torch.zeros(size), "std": torch.ones(size)}
     return {
@@ -91,7 +90,8 @@ def normaliser(size: int, mean: Tensor | None = None, std: Tensor | None = None)
 
 
 def common(recipe: Recipe, std_range: bool = False, critic: bool = False) -> list[str]:
-    """Differences that libraries share, but those that keep std in its range, or show the critic more."""
+    """Returns the differences from the recipe that libraries share; `std_range`: the library keeps std in its
+    range; `critic`: its critic sees privileged observations."""
     out = ["samples are not mirrored left to right"] if recipe.mirror else []
     if not std_range:
         out.append(f"std is not kept between {recipe.min_std:g} and {recipe.max_std:g}")

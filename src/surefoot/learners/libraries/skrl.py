@@ -88,12 +88,12 @@ class Adapter(Wrapper):
         return self._library.critic
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
-        lived = self._library.step(actions)
-        reward, terminated, truncated = lived.reward, lived.terminated, lived.truncated
+        step = self._library.step(actions)
+        reward, terminated, truncated = step.reward, step.terminated, step.truncated
         if self._corrected:
-            reward = lived.corrected(self._library.gamma, self.value)
-            terminated, truncated = lived.done, torch.zeros_like(truncated)
-        return lived.obs, reward[:, None], terminated[:, None], truncated[:, None], {}
+            reward = step.corrected(self._library.gamma, self.value)
+            terminated, truncated = step.done, torch.zeros_like(truncated)
+        return step.obs, reward[:, None], terminated[:, None], truncated[:, None], {}
 
     def render(self, *_: Any, **__: Any) -> None:
         """Nothing is rendered."""
@@ -141,10 +141,10 @@ class Value(DeterministicMixin, Model):
 def train(session: AdapterSession) -> None:
     recipe, env, device = session.recipe, session.env, session.device
     set_seed(session.seed)
-    told = settings(recipe, str(session.folder))
-    session.begin(LibraryNotes(told, differences(recipe)))
+    options = settings(recipe, str(session.folder))
+    session.begin(LibraryNotes(options, differences(recipe)))
     adapter, spaces = Adapter(env, session.timeouts == "corrected"), env.spaces()
-    config = PPO_CFG(**told)
+    config = PPO_CFG(**options)
     if recipe.target_kl is not None:
         config.learning_rate_scheduler = KLAdaptiveLR
     if recipe.normalise:
@@ -187,15 +187,15 @@ def train(session: AdapterSession) -> None:
 
     def update(*, timestep: int, timesteps: int) -> None:
         learn(timestep=timestep, timesteps=timesteps)
-        said = {k: float(v[-1]) for k, v in agent.tracking_data.items() if v}
+        logged = {k: float(v[-1]) for k, v in agent.tracking_data.items() if v}
         agent.tracking_data.clear()  # nobody else reads it
-        entropy = said.get("Loss / Entropy loss")
+        entropy = logged.get("Loss / Entropy loss")
         session.updated(
             {
-                "value_loss": said["Loss / Value loss"] / (recipe.value_coefficient or 1.0),
-                "policy_loss": said["Loss / Policy loss"],
+                "value_loss": logged["Loss / Value loss"] / (recipe.value_coefficient or 1.0),
+                "policy_loss": logged["Loss / Policy loss"],
                 "entropy": None if entropy is None else -entropy / recipe.entropy,
-                "std": said["Policy / Standard deviation"],
+                "std": logged["Policy / Standard deviation"],
                 "learning_rate": agent.optimizer.param_groups[0]["lr"],
             },
             trained,

@@ -85,13 +85,13 @@ class Adapter(BaseVectorEnv):
         return self._first[rows], self._infos(len(rows))
 
     def step(self, action: Any, id: Any = None) -> tuple[Array, Array, Array, Array, Array]:
-        lived = self._env.step(torch.as_tensor(action))
-        self._first = lived.obs.cpu().numpy()
+        step = self._env.step(torch.as_tensor(action))
+        self._first = step.obs.cpu().numpy()
         return (
-            lived.final_obs.cpu().numpy(),
-            lived.reward.cpu().numpy(),
-            lived.terminated.cpu().numpy(),
-            lived.truncated.cpu().numpy(),
+            step.final_obs.cpu().numpy(),
+            step.reward.cpu().numpy(),
+            step.terminated.cpu().numpy(),
+            step.truncated.cpu().numpy(),
             self._infos(self.env_num),
         )
 
@@ -118,9 +118,9 @@ def train(session: AdapterSession) -> None:
     recipe, env, device = session.recipe, session.env, session.device
     torch.manual_seed(session.seed)
     np.random.seed(session.seed % 2**32)  # noqa: NPY002  Tianshou shuffles minibatches with it
-    told = settings(recipe)
+    options = settings(recipe)
     optimiser = {"lr": recipe.learning_rate, "eps": recipe.adam_eps}
-    session.begin(LibraryNotes(told | {"optim": optimiser}, differences(recipe)))
+    session.begin(LibraryNotes(options | {"optim": optimiser}, differences(recipe)))
     observation, _, action = env.spaces()
     actor = ContinuousActorProbabilistic(
         preprocess_net=network(env.observations, recipe.hidden), action_shape=action.shape, unbounded=True
@@ -136,7 +136,7 @@ def train(session: AdapterSession) -> None:
         action_scaling=False,  # actions are in the contract's units, and the environment clips them
         action_bound_method=None,
     )
-    algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(**optimiser), **told)
+    algorithm = PPO(policy=policy, critic=critic, optim=AdamOptimizerFactory(**optimiser), **options)
     venv: Any = Adapter(env)
     if recipe.normalise:
         venv = VectorEnvNormObs(venv)
@@ -147,8 +147,8 @@ def train(session: AdapterSession) -> None:
         if recipe.normalise:
             seen = venv.obs_rms.norm(seen)
         with torch.no_grad():
-            found = policy(Batch(obs=seen, info=Batch())).act
-        return torch.as_tensor(policy.map_action(found)).to(obs.device)
+            action = policy(Batch(obs=seen, info=Batch())).act
+        return torch.as_tensor(policy.map_action(action)).to(obs.device)
 
     def export() -> Export:
         layers = mlp([*actor.preprocess.modules(), *actor.mu.modules()])
@@ -169,20 +169,20 @@ def train(session: AdapterSession) -> None:
     trained, learn = Trained(act, export, state), algorithm.update
 
     def update(*args: Any, **kwargs: Any) -> Any:
-        found = learn(*args, **kwargs)
+        statistics = learn(*args, **kwargs)
         policy.is_within_training_step, before = False, policy.is_within_training_step
         session.updated(
             {
-                "value_loss": found.vf_loss.mean,
-                "policy_loss": found.actor_loss.mean,
-                "entropy": found.ent_loss.mean,
+                "value_loss": statistics.vf_loss.mean,
+                "policy_loss": statistics.actor_loss.mean,
+                "entropy": statistics.ent_loss.mean,
                 "std": float(actor.sigma_param.detach().exp().mean()),
                 "learning_rate": recipe.learning_rate,
             },
             trained,
         )
         policy.is_within_training_step = before
-        return found
+        return statistics
 
     algorithm.update = update
     algorithm.run_training(
