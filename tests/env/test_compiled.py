@@ -84,7 +84,7 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
         assert torch.allclose(block.reward[t][same], step.reward[same], atol=2e-3)
         for k in ("terminated", "truncated", "reason", "stratum"):
             assert torch.equal(getattr(block, k)[t][same], getattr(step, k)[same]), (k, t)
-        ended += plain.take_ended()
+        ended += plain.log.take_ended()
     assert same.mean() > 0.9
     assert block.terminated.any()
     assert block.truncated.any()
@@ -103,15 +103,16 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["walk-flat", "walk-rough"])
-def test_a_free_environment_is_the_asking_one(name: str) -> None:
+def test_a_masked_environment_is_the_asking_one(name: str) -> None:
     """Without questions to the device: pushes, failed robots and wraps are handled by masks."""
     t = task(name)
     atlas = Atlas.build(t.tiles) if t.tiles else None
     seeds = SeedPlan(root=5, families=4, envs=16)
     made = []
-    for free in (False, True):
+    for masked in (False, True):
         sampler = TrainSampler(t.contract, t.robot, seeds, 50.0, atlas, torch.device("cpu"))
-        env = VecEnv(t, sampler, t.plant, engine="stride", atlas=atlas, auto_reset=False, free=free)
+        env = VecEnv(t, sampler, t.plant, engine="stride", atlas=atlas, auto_reset=False)
+        env.masked = masked
         env.script.push_step[:, 0] = env.state.age + 3
         if atlas is not None:  # some are about to leave their tile
             env.engine.translate(torch.arange(16) % 3 == 0, torch.tensor([3.99, 0.0]).repeat(16, 1))

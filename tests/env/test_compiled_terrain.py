@@ -15,7 +15,7 @@ import warp as wp
 from test_compiled import NoQuestions, block_of
 from torch import Tensor
 
-from surefoot.compiler import Untraceable
+from surefoot.compiler import Target, Untraceable
 from surefoot.contract import SeedPlan, SurefootError
 from surefoot.env import VecEnv
 from surefoot.env.compiled import CompiledEnv
@@ -81,7 +81,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
     moves, wraps, seen, ended, found = set(), 0, set(), [], []
     parted, ends = set(), np.zeros(len(plain.reasons), int)
     origins = torch.tensor(atlas().origins)
-    plain.take_ended()
+    plain.log.take_ended()
     for t in range(320):
         # Episodes are too short to have walked anywhere: the curriculum is told what it counts.
         walked = torch.rand(ENVS, 1, generator=draw) * torch.tensor([[10.0, 0.0]]) + torch.tensor([0.0, 9.0])
@@ -128,7 +128,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
         jump = (plain.robot_state.position - step.view.robot.position)[:, :2].abs().amax(1)
         wraps += int(((jump > 4) & ~done).sum())
         ends += np.bincount(step.reason.numpy(), minlength=len(ends))
-        ended += plain.take_ended()
+        ended += plain.log.take_ended()
         found += fused.episode_stats(fused.stats_tensors()).ended
     assert len(parted) <= 2, "of all robots in all steps"
     assert {(3, 4), (4, 3), (0, 0), (0, 1)} <= moves
@@ -273,7 +273,7 @@ def test_a_thread_per_environment_does_what_a_register_of_them_does() -> None:
     for solo in (False, True):
         with ExitStack() as patches:
             if solo:
-                text = lambda env, memory, *_: generate(env, memory, "solo", 1, False)  # noqa: E731
+                text = lambda env, memory, *_: generate(env, memory, Target("solo"))  # noqa: E731
                 patches.enter_context(mock.patch("surefoot.env.compiled.env.generate", text))
                 patches.enter_context(mock.patch("surefoot.env.compiled.env.WIDTH", 1))
             env = CompiledEnv(make(short(30)))
@@ -300,7 +300,7 @@ def test_the_texts_for_cuda_compile(tmp_path: Path) -> None:
     fused = CompiledEnv(env)
     if 90 not in wp.get_cuda_supported_archs():
         pytest.skip("Warp has no compiler for CUDA here")
-    texts = generate(env, fused.memory, "solo", 1, True)
+    texts = generate(env, fused.memory, Target("solo", cuda=True))
     kernels = {
         "act": make_act(texts.act),
         "task": make_task(texts.task),

@@ -117,7 +117,7 @@ class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
         self._untouched = False
         progress = vec.progress.clone()
         step = vec.step(_action(actions, self.action_space, vec))
-        vec.take_ended()  # the episode table is for `surefoot train`; here it would only grow
+        vec.log.take_ended()  # the episode table is for `surefoot train`; here it would only grow
         lived = _lived(vec, step)
         reward, terminated, truncated = _numpy(step.reward), _numpy(step.terminated), _numpy(step.truncated)
         if over.any():

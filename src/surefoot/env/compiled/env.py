@@ -210,7 +210,7 @@ class CompiledEnv(Compiled):
         """Returns what `episode_stats` needs, as it stands after a rollout and until the next."""
         out = {"counts": self._counts, "records": self._records, "failed": self._failed}
         if self._rough:
-            out["standing"] = self.plain.standing(self.memory.read("script.tile"))
+            out["occupancy"] = self.plain.log.occupancy(self.memory.read("script.tile"))
         return out
 
     def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
@@ -224,8 +224,8 @@ class CompiledEnv(Compiled):
         return EpisodeStats(
             [self._ended(named, rows[:, len(RECORD) :])] if count else [],
             [self._failures(kept)] if failed else [],
-            began + self.plain.take_reset_counts(),
-            self.plain.by_class(host["standing"]) if self._rough else {},
+            began + self.plain.log.take_reset_counts(),
+            self.plain.log.by_class(host["occupancy"]) if self._rough else {},
         )
 
     def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
@@ -245,7 +245,7 @@ class CompiledEnv(Compiled):
         out |= {f"return.{n}": returns[:, i].copy() for i, n in enumerate(self.reward_names)}
         if self._rough:
             progress = np.stack([named["walked_m"], named["commanded_m"]], 1)
-            out |= self.plain.crossed(named["tile"].astype(np.int64), progress)
+            out |= self.plain.log.crossed(named["tile"].astype(np.int64), progress)
         return out
 
     def _failures(self, rows: np.ndarray) -> dict[str, np.ndarray]:
