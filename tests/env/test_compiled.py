@@ -64,12 +64,12 @@ class Wild:
 
 
 @pytest.mark.parametrize("name", ["trot-flat", "walk-flat", "walk-anymal-flat", "walk-biped-flat"])
-def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
-    plain, fused = make(name), CompiledEnv(make(name))
+def test_a_compiled_rollout_is_the_plain_one(name: str) -> None:
+    plain, compiled = make(name), CompiledEnv(make(name))
     n, size = plain.num_envs, plain.contract.action.size
     wild = Wild(torch.randn(STEPS, n, size, generator=torch.Generator().manual_seed(0)) * 2)
-    block = block_of(fused)
-    fused.rollout(wild, block)
+    block = block_of(compiled)
+    compiled.rollout(wild, block)
     ended = []
     same = np.ones(n, bool)  # until rounding has taken a robot elsewhere
     for t in range(STEPS):
@@ -88,7 +88,7 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
     assert same.mean() > 0.9
     assert block.terminated.any()
     assert block.truncated.any()
-    stats = fused.episode_stats(fused.stats_tensors())
+    stats = compiled.episode_stats(compiled.stats_tensors())
     (found,) = stats.ended
     mine = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}
     alike = [same[part["family"] * (n // 4) + part["member"]] for part in (found, mine)]
@@ -98,7 +98,7 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
         assert np.allclose(found[k][alike[0]], mine[k][alike[1]])
     assert alike[0].sum() > 5
     assert stats.resets.sum() == len(found["family"]) + n
-    fused.close()
+    compiled.close()
     plain.close()
 
 

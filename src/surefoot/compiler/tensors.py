@@ -139,7 +139,7 @@ def _unknown(name: str) -> Untraceable:
 
 
 def symbols(x: Any) -> Symbols:
-    """Of a tensor or a number: constants."""
+    """Returns `x` as symbols: tensors and numbers become constants."""
     if isinstance(x, Symbols):
         return x
     if isinstance(x, Tensor):

@@ -43,7 +43,7 @@ def _kernels(sources: Sources) -> tuple[Any, Any, Any]:
 
 
 class Compiled:
-    """The kernels of `plain`, whose engine and memory they take over."""
+    """Holds the kernels of `plain`, whose engine and memory they take over."""
 
     def __init__(self, plain: VecEnv) -> None:
         assert isinstance(plain.engine, StrideEngine)
@@ -95,11 +95,11 @@ class CompiledEnv(Compiled):
 
     @property
     def asynchronous(self) -> bool:
-        """On CUDA."""
+        """Says so on CUDA."""
         return self.device.type == "cuda"
 
     def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]:
-        """As `TrainingEnv.rollout`. On CUDA all of it is only put in the queue."""
+        """Does what `TrainingEnv.rollout` says. On CUDA all of it is only put in the queue."""
         inference = 0.0
         self._begin(actor.log_std, block)
         for t in range(len(block.reward)):
@@ -110,7 +110,7 @@ class CompiledEnv(Compiled):
         return inference, Finals(self._final_step.long(), self._everyone, self._final_critic)
 
     def step_into(self, block: RolloutBlock, t: int, action: Tensor) -> Tensor:
-        """As `TrainingEnv.step_into`. Actions are the means of an exploration that nobody feels."""
+        """Does what `TrainingEnv.step_into` says: actions are means of an exploration that nobody feels."""
         if t == 0:
             self._begin(self._no_noise, block)
         block.mean[t] = action
@@ -202,7 +202,7 @@ class CompiledEnv(Compiled):
         return self.memory.integers("age").long()
 
     def content(self) -> Tensor:
-        """[N, K] what was drawn for the episodes that run now."""
+        """Returns [N, K], what was drawn for the episodes that run now."""
         self.memory.give(self.plain)
         return self.plain.content()
 
