@@ -84,8 +84,8 @@ class Rig:
 
     def prepare(self) -> None:
         self.env.restore(self.start)
-        self.env.take_ended()
-        self.env.failures = []
+        self.env.log.take_ended()
+        self.env.log.failures = []
 
     def record(self, run: Callable[[int], None], steps: int) -> None:
         """Keeps the states and targets that physics saw while `run` was running, for `replay`."""
@@ -127,7 +127,7 @@ class Rig:
         for _ in range(steps // self.recipe.horizon):
             collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
             self.learner.update(self.block)
-            self.env.take_ended()
+            self.env.log.take_ended()
 
     def cases(self, plant: str, sizes: Sizes) -> list[Case]:
         n, horizon = self.env.num_envs, self.recipe.horizon

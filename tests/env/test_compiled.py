@@ -64,12 +64,12 @@ class Wild:
 
 
 @pytest.mark.parametrize("name", ["trot-flat", "walk-flat", "walk-anymal-flat", "walk-biped-flat"])
-def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
-    plain, fused = make(name), CompiledEnv(make(name))
+def test_a_compiled_rollout_is_the_plain_one(name: str) -> None:
+    plain, compiled = make(name), CompiledEnv(make(name))
     n, size = plain.num_envs, plain.contract.action.size
     wild = Wild(torch.randn(STEPS, n, size, generator=torch.Generator().manual_seed(0)) * 2)
-    block = block_of(fused)
-    fused.rollout(wild, block)
+    block = block_of(compiled)
+    compiled.rollout(wild, block)
     ended = []
     same = np.ones(n, bool)  # until rounding has taken a robot elsewhere
     for t in range(STEPS):
@@ -84,11 +84,11 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
         assert torch.allclose(block.reward[t][same], step.reward[same], atol=2e-3)
         for k in ("terminated", "truncated", "reason", "stratum"):
             assert torch.equal(getattr(block, k)[t][same], getattr(step, k)[same]), (k, t)
-        ended += plain.take_ended()
+        ended += plain.log.take_ended()
     assert same.mean() > 0.9
     assert block.terminated.any()
     assert block.truncated.any()
-    stats = fused.episode_stats(fused.stats_tensors())
+    stats = compiled.episode_stats(compiled.stats_tensors())
     (found,) = stats.ended
     mine = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}
     alike = [same[part["family"] * (n // 4) + part["member"]] for part in (found, mine)]
@@ -98,20 +98,21 @@ def test_a_fused_rollout_is_the_plain_one(name: str) -> None:
         assert np.allclose(found[k][alike[0]], mine[k][alike[1]])
     assert alike[0].sum() > 5
     assert stats.resets.sum() == len(found["family"]) + n
-    fused.close()
+    compiled.close()
     plain.close()
 
 
 @pytest.mark.parametrize("name", ["walk-flat", "walk-rough"])
-def test_a_free_environment_is_the_asking_one(name: str) -> None:
+def test_a_masked_environment_is_the_asking_one(name: str) -> None:
     """Without questions to the device: pushes, failed robots and wraps are handled by masks."""
     t = task(name)
     atlas = Atlas.build(t.tiles) if t.tiles else None
     seeds = SeedPlan(root=5, families=4, envs=16)
     made = []
-    for free in (False, True):
+    for masked in (False, True):
         sampler = TrainSampler(t.contract, t.robot, seeds, 50.0, atlas, torch.device("cpu"))
-        env = VecEnv(t, sampler, t.plant, engine="stride", atlas=atlas, auto_reset=False, free=free)
+        env = VecEnv(t, sampler, t.plant, engine="stride", atlas=atlas, auto_reset=False)
+        env.masked = masked
         env.script.push_step[:, 0] = env.state.age + 3
         if atlas is not None:  # some are about to leave their tile
             env.engine.translate(torch.arange(16) % 3 == 0, torch.tensor([3.99, 0.0]).repeat(16, 1))

@@ -15,7 +15,7 @@ import warp as wp
 from test_compiled import NoQuestions, block_of
 from torch import Tensor
 
-from surefoot.compiler import Untraceable
+from surefoot.compiler import Target, Untraceable
 from surefoot.contract import SeedPlan, SurefootError
 from surefoot.env import VecEnv
 from surefoot.env.compiled import CompiledEnv
@@ -75,36 +75,36 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
     """Step by step from the same state: rewards, ends, levels, tiles, starts, wraps and what is seen."""
     of = short(40, task(name))
     assert of.tiles == ROUGH.tiles
-    plain, fused = make(of), CompiledEnv(make(of))
-    block, wild, draw = block_of(fused, 1), Stumbling(noise), torch.Generator().manual_seed(1)
+    plain, compiled = make(of), CompiledEnv(make(of))
+    block, wild, draw = block_of(compiled, 1), Stumbling(noise), torch.Generator().manual_seed(1)
     moves, wraps, seen, ended, found = set(), 0, set(), [], []
     parted, ends = set(), np.zeros(len(plain.reasons), int)
     origins = torch.tensor(atlas().origins)
-    plain.take_ended()
+    plain.log.take_ended()
     for t in range(320):
         # Episodes are too short to have walked anywhere: the curriculum is told what it counts.
         walked = torch.rand(ENVS, 1, generator=draw) * torch.tensor([[10.0, 0.0]]) + torch.tensor([0.0, 9.0])
-        fused.memory.write("progress", torch.where(torch.rand(ENVS, 1, generator=draw) < 0.8, walked, 0.0))
+        compiled.memory.write("progress", torch.where(torch.rand(ENVS, 1, generator=draw) < 0.8, walked, 0.0))
         if t % 20 == 10:  # to a corner of the tile, with a kick outwards
             local = plain.engine.state().position[:, :2] - origins[plain.script.tile]
             some = torch.rand(ENVS, generator=draw) < 0.3
-            fused.engine.translate(some, torch.tensor([3.99, -3.99]) - local)
-            fused.engine.push(some, torch.tensor([3.0, -3.0]).repeat(ENVS, 1))
-        plain.restore(fused.snapshot())
+            compiled.engine.translate(some, torch.tensor([3.99, -3.99]) - local)
+            compiled.engine.push(some, torch.tensor([3.0, -3.0]).repeat(ENVS, 1))
+        plain.restore(compiled.snapshot())
         before = plain.level.clone()
-        _, (late, whose, critic) = fused.rollout(wild, block)
+        _, (late, whose, critic) = compiled.rollout(wild, block)
         step = plain.step(block.action[0])
         for name in ("terminated", "truncated", "reason", "stratum"):
             assert torch.equal(getattr(block, name)[0], getattr(step, name)), (name, t)
         assert torch.allclose(block.reward[0], step.reward, atol=1e-5), t
         assert torch.allclose(block.terms[0], step.terms, atol=1e-4), t
         # Steep risers turn a rounding of positions at 65 m (4e-6) into one of heights, scaled by 10.
-        assert torch.allclose(fused.obs, plain.obs, atol=1e-3), t
-        assert torch.allclose(fused.critic, plain.critic, atol=2e-3), t
+        assert torch.allclose(compiled.obs, plain.obs, atol=1e-3), t
+        assert torch.allclose(compiled.critic, plain.critic, atol=2e-3), t
         assert torch.equal(late >= 0, step.truncated)
         late = late >= 0
         assert torch.allclose(critic[whose[late]], step.final_critic[late], atol=2e-3), t
-        mine, theirs = fused.snapshot(), plain.snapshot()
+        mine, theirs = compiled.snapshot(), plain.snapshot()
         for name, value in theirs.items():
             if name in ("exploration", "reset_counts", "obs", "critic"):
                 continue
@@ -127,8 +127,8 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
         jump = (plain.robot_state.position - step.view.robot.position)[:, :2].abs().amax(1)
         wraps += int(((jump > 4) & ~done).sum())
         ends += np.bincount(step.reason.numpy(), minlength=len(ends))
-        ended += plain.take_ended()
-        found += fused.episode_stats(fused.stats_tensors()).ended
+        ended += plain.log.take_ended()
+        found += compiled.episode_stats(compiled.stats_tensors()).ended
     assert len(parted) <= 2, "of all robots in all steps"
     assert {(3, 4), (4, 3), (0, 0), (0, 1)} <= moves
     beyond = {after for level, after in moves if level == LEVELS - 1}
@@ -147,19 +147,19 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
             assert np.array_equal(column, other[name]), name
     assert [atlas().tiles[k].level for k in one["tile"]] == one["level"].tolist()
     assert [atlas().tiles[k].cls for k in one["tile"]] == one["terrain"].tolist()
-    fused.close()
+    compiled.close()
     plain.close()
 
 
 def test_a_long_rollout_stays_with_the_plain_environments() -> None:
     """Resets bring robots that rounding has taken elsewhere back to the same scenarios."""
     of, steps = short(60), 200
-    plain, fused = make(of), CompiledEnv(make(of))
+    plain, compiled = make(of), CompiledEnv(make(of))
     same = torch.ones(ENVS, dtype=torch.bool)
     together, wild = 0, Stumbling(0.6)
     for part in range(steps // 50):
-        block = block_of(fused, 50)
-        fused.rollout(wild, block)
+        block = block_of(compiled, 50)
+        compiled.rollout(wild, block)
         for t in range(50):
             step = plain.step(block.action[t])
             if part or t:
@@ -170,9 +170,9 @@ def test_a_long_rollout_stays_with_the_plain_environments() -> None:
                 same |= (block.critic[t + 1] - plain.critic).abs().amax(1) < 1e-3
             together += int(same.sum())
     assert together > 0.8 * steps * ENVS
-    assert torch.equal(fused.memory.integers("episode").long()[same], plain.episode[same])
+    assert torch.equal(compiled.memory.integers("episode").long()[same], plain.episode[same])
     assert int(plain.episode.min()) > 2
-    fused.close()
+    compiled.close()
     plain.close()
 
 
@@ -272,7 +272,7 @@ def test_a_thread_per_environment_does_what_a_register_of_them_does() -> None:
     for solo in (False, True):
         with ExitStack() as patches:
             if solo:
-                text = lambda env, memory, *_: generate(env, memory, "solo", 1, False)  # noqa: E731
+                text = lambda env, memory, *_: generate(env, memory, Target("solo"))  # noqa: E731
                 patches.enter_context(mock.patch("surefoot.env.compiled.env.generate", text))
                 patches.enter_context(mock.patch("surefoot.env.compiled.env.WIDTH", 1))
             env = CompiledEnv(make(short(30)))
@@ -296,10 +296,10 @@ def test_a_thread_per_environment_does_what_a_register_of_them_does() -> None:
 def test_the_texts_for_cuda_compile(tmp_path: Path) -> None:
     """To a binary for an H200, which takes no GPU."""
     env = make()
-    fused = CompiledEnv(env)
+    compiled = CompiledEnv(env)
     if 90 not in wp.get_cuda_supported_archs():
         pytest.skip("Warp has no compiler for CUDA here")
-    texts = generate(env, fused.memory, "solo", 1, True)
+    texts = generate(env, compiled.memory, Target("solo", cuda=True))
     kernels = {
         "act": make_act(texts.act),
         "task": make_task(texts.task),
@@ -308,7 +308,7 @@ def test_the_texts_for_cuda_compile(tmp_path: Path) -> None:
     for name, kernel in kernels.items():
         wp.compile_aot_module(kernel.module, arch=90, module_dir=tmp_path / name, use_ptx=False)
         assert list((tmp_path / name).glob("*.cubin"))
-    fused.close()
+    compiled.close()
 
 
 def test_a_class_without_a_tile_at_some_level_is_refused() -> None:

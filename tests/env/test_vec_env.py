@@ -195,7 +195,7 @@ def test_ended_episodes_are_recorded_with_the_steps_actually_lived() -> None:
         for i in (step.terminated | step.truncated).nonzero()[:, 0].tolist():
             expected[i // 2, i % 2, int(env.episode[i]) - 1] = int(lived[i]), total[i].clone()
             lived[i], total[i] = 0, 0.0
-    ended = env.take_ended()
+    ended = env.log.take_ended()
     rows = {name: np.concatenate([e[name] for e in ended]) for name in ended[0]}
     keys = list(zip(*(rows[name].tolist() for name in ("family", "member", "episode")), strict=True))
     assert sorted(keys) == sorted(expected)
@@ -208,7 +208,7 @@ def test_ended_episodes_are_recorded_with_the_steps_actually_lived() -> None:
         recorded = [rows[f"return.{name}"][j] for name in env.reward_names]
         assert recorded == pytest.approx(returns.tolist(), abs=1e-5)
         assert rows["return"][j] == pytest.approx(sum(recorded), abs=1e-5)
-    assert env.take_ended() == []
+    assert env.log.take_ended() == []
 
 
 def test_without_auto_reset_nothing_begins_anew() -> None:
@@ -217,7 +217,7 @@ def test_without_auto_reset_nothing_begins_anew() -> None:
         step = env.step(actions(env, k))
         assert step.truncated.all() == (k >= 4)
         assert torch.equal(step.obs, step.final_obs)
-    assert not env.ended
+    assert not env.log.ended
     assert not env.episode.any()
 
 
@@ -311,10 +311,10 @@ def test_resets_share_out_the_strata_as_declared() -> None:
     env = make(shortened(WALK, 2), envs=27, families=9)
     for _ in range(18):  # ten episodes each: one round of the command deck
         env.step(torch.zeros(27, 12))
-    counts = env.take_reset_counts()
+    counts = env.log.take_reset_counts()
     np.testing.assert_allclose(counts / counts.sum(), env.contract.strata.weights(), rtol=1e-9)
     assert counts.sum() == 270
-    assert env.take_reset_counts().sum() == 0
+    assert env.log.take_reset_counts().sum() == 0
 
 
 def test_robots_keep_their_body_and_floor_for_life() -> None:
@@ -450,12 +450,12 @@ def test_a_nonfinite_state_is_an_event_of_one_row() -> None:
         assert torch.isfinite(value.float()).all(), f"{name} goes into training"
     assert not step.terms[[2, 4]].any(), "nothing in a failed row counts"
     assert_same(step, other, "the others do not notice", rows=[0, 1, 3, 5])
-    (kept,) = env.failures
+    (kept,) = env.log.failures
     assert kept["family"].tolist() == [1, 2]
     assert kept["member"].tolist() == [0, 0]
     assert kept["age"].tolist() == [3, 3]
     assert len(kept["state"]) == 2
-    (ended,) = env.take_ended()
+    (ended,) = env.log.take_ended()
     assert [env.reasons[r] for r in ended["reason"]] == ["nonfinite", "nonfinite"]
     for k in range(4, 10):
         step, other = env.step(actions(env, k)), twin.step(actions(twin, k))
@@ -470,7 +470,7 @@ def test_a_failure_is_kept_once_where_nothing_is_reset() -> None:
     bad[2] = torch.nan
     for _ in range(4):
         assert env.step(bad).terminated.tolist() == [False, False, True, False, False, False]
-    assert [f["family"].tolist() for f in env.failures] == [[1]]
+    assert [f["family"].tolist() for f in env.log.failures] == [[1]]
 
 
 def test_a_fall_event_counts_for_failures_too() -> None:
@@ -514,7 +514,7 @@ def test_snapshot_and_restore_are_exact(of: Task) -> None:
     saved = env.snapshot()
     copies = {k: v.clone() for k, v in saved.items()}
     future = [env.step(actions(env, k, size=2.0)) for k in range(7, 25)]
-    counts = env.reset_counts.copy()
+    counts = env.log.reset_counts.copy()
     fresh = make(of, stagger=True)
     for again in (env, env, fresh):
         again.restore(saved)
@@ -522,7 +522,7 @@ def test_snapshot_and_restore_are_exact(of: Task) -> None:
             assert torch.equal(getattr(again, name), copies[name]), name
         for k, step in zip(range(7, 25), future, strict=True):
             assert_same(again.step(actions(again, k, size=2.0)), step, f"step {k}")
-        assert (again.reset_counts == counts).all()
+        assert (again.log.reset_counts == counts).all()
     for name, value in saved.items():
         assert torch.equal(value, copies[name]), f"a snapshot does not change under its environment: {name}"
 
@@ -533,7 +533,7 @@ def test_a_restart_begins_again_from_the_first_episode() -> None:
     env.restart()
     for k, step in enumerate(first):
         assert_same(env.step(actions(env, k)), step, f"step {k}")
-    assert sum(len(e["family"]) for e in env.take_ended()) == sum(
+    assert sum(len(e["family"]) for e in env.log.take_ended()) == sum(
         int((s.terminated | s.truncated).sum()) for s in first
     )
 

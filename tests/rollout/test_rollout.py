@@ -238,10 +238,10 @@ def test_a_restored_environment_ends_its_episodes_alike(
     start = env.snapshot()
     ended = []
     for one in (env, twin):
-        one.take_ended()
+        one.log.take_ended()
         one.state.age = torch.full_like(one.state.age, env.sampler.episode_steps - 1)
         one.step(torch.zeros(ENVS, WALK.contract.action.size))
-        (columns,) = one.take_ended()
+        (columns,) = one.log.take_ended()
         ended.append(columns)
     twin.close()
     env.restore(start)

@@ -1,4 +1,16 @@
-"""The compiler: scalars that record what is done with them, programs, and their text for CPUs and GPUs."""
+"""The compiler: numbers that record what is done with them, and the text that computes it on CPUs and GPUs.
+
+Its stages, in order:
+
+expressions  scalars that record what is done with them, equal ones made once
+program      blocks of expressions with names, branches and loops: what a kernel does
+sums         sums laid out so that products cost no instruction of their own
+printer      the C++ text of a program
+targets      what that text means on a CPU register of environments, a CUDA thread, or lanes of a warp
+
+Beside them stand `tensors`, which traces torch functions into expressions (`operators` are Python's), and
+`rows`, names for the rows of arrays that kernels work on.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from surefoot.compiler.expressions import (
     total,
     where,
 )
+from surefoot.compiler.operators import Operators
 from surefoot.contract import SurefootError
 
 TRUE, FALSE = lift(0.0) < 1.0, lift(1.0) < 0.0
@@ -42,7 +43,7 @@ class Untraceable(SurefootError):
     """Something a task does cannot be compiled."""
 
 
-class Symbols:
+class Symbols(Operators):
     """An array of expressions that answers to torch's functions. `mask` marks booleans."""
 
     __slots__ = ("a", "mask")
@@ -100,79 +101,12 @@ class Symbols:
     def __setitem__(self, at: Any, value: Any) -> None:
         raise Untraceable("A term assigns to a part of a tensor; use torch.where or torch.cat.")
 
-    # ---- operators
-
-    def __add__(self, o: Any) -> Symbols:
-        return _apply("add", self, o)
-
-    def __radd__(self, o: Any) -> Symbols:
-        return _apply("add", o, self)
-
-    def __sub__(self, o: Any) -> Symbols:
-        return _apply("sub", self, o)
-
-    def __rsub__(self, o: Any) -> Symbols:
-        return _apply("sub", o, self)
-
-    def __mul__(self, o: Any) -> Symbols:
-        return _apply("mul", self, o)
-
-    def __rmul__(self, o: Any) -> Symbols:
-        return _apply("mul", o, self)
-
-    def __truediv__(self, o: Any) -> Symbols:
-        return _apply("div", self, o)
-
-    def __rtruediv__(self, o: Any) -> Symbols:
-        return _apply("div", o, self)
-
-    def __mod__(self, o: Any) -> Symbols:
-        return _apply("remainder", self, o)
+    def _apply(self, name: str, *args: Any) -> Self:
+        out: Self = _FUNCTIONS[name](*args)
+        return out
 
     def __floordiv__(self, o: Any) -> Symbols:
         return _elementwise(lambda a, b: floor(_quotient(a, b)))(self, o)
-
-    def __pow__(self, o: Any) -> Symbols:
-        return _apply("pow", self, o)
-
-    def __neg__(self) -> Symbols:
-        return _apply("neg", self)
-
-    def __abs__(self) -> Symbols:
-        return _apply("abs", self)
-
-    def __lt__(self, o: Any) -> Symbols:
-        return _apply("lt", self, o)
-
-    def __le__(self, o: Any) -> Symbols:
-        return _apply("le", self, o)
-
-    def __gt__(self, o: Any) -> Symbols:
-        return _apply("gt", self, o)
-
-    def __ge__(self, o: Any) -> Symbols:
-        return _apply("ge", self, o)
-
-    def __eq__(self, o: Any) -> Symbols:  # type: ignore[override]
-        return _apply("eq", self, o)
-
-    def __ne__(self, o: Any) -> Symbols:  # type: ignore[override]
-        return _apply("ne", self, o)
-
-    def __and__(self, o: Any) -> Symbols:
-        return _apply("logical_and", self, o)
-
-    __rand__ = __and__
-
-    def __or__(self, o: Any) -> Symbols:
-        return _apply("logical_or", self, o)
-
-    __ror__ = __or__
-
-    def __invert__(self) -> Symbols:
-        return _apply("logical_not", self)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __getitem__(self, at: Any) -> Symbols:
         parts = at if isinstance(at, tuple) else (at,)
@@ -205,7 +139,7 @@ def _unknown(name: str) -> Untraceable:
 
 
 def symbols(x: Any) -> Symbols:
-    """Of a tensor or a number: constants."""
+    """Returns `x` as symbols: tensors and numbers become constants."""
     if isinstance(x, Symbols):
         return x
     if isinstance(x, Tensor):

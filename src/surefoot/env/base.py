@@ -211,7 +211,7 @@ class Stepwise(ABC):
         return False
 
     def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]:
-        """As `TrainingEnv.rollout`."""
+        """Does what `TrainingEnv.rollout` says."""
         inference = 0.0
         finals: list[Finals] = []
         for t in range(len(block.reward)):
@@ -226,7 +226,7 @@ class Stepwise(ABC):
         return inference, Finals(*(torch.cat(part) for part in zip(*finals, strict=True)))
 
     def step_into(self, block: RolloutBlock, t: int, action: Tensor) -> Tensor:
-        """As `TrainingEnv.step_into`."""
+        """Does what `TrainingEnv.step_into` says."""
         block.obs[t], block.critic[t] = self.obs, self.critic
         block.mean[t], block.action[t] = action, action
         final = self._write(block, t, action).final_critic

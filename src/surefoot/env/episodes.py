@@ -75,7 +75,7 @@ class TileTable:
         )
 
     def tile(self, dealt: Tensor, level: Tensor, u: Tensor) -> Tensor:
-        """[M] any of the tiles of class `dealt` [M] at `level` [M], by a draw `u` [M]."""
+        """Returns [M], any of the tiles of class `dealt` [M] at `level` [M], by a draw `u` [M]."""
         cell = dealt * self.levels + level
         return lookup(self.tiles, cell * self.most + (u * lookup(self.count, cell)).long())
 

@@ -78,10 +78,10 @@ class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": []}
         self.num_envs = num_envs
         self.task = find_task(task)
-        self._layout = _layout(self.task, num_envs, families or _families(num_envs), engine, device)
+        self._layout = layout_of(self.task, num_envs, families or seed_families(num_envs), engine, device)
         self._stagger, same = stagger, self.autoreset_mode is AutoresetMode.SAME_STEP
         self.vec = self._layout.vec(self._layout.sampler(seed), auto_reset=same, stagger=stagger)
-        self.single_observation_space, self.single_action_space = _spaces(self.task.contract)
+        self.single_observation_space, self.single_action_space = spaces_of(self.task.contract)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._over = np.zeros(num_envs, bool)  # ended in the last step and not yet begun again
@@ -104,10 +104,10 @@ class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
             self.vec.reset_rows(torch.from_numpy(mask).to(self.vec.device))
         super().reset(seed=seed)
         self._over, self._untouched = self._over & ~mask, False
-        return _numpy(self.vec.obs), _masked(_begun(self.vec), mask)
+        return to_numpy(self.vec.obs), _masked(reset_info(self.vec), mask)
 
     def step(self, actions: Array) -> Result:
-        """One control step of all environments; actions are clipped to the action space."""
+        """Takes one control step of all environments; actions are clipped to the action space."""
         vec, over = self.vec, self._over
         if self.autoreset_mode is AutoresetMode.DISABLED and over.any():
             raise SurefootError(
@@ -117,9 +117,13 @@ class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
         self._untouched = False
         progress = vec.progress.clone()
         step = vec.step(_action(actions, self.action_space, vec))
-        vec.take_ended()  # the episode table is for `surefoot train`; here it would only grow
-        lived = _lived(vec, step)
-        reward, terminated, truncated = _numpy(step.reward), _numpy(step.terminated), _numpy(step.truncated)
+        vec.log.take_ended()  # the episode table is for `surefoot train`; here it would only grow
+        info = step_info(vec, step)
+        reward, terminated, truncated = (
+            to_numpy(step.reward),
+            to_numpy(step.terminated),
+            to_numpy(step.truncated),
+        )
         if over.any():
             # Environments that had ended were stepped along with the others. Nothing of that counts: not the
             # reward, nor (for the curriculum) the metres walked.
@@ -127,17 +131,17 @@ class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
             vec.progress[rows] = progress[rows]
             vec.reset_rows(rows)
             reward[over], terminated[over], truncated[over] = 0, False, False
-            lived["reason"][over], lived["stratum"][over] = vec.reasons[0], _numpy(vec.stratum)[over]
-            for term in lived["reward_terms"].values():
+            info["reason"][over], info["stratum"][over] = vec.reasons[0], to_numpy(vec.stratum)[over]
+            for term in info["reward_terms"].values():
                 term[over] = 0
         done = terminated | truncated
-        infos = _masked(lived | {"critic_obs": _numpy(vec.critic)}, np.ones(self.num_envs, bool))
+        infos = _masked(info | {"critic_obs": to_numpy(vec.critic)}, np.ones(self.num_envs, bool))
         if self.autoreset_mode is not AutoresetMode.SAME_STEP:
             self._over = done
         elif done.any():
-            final = {"final_obs": _ragged(_numpy(step.final_obs), done), "final_info": _only(lived, done)}
+            final = {"final_obs": _ragged(to_numpy(step.final_obs), done), "final_info": _only(info, done)}
             infos |= _masked(final, done)
-        return _numpy(vec.obs), reward, terminated, truncated, infos
+        return to_numpy(vec.obs), reward, terminated, truncated, infos
 
     def close_extras(self, **_: Any) -> None:
         self.vec.close()
@@ -158,10 +162,10 @@ class SurefootEnv(gymnasium.Env[Array, Array]):
     ) -> None:
         root = int(self.np_random.integers(1 << 32)) if seed is None else seed
         self.task = find_task(task)
-        self.observation_space, self.action_space = _spaces(self.task.contract)
+        self.observation_space, self.action_space = spaces_of(self.task.contract)
         strata = self.task.contract.strata.factors
         self._of = math.prod(len(f.deck) for f in strata if f.level != "episode")
-        self._layout = _layout(self.task, self._of, self._of, engine, device)
+        self._layout = layout_of(self.task, self._of, self._of, engine, device)
         self.vec = self._layout.vec(self._sampler(root), auto_reset=False, stagger=False)
         self._untouched = True
 
@@ -178,13 +182,13 @@ class SurefootEnv(gymnasium.Env[Array, Array]):
             self.vec.reset_rows(torch.ones(1, dtype=torch.bool, device=self.vec.device))
         super().reset(seed=seed)
         self._untouched = False
-        return _numpy(self.vec.obs)[0], _first(_begun(self.vec))
+        return to_numpy(self.vec.obs)[0], _first(reset_info(self.vec))
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         self._untouched = False
         step = self.vec.step(_action(action, self.action_space, self.vec))
-        info = _first(_lived(self.vec, step))
-        return _numpy(step.obs)[0], float(step.reward), bool(step.terminated), bool(step.truncated), info
+        info = _first(step_info(self.vec, step))
+        return to_numpy(step.obs)[0], float(step.reward), bool(step.terminated), bool(step.truncated), info
 
     def close(self) -> None:
         self.vec.close()
@@ -229,7 +233,7 @@ def _mode(mode: AutoresetMode | str) -> AutoresetMode:
     return known[name]
 
 
-def _families(envs: int) -> int:
+def seed_families(envs: int) -> int:
     return max(k for k in range(1, MOST_FAMILIES + 1) if envs % k == 0)
 
 
@@ -254,15 +258,15 @@ class _Layout:
         return VecEnv(task, sampler, task.plant, engine=engine, atlas=atlas, device=device, **options)
 
 
-def _layout(task: Task, envs: int, families: int, engine: str, device: str) -> _Layout:
+def layout_of(task: Task, envs: int, families: int, engine: str, device: str) -> _Layout:
     check_device(device)
     engine, _ = choose_engine(engine, task.robot, task.plant, device)
     task = task.on(engine)
     return _Layout(task, envs, families, engine, device, Atlas.build(task.tiles) if task.tiles else None)
 
 
-def _spaces(contract: TaskContract) -> tuple[Box, Box]:
-    """Of one observation and one action."""
+def spaces_of(contract: TaskContract) -> tuple[Box, Box]:
+    """Returns the spaces of one observation and one action."""
     clip = contract.action.clip
     return (
         Box(-OBSERVATION_LIMIT, OBSERVATION_LIMIT, (contract.observation_size,), np.float32),
@@ -273,7 +277,7 @@ def _spaces(contract: TaskContract) -> tuple[Box, Box]:
 # ---- tensors, arrays and infos
 
 
-def _numpy(x: Tensor) -> Array:
+def to_numpy(x: Tensor) -> Array:
     """A copy: what a caller does to it must not reach the environment."""
     return np.array(x.cpu().numpy())
 
@@ -293,20 +297,20 @@ def _reset_mask(options: dict[str, Any] | None, n: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _begun(vec: VecEnv) -> dict[str, Any]:
-    """What is known about the environments before a step."""
+def reset_info(vec: VecEnv) -> dict[str, Any]:
+    """Returns what is known about the environments before a step."""
     known = {"critic_obs": vec.critic, "stratum": vec.stratum, "family": vec.script.family}
-    return {k: _numpy(v) for k, v in known.items()}
+    return {k: to_numpy(v) for k, v in known.items()}
 
 
-def _lived(vec: VecEnv, step: Step) -> dict[str, Any]:
-    """What is known about the step that was just lived, before any reset."""
+def step_info(vec: VecEnv, step: Step) -> dict[str, Any]:
+    """Returns what is known about the step that was just taken, before any reset."""
     return {
-        "critic_obs": _numpy(step.final_critic),
-        "stratum": _numpy(step.stratum),
-        "family": _numpy(vec.script.family),  # an environment stays in its family
-        "reason": np.array(vec.reasons)[_numpy(step.reason)],
-        "reward_terms": {name: _numpy(step.terms[:, k]) for k, name in enumerate(vec.reward_names)},
+        "critic_obs": to_numpy(step.final_critic),
+        "stratum": to_numpy(step.stratum),
+        "family": to_numpy(vec.script.family),  # an environment stays in its family
+        "reason": np.array(vec.reasons)[to_numpy(step.reason)],
+        "reward_terms": {name: to_numpy(step.terms[:, k]) for k, name in enumerate(vec.reward_names)},
     }
 
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from surefoot.contract import SurefootError
-from surefoot.env.gymnasium import Array, _begun, _families, _layout, _lived, _numpy, _spaces
+from surefoot.env.gymnasium import Array, layout_of, reset_info, seed_families, spaces_of, step_info, to_numpy
 from surefoot.tasks import task as find_task
 
 try:
@@ -38,11 +38,13 @@ class SurefootParallelEnv(ParallelEnv[str, Array, Array]):
         device: str = "cpu",
     ) -> None:
         self.task = find_task(task)
-        self._layout = _layout(self.task, num_robots, _families(num_robots), engine, device)
+        self._layout = layout_of(self.task, num_robots, seed_families(num_robots), engine, device)
         self.vec = self._layout.vec(self._layout.sampler(seed), auto_reset=False, stagger=False)
         self.possible_agents = [f"robot_{i}" for i in range(num_robots)]
         self.agents: list[str] = []
-        spaces = [_spaces(self.task.contract) for _ in self.possible_agents]  # each its own: they are seeded
+        spaces = [
+            spaces_of(self.task.contract) for _ in self.possible_agents
+        ]  # each its own: they are seeded
         self.observation_spaces = {a: s[0] for a, s in zip(self.possible_agents, spaces, strict=True)}
         self.action_spaces = {a: s[1] for a, s in zip(self.possible_agents, spaces, strict=True)}
         self._untouched = True
@@ -63,14 +65,14 @@ class SurefootParallelEnv(ParallelEnv[str, Array, Array]):
         elif not self._untouched:
             self.vec.reset_rows(torch.ones(self.vec.num_envs, dtype=torch.bool, device=self.vec.device))
         self._untouched, self.agents = False, list(self.possible_agents)
-        return self._of(_numpy(self.vec.obs)), self._infos(_begun(self.vec))
+        return self._of(to_numpy(self.vec.obs)), self._infos(reset_info(self.vec))
 
     def step(
         self, actions: dict[str, Array]
     ) -> tuple[
         dict[str, Array], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]
     ]:
-        """One control step of the robots that are still there; each of them needs an action."""
+        """Takes one control step of the robots that are still there; each of them needs an action."""
         missing = [a for a in self.agents if a not in actions]
         if missing:
             raise SurefootError(f"{missing[0]} has no action; give one to every agent in `agents`.")
@@ -79,21 +81,21 @@ class SurefootParallelEnv(ParallelEnv[str, Array, Array]):
             given[self._row(agent)] = actions[agent]
         self._untouched = False
         step = self.vec.step(torch.from_numpy(given).to(self.vec.device))
-        reward, terminated, truncated = (_numpy(x) for x in (step.reward, step.terminated, step.truncated))
+        reward, terminated, truncated = (to_numpy(x) for x in (step.reward, step.terminated, step.truncated))
         out = (
-            self._of(_numpy(step.obs)),
+            self._of(to_numpy(step.obs)),
             {a: float(reward[self._row(a)]) for a in self.agents},
             self._flags(terminated),
             self._flags(truncated),
-            self._infos(_lived(self.vec, step)),
+            self._infos(step_info(self.vec, step)),
         )
         over = terminated | truncated
         self.agents = [a for a in self.agents if not over[self._row(a)]]
         return out
 
     def state(self) -> Array:
-        """[N, C] what a critic may see, of all robots; also of those that have left."""
-        return _numpy(self.vec.critic)
+        """Returns [N, C], what a critic may see of all robots; also of those that have left."""
+        return to_numpy(self.vec.critic)
 
     def render(self) -> None:
         return None

@@ -64,7 +64,7 @@ class Rules:
 
     @property
     def stratum(self) -> Tensor:
-        """[N] int64, of the step to come."""
+        """[N] int64, the stratum of the step to come."""
         return self.script.stratum.gather(1, self._segment()[:, None])[:, 0]
 
     # ---- acting

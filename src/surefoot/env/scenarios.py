@@ -44,7 +44,7 @@ class Script(Rows):
 
 
 def content(script: Script, parameters: Parameters) -> Tensor:
-    """[N, K] the content of episodes: commands, pushes, noise, phase and robot parameters."""
+    """Returns [N, K], the content of episodes: commands, pushes, noise, phase and robot parameters."""
     parts = (
         script.commands.flatten(1),
         script.push_velocity.flatten(1),
@@ -86,7 +86,7 @@ class Sampler(Protocol):
     dropout: Tensor | None
     """[count] chance that a sensor's reading is lost in a step; None: none ever is."""
     longest_delay_s: float
-    """Of actions, that any of its scenarios may have."""
+    """Longest delay of actions that any of its scenarios may have."""
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
         """Scenarios for environments `rows` [M] in their `episode` [M]; `level` [M] is the curriculum's."""

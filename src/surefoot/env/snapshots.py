@@ -12,7 +12,7 @@ SUMMED = ("reset_counts",)
 
 
 def join_snapshots(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The snapshot of all environments from those of some, in their order."""
+    """Returns the snapshot of all environments from those of some, in their order."""
     return {
         k: torch.stack([p[k] for p in parts]).sum(0) if k in SUMMED else torch.cat([p[k] for p in parts])
         for k in parts[0]
@@ -20,7 +20,8 @@ def join_snapshots(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def part_of_snapshot(snapshot: Mapping[str, Tensor], part: range) -> dict[str, Tensor]:
-    """That of some environments. What is counted of all together goes to those that begin with the first."""
+    """Returns the snapshot of some environments. What is counted of all together goes to those that begin
+    with the first."""
     return {
         k: v * (part.start == 0) if k in SUMMED else v[part.start : part.stop] for k, v in snapshot.items()
     }

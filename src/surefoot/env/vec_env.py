@@ -14,8 +14,10 @@ from torch import Tensor
 from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
 from surefoot.env.base import EpisodeStats, Step, Stepwise
+from surefoot.env.log import EpisodeLog
+from surefoot.env.resets import first_levels, first_task_state, spread, staggered_ages
 from surefoot.env.rules import Rules, resting
-from surefoot.env.scenarios import Sampler, Scenarios, Script, content
+from surefoot.env.scenarios import Sampler, Script, content
 from surefoot.keyed import Keyed, box_muller
 from surefoot.tasks import Task, TaskState, View
 from surefoot.terrain import Atlas
@@ -39,9 +41,7 @@ class VecEnv(Rules, Stepwise):
         device: str = "cpu",
         auto_reset: bool = True,
         stagger: bool = True,
-        free: bool | None = None,
     ) -> None:
-        """`free`: steps never ask the device what happened there; by default without auto-reset on CUDA."""
         self.num_envs = n = sampler.count
         self._longest_delay_s = max(MAX_DELAY_S, sampler.longest_delay_s)
         # Said only where it matters: engines of other packages need not know of delays.
@@ -51,70 +51,53 @@ class VecEnv(Rules, Stepwise):
         )
         super().__init__(task, sampler, atlas, self.engine.device, 1.0 / plant.control_hz)
         self.auto_reset = auto_reset
-        self._free = self.device.type == "cuda" and not auto_reset if free is None else free
-        if self._free and auto_reset:
-            raise ValueError("environments that reset themselves have to ask which of them are done")
+        self.masked = self.device.type == "cuda" and not auto_reset
+        """Whether pushes, failures and ends of tiles are handled by masks, without asking the device if there
+        are any: then steps can be captured in a CUDA graph."""
         self.seconds = 0.0
         """Wall-clock in this class, physics left out."""
         self.keyed = Keyed(sampler.seeds, self.device)
-        self._tiles = atlas.tiles if atlas else ()
+        tiles = atlas.tiles if atlas else ()
+        self.log = EpisodeLog(self.reward_names, sampler.strata, tiles, task.contract.terrain_levels)
         # Terms with noise are sensors; commands, actions and the clock never leave the controller.
         terms = task.contract.observation
         sensor = [k if t.noise > 0 else len(terms) for k, t in enumerate(terms)]
         self._sensor = torch.tensor(sensor).repeat_interleave(torch.tensor([t.size for t in terms]))
         self._sensor = self._sensor.to(self.device)
-        self.episode = torch.zeros(n, dtype=torch.int64, device=self.device)
-        self.born = torch.zeros(
-            n, dtype=torch.int64, device=self.device
-        )  # age at which the episode began: staggered ones
-        self.level = torch.zeros(n, dtype=torch.int64, device=self.device)
-        self.progress = torch.zeros(
-            n, 2, device=self.device
-        )  # metres walked along the command, metres commanded
+        zeros = torch.zeros(n, dtype=torch.int64, device=self.device)
+        self.episode, self.level = zeros, zeros.clone()
+        self.born = zeros.clone()
+        """[N] age at which the episode began: not 0 where the first one is staggered."""
+        self.progress = torch.zeros(n, 2, device=self.device)
+        """[N, 2] metres walked along the command, metres commanded."""
         self.returns = torch.zeros(n, len(self.reward_names), device=self.device)
-        self.reset_counts = np.zeros(sampler.strata, np.int64)  # since last asked for
-        self.ended: list[dict[str, np.ndarray]] = []
-        """Finished episodes since last taken, one dict of columns per step that had any."""
-        self.failures: list[dict[str, np.ndarray]] = []
-        """States that engines failed from, for replay."""
+        """[N, R] sums of the running episodes' reward terms."""
         self._begin(stagger)
 
     def _begin(self, stagger: bool) -> None:
-        n, feet, act = self.num_envs, len(self.task.robot.feet), self.contract.action.size
-        everyone = torch.arange(n, device=self.device)
-        if self.contract.terrain_levels > 1:  # spread the first episodes over the lower half of the levels
-            self.level = (everyone + self.sampler.first) % max(1, self.contract.terrain_levels // 2)
-        s = self.sampler.draw(everyone, self.episode, self.level)
+        n = self.num_envs
+        if self.contract.terrain_levels > 1:
+            self.level = first_levels(self.sampler, self.contract.terrain_levels, self.device)
+        s = self.sampler.draw(torch.arange(n, device=self.device), self.episode, self.level)
         self.script: Script = s.script.clone()
         self.parameters: Parameters = s.parameters.clone()
-        zeros = torch.zeros(n, feet, device=self.device)
-        action = torch.zeros(n, act, device=self.device)
-        self.state = TaskState(
-            self.episode.clone(),
-            self.script.commands[:, 0].clone(),
-            action,
-            action.clone(),
-            self.script.phase.clone(),
-            torch.ones(n, feet, dtype=torch.bool, device=self.device),
-            zeros,
-            zeros.clone(),
-        )
-        self._count(s)
+        self.state = self._first_state(self.script)
+        self.log.add_begun(s.script)
         self.engine.reset(torch.ones(n, dtype=torch.bool, device=self.device), s.start, s.parameters)
         if stagger:
-            # Environments that start together would end together and reset together for a long time.
-            env = self.sampler.first + np.arange(n)
-            u = torch.from_numpy(self.sampler.seeds.env_uniforms(env, Channel.AGE, 1)[:, 0])
-            self.state.age = (u.to(self.device) * self.sampler.episode_steps).long()
+            self.state.age = staggered_ages(self.sampler, self.device)
             self.born = self.state.age.clone()
             self.state.command = self.current_command()
         self.robot_state = robot = self.engine.state()
         view = View(robot, self.state, self.parameters, self.ground(robot), self.const)
         self.obs, self.critic, self.exploration = self.observe(view, self.script)
 
+    def _first_state(self, script: Script) -> TaskState:
+        return first_task_state(script, len(self.task.robot.feet), self.contract.action.size)
+
     @torch.inference_mode()
     def restart(self, sampler: Sampler | None = None, *, stagger: bool = True) -> None:
-        """All environments begin episode 0 again, of `sampler` if one is given (for the same task and
+        """Begins episode 0 again in all environments, of `sampler` if one is given (for the same task and
         count)."""
         self.sampler = sampler or self.sampler
         assert self.sampler.count == self.num_envs
@@ -127,15 +110,14 @@ class VecEnv(Rules, Stepwise):
         self.keyed = Keyed(self.sampler.seeds, self.device)
         for since_start in (self.episode, self.born, self.level, self.progress, self.returns):
             since_start.zero_()
-        self.reset_counts[:] = 0
-        self.ended, self.failures = [], []
+        self.log.clear()
         self._begin(stagger)
 
     @torch.inference_mode()
     def reset_rows(self, mask: Tensor) -> None:
         """Environments in `mask` [N] bool leave their episode, wherever it stands, and begin their next one.
 
-        The episode they leave is not recorded in `ended`.
+        The episode they leave is not told in `log`.
         """
         for name in ("obs", "critic", "exploration"):  # the last Step shares them
             setattr(self, name, getattr(self, name).clone())
@@ -156,7 +138,7 @@ class VecEnv(Rules, Stepwise):
         return self.state.age.clone()
 
     def content(self) -> Tensor:
-        """[N, K] what was drawn for the episodes that run now."""
+        """Returns [N, K], what was drawn for the episodes that run now."""
         return content(self.script, self.parameters)
 
     # ---- stepping
@@ -166,23 +148,22 @@ class VecEnv(Rules, Stepwise):
         """Applies `action` [N, A] (clipped to the contract's range) for one control step."""
         begun, physics = time.perf_counter(), self.engine.seconds
         c, script = self.contract, self.script
-        action = action.clamp(-c.action.clip, c.action.clip)
+        action = action.float().clamp(-c.action.clip, c.action.clip)
         stratum = self.stratum
         self._push()
         robot = self.engine.step(self.joint_targets(action))
         failed = robot.failed.clone()
-        if self._free or bool(failed.any()):
-            if not self._free:
+        if self.masked or bool(failed.any()):
+            if not self.masked:
                 self._keep_failures(failed, failed & ~self.robot_state.failed)
             # Nothing computed from a failed row counts; a resting robot keeps it from spreading.
             rest = resting(1, len(self.task.robot.feet), self.const.default_pose)
             robot.blend(failed, rest)
             action = torch.where(failed[:, None], 0.0, action)  # it may be what made them fail
-        found = self.outcome(robot, action)
-        view, terms, reward = found.view, found.terms, found.reward
-        terminated, truncated, reason = found.terminated, found.truncated, found.reason
+        result = self.outcome(robot, action)
+        view, reason = result.view, result.reason
         self.state, self.robot_state = view.task, robot
-        self.returns += terms
+        self.returns += result.terms
         if self.contract.terrain_levels > 1:
             self.progress += self.step_progress(view)
         # The command seen next is that of the next step's segment; the reward above used the one that was
@@ -193,7 +174,7 @@ class VecEnv(Rules, Stepwise):
         if self.sampler.dropout is not None:
             obs = self.drop_readings(obs, script, self.sampler.dropout)
         self.obs, self.critic, self.exploration = obs, critic, exploration
-        done = terminated | truncated
+        done = result.terminated | result.truncated
         if self.auto_reset and bool(done.any()):
             self._record(done, reason, view)
             self.obs, self.critic, self.exploration = obs.clone(), critic.clone(), exploration.clone()
@@ -202,10 +183,10 @@ class VecEnv(Rules, Stepwise):
             self._wrap()
         self.seconds += time.perf_counter() - begun - (self.engine.seconds - physics)
         return Step(
-            reward=reward,
-            terms=terms,
-            terminated=terminated,
-            truncated=truncated,
+            reward=result.reward,
+            terms=result.terms,
+            terminated=result.terminated,
+            truncated=result.truncated,
             reason=reason,
             final_critic=critic,
             stratum=stratum,
@@ -219,11 +200,12 @@ class VecEnv(Rules, Stepwise):
     def _push(self) -> None:
         due = self.pushes_due()
         mask = due.any(1)
-        if self._free or bool(mask.any()):
+        if self.masked or bool(mask.any()):
             self.engine.push(mask, self.push_velocity(due))
 
     def observe(self, view: View, script: Script) -> tuple[Tensor, Tensor, Tensor]:
-        """Noisy observation, clean critic observation, exploration normals for the coming step."""
+        """Returns the noisy observation, the clean one of the critic, and exploration normals for the coming
+        step."""
         clean, extra = self.observation_terms(view)
         size, act = clean.shape[1], self.contract.action.size
         age = view.task.age
@@ -238,7 +220,8 @@ class VecEnv(Rules, Stepwise):
         return obs, critic, box_muller(u)[:, :act]
 
     def drop_readings(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
-        """Readings that are lost are those seen last: each sensor (a term with noise) fails on its own."""
+        """Returns `obs` [N, O] with those readings that are lost as they were seen last: each sensor (a term
+        with noise) fails by `chance` [N], on its own."""
         sensors = len(self.contract.observation)
         wide = -(-sensors // 4) * 4
         u = self.keyed.uniforms(
@@ -249,7 +232,7 @@ class VecEnv(Rules, Stepwise):
         return torch.where(lost[:, self._sensor], self.obs, obs)
 
     def graph_state(self) -> list[Tensor]:
-        """Tensors that a step replaces by new ones, and that the next step reads."""
+        """Returns the tensors that a step replaces by new ones, and that the next step reads."""
         return [
             *self.state.tensors().values(),
             *self.robot_state.tensors().values(),
@@ -259,7 +242,7 @@ class VecEnv(Rules, Stepwise):
         ]
 
     def set_graph_state(self, tensors: Sequence[Tensor]) -> None:
-        """Continues with `tensors`, in the order of `carried`."""
+        """Continues with `tensors`, in the order of `graph_state`."""
         at = iter(tensors)
         self.state = TaskState(**{k: next(at) for k in self.state.tensors()})
         self.robot_state = RobotState(**{k: next(at) for k in self.robot_state.tensors()})
@@ -280,26 +263,12 @@ class VecEnv(Rules, Stepwise):
         s = self.sampler.draw(rows, self.episode[rows], self.level[rows])
         self.script.put(rows, s.script)
         self.parameters.put(rows, s.parameters)
-        task = self.state.take(rows)
-        self.state.put(
-            rows,
-            TaskState(
-                torch.zeros_like(task.age),
-                s.script.commands[:, 0],
-                torch.zeros_like(task.action),
-                torch.zeros_like(task.action),
-                s.script.phase,
-                torch.ones_like(task.contact),
-                torch.zeros_like(task.air_time),
-                torch.zeros_like(task.landed),
-            ),
-        )
+        self.state.put(rows, self._first_state(s.script))
         self.born[rows] = 0
         self.returns[rows] = 0
         self.progress[rows] = 0
-        full = _scatter(s, rows, self.num_envs)
-        self.engine.reset(mask, full.start, full.parameters)
-        self._count(s)
+        self.engine.reset(mask, *spread(s, rows, self.num_envs))
+        self.log.add_begun(s.script)
         # Only the rows that were reset are observed again.
         robot = self.engine.state(rows)
         self.robot_state.put(rows, robot)
@@ -319,57 +288,22 @@ class VecEnv(Rules, Stepwise):
     def _wrap(self) -> None:
         """Terrain is periodic: a robot that leaves its tile continues on the other side of it."""
         out, offset = self.left_tile(self.robot_state.position[:, :2], self.script.tile)
-        if self._free or bool(out.any()):
+        if self.masked or bool(out.any()):
             self.engine.translate(out, offset)
             self.robot_state = self.engine.state()
 
     # ---- bookkeeping
 
-    def _count(self, s: Scenarios) -> None:
-        self.reset_counts += np.bincount(s.script.stratum[:, 0].cpu().numpy(), minlength=self.sampler.strata)
-
     def _record(self, done: Tensor, reason: Tensor, view: View) -> None:
         rows = done.nonzero()[:, 0]
-        script = self.script.take(rows)
-        columns = {
-            "family": script.family,
-            "member": script.member,
-            "episode": script.episode,
-            "stratum": script.stratum[:, 0],
-            "level": script.level,
-            "steps": view.task.age[rows] - self.born[rows],
-            "reason": reason[rows],
-            "friction": self.parameters.friction[rows],
-            "payload_kg": self.parameters.payload_kg[rows],
-            "delay_s": self.parameters.delay_s[rows],
-            "return": self.returns[rows].sum(1),
-        }
-        columns |= {f"return.{n}": self.returns[rows, i] for i, n in enumerate(self.reward_names)}
-        out = {k: v.cpu().numpy() for k, v in columns.items()}
-        if self.height_field is not None:
-            tile, progress = script.tile.cpu().numpy(), self.progress[rows].cpu().numpy()
-            out |= self.crossed(tile, progress)
-        self.ended.append(out)
-
-    def crossed(self, tile: np.ndarray, progress: np.ndarray) -> dict[str, np.ndarray]:
-        """Columns of episodes that ended on terrain: where, and how far of what was commanded."""
-        return {
-            "terrain": np.array([self._tiles[k].cls for k in tile]),
-            "tile": tile,
-            "walked_m": progress[:, 0],
-            "commanded_m": progress[:, 1],
-        }
-
-    def standing(self, tile: Tensor) -> Tensor:
-        """[tiles] how many environments are on each, for environments on `tile` [N]."""
-        return (tile[:, None] == torch.arange(len(self._tiles), device=self.device)).sum(0)
-
-    def by_class(self, standing: Tensor) -> dict[str, np.ndarray]:
-        """`standing` by terrain class, [levels] each."""
-        out: dict[str, np.ndarray] = {}
-        for t, count in zip(self._tiles, standing.tolist(), strict=True):
-            out.setdefault(t.cls, np.zeros(self.contract.terrain_levels, np.int64))[t.level] += count
-        return out
+        self.log.add_ended(
+            self.script.take(rows),
+            self.parameters.take(rows),
+            steps=view.task.age[rows] - self.born[rows],
+            reason=reason[rows],
+            returns=self.returns[rows],
+            progress=self.progress[rows],
+        )
 
     def _keep_failures(self, failed: Tensor, new: Tensor) -> None:
         """Keeps what the newly failed environments failed from; without auto-reset a failed one fails on."""
@@ -379,42 +313,32 @@ class VecEnv(Rules, Stepwise):
         rows = {k: v.cpu().numpy()[fresh] for k, v in self.engine.failures().items()}
         rows |= {k: getattr(script, k).cpu().numpy() for k in ("family", "member", "episode")}
         rows["age"] = self.state.age[new].cpu().numpy()
-        self.failures.append(rows)
+        self.log.failures.append(rows)
 
     def origins(self) -> np.ndarray:
-        """[N, 2] world xy of the middle of each environment's tile; zeros on a plane."""
+        """Returns [N, 2] world xy of the middle of each environment's tile; zeros on a plane."""
         if self.height_field is None:
             return np.zeros((self.num_envs, 2), np.float32)
         return self.height_field.origins[self.script.tile].cpu().numpy()
 
-    def take_ended(self) -> list[dict[str, np.ndarray]]:
-        ended, self.ended = self.ended, []
-        return ended
-
-    def take_reset_counts(self) -> np.ndarray:
-        counts = self.reset_counts.copy()
-        self.reset_counts[:] = 0
-        return counts
-
     def stats_tensors(self) -> dict[str, Tensor]:
         """Returns what `episode_stats` needs on the host; most of it is there already."""
-        return {"standing": self.standing(self.script.tile)} if self._tiles else {}
+        return {} if self.height_field is None else {"occupancy": self.log.occupancy(self.script.tile)}
 
     def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
-        failures, self.failures = self.failures, []
-        standing = self.by_class(host["standing"]) if self._tiles else {}
-        return EpisodeStats(self.take_ended(), failures, self.take_reset_counts(), standing)
+        """Returns what happened since it was last asked."""
+        return self.log.take(host.get("occupancy"))
 
     # ---- exact resume
 
     def snapshot(self) -> dict[str, Tensor]:
-        """Everything that the future of these environments depends on."""
+        """Returns copies of all that the future of these environments depends on."""
         out = {f"engine.{k}": v for k, v in self.engine.snapshot().items()}
         for name, rows in (("script", self.script), ("task", self.state), ("parameters", self.parameters)):
             out |= {f"{name}.{k}": v.clone() for k, v in rows.tensors().items()}
         own = {k: getattr(self, k) for k in OWN}
         out |= {k: v.clone() for k, v in own.items()}
-        return out | {"reset_counts": torch.from_numpy(self.reset_counts.copy())}
+        return out | {"reset_counts": torch.from_numpy(self.log.reset_counts.copy())}
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
         def under(prefix: str) -> dict[str, Tensor]:
@@ -430,22 +354,8 @@ class VecEnv(Rules, Stepwise):
         self.parameters = Parameters(**under("parameters."))
         for k in OWN:
             setattr(self, k, snapshot[k].to(self.device, copy=True))
-        self.reset_counts = snapshot["reset_counts"].cpu().numpy().copy()
+        self.log.reset_counts = snapshot["reset_counts"].cpu().numpy().copy()
         self.robot_state = self.engine.state()
 
     def close(self) -> None:
         self.engine.close()
-
-
-def _scatter(s: Scenarios, rows: Tensor, n: int) -> Scenarios:
-    """Scenarios of `rows` laid out over all `n` environments; the other rows are never read."""
-
-    def spread(record: dict[str, Tensor]) -> dict[str, Tensor]:
-        out = {k: v.new_zeros((n, *v.shape[1:])) for k, v in record.items()}
-        for k, v in record.items():
-            out[k][rows] = v
-        return out
-
-    return Scenarios(
-        s.script, type(s.start)(**spread(s.start.tensors())), Parameters(**spread(s.parameters.tensors()))
-    )

@@ -1,4 +1,4 @@
-"""Keyed draws inside kernels: C++ text with the bits of `contract.seeds`, to follow emit.py's `prelude`.
+"""Keyed draws inside kernels: C++ text with the bits of `contract.seeds`, to follow the compiler's `prelude`.
 
     DRAW(out, channel, blocks, first)   real out[4 * blocks]: uniforms in [0, 1) from block `first` on
     NORMALS(out, uniforms, count)       standard normals by Box-Muller, from uniforms rounded up to pairs

@@ -1,4 +1,4 @@
-"""Rollouts: block storage, collection, advantages."""
+"""Rollouts: the block that holds one, and advantages."""
 
 from surefoot.rollout.advantages import gae
 from surefoot.rollout.block import RolloutBlock

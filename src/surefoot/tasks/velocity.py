@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
+from typing import TypedDict, Unpack, cast
 
 from surefoot.contract import (
     FAST_PLANT,
@@ -21,6 +22,7 @@ from surefoot.contract import (
     CommandSpec,
     Factor,
     ObservationTerm,
+    Plant,
     Prior,
     Recipe,
     RewardTerm,
@@ -39,6 +41,8 @@ from surefoot.terrain import HELD_OUT, TRAINED, TileId
 LEVELS = 10
 TILE_KEYS = 2
 """Different tiles per terrain class and level."""
+TILES = tuple(TileId(c, lv, k) for c in TRAINED for lv in range(LEVELS) for k in range(TILE_KEYS))
+"""Terrain that rough tasks train on."""
 
 
 def observation(joints: int, clock: bool) -> tuple[ObservationTerm, ...]:
@@ -174,6 +178,26 @@ def functions(module: ModuleType) -> dict[str, Term]:
     }
 
 
+class Training(TypedDict, total=False):
+    """How long a task trains, and what differs on a GPU: fields of `Task`, where they are described."""
+
+    until: float
+    minutes: float
+    cuda: Mapping[str, object]
+    cuda_minutes: float | None
+
+
+class VelocityOptions(Training, total=False):
+    """What a robot of another size than the Go1 needs, besides `Training`."""
+
+    ranges: Ranges | None
+    """Ranges of some factors; the others keep theirs."""
+    action_scale_rad: float
+    """Radians of a joint's target for an action of 1; 0.3 unless said."""
+    success: Success | None
+    """Limits of a successful episode; those of `Success` unless said."""
+
+
 def velocity_task(
     name: str,
     *,
@@ -184,44 +208,28 @@ def velocity_task(
     prior: Prior | None = None,
     rough: bool = False,
     terms: Mapping[str, Term] | None = None,
-    ranges: Ranges | None = None,
-    action_scale_rad: float = 0.3,
-    success: Success | None = None,
-    until: float = 0.98,
-    minutes: float = 6.0,
-    cuda: Mapping[str, object] = CUDA_RECIPE,
-    cuda_minutes: float | None = None,
+    **options: Unpack[VelocityOptions],
 ) -> Task:
     """Builds a velocity task; `terms` adds functions of your own (or replaces ours) for the rewards you
-    name, `ranges` are those of factors for a robot of another size than the Go1."""
+    name, `options` are those of `VelocityOptions`."""
     recipe = recipe or Recipe()
-    scan = SCAN if rough else ()
-    joints, feet = len(robot.joints), len(robot.feet)
     _check_legs(robot, rewards, prior, terms or {})
-    table = ranged(factors(rough), ranges or {})
-    obs, priv = observation(joints, prior is not None), privileged(feet, len(scan))
-    ends = (
-        Termination(name="tilted", params={"gravity_z": -0.6}, doc="trunk tilted by more than 53 degrees"),
-        Termination(name="trunk_contact", doc="the trunk touches the ground"),
-        Termination(
-            name="sunk", params={"height_m": round(0.52 * robot.stand_height_m, 3)}, doc="trunk too low"
-        ),
-    )
+    scan = SCAN if rough else ()
     contract = TaskContract(
         name=name,
         robot=robot.name,
         robot_digest=robot.digest,
         episode_s=20.0,
-        observation=obs,
-        privileged=priv,
-        action=ActionSpec(size=joints, scale_rad=action_scale_rad, clip=6.0),
+        observation=observation(len(robot.joints), prior is not None),
+        privileged=privileged(len(robot.feet), len(scan)),
+        action=ActionSpec(size=len(robot.joints), scale_rad=options.pop("action_scale_rad", 0.3), clip=6.0),
         command=CommandSpec(),
         rewards=tuple(rewards),
-        terminations=ends,
-        success=success or Success(),
+        terminations=terminations(robot),
+        success=options.pop("success", None) or Success(),
         safety=Safety(),
         prior=prior,
-        factors=table,
+        factors=ranged(factors(rough), options.pop("ranges", None) or {}),
         stratify=("terrain", "command", "friction") if rough else ("friction", "payload", "command"),
         terrain_levels=LEVELS if rough else 1,
         panel=panel,
@@ -229,22 +237,42 @@ def velocity_task(
     )
     known = functions(T) | dict(terms or {})
     bound = {name: known[name] for name in contract.term_names if name in known}
-    contract = contract.model_copy(update={"source_digest": source_digest(bound)})
-    dt = {"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
+    plant, native = plants(recipe, rough)
+    return Task(
+        contract=contract.model_copy(update={"source_digest": source_digest(bound)}),
+        robot=robot,
+        recipe=recipe,
+        plant=plant,
+        terms=bound,
+        native=native,
+        tiles=TILES if rough else (),
+        scan=scan,
+        **cast(Training, options),  # the others have been taken out
+    )
+
+
+def terminations(robot: RobotSpec) -> tuple[Termination, ...]:
+    """Ways to fall."""
+    return (
+        Termination(name="tilted", params={"gravity_z": -0.6}, doc="trunk tilted by more than 53 degrees"),
+        Termination(name="trunk_contact", doc="the trunk touches the ground"),
+        Termination(
+            name="sunk", params={"height_m": round(0.52 * robot.stand_height_m, 3)}, doc="trunk too low"
+        ),
+    )
+
+
+def plants(recipe: Recipe, rough: bool) -> tuple[Plant, Plant]:
+    """Returns the training plant, and the cheaper one for native MuJoCo, at the recipe's control rate."""
     ground = {"heightfield": "surface" if rough else None}
-    plant = TRAINING_PLANT.model_copy(update=dt | ground)
+    dt = {"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     # Four iterations leave a robot on a heightfield restless (joints at 19 rad/s while standing, measured);
     # eight do not.
     steady = {"iterations": 8} if rough else {}
     coarse = {"dt_s": 1.0 / (recipe.control_hz * FAST_PLANT.decimation)}
-    native = FAST_PLANT.model_copy(update=coarse | steady | ground)
-    tiles = (
-        tuple(TileId(c, lv, k) for c in TRAINED for lv in range(LEVELS) for k in range(TILE_KEYS))
-        if rough
-        else ()
-    )
-    return Task(
-        contract, robot, recipe, plant, bound, native, tiles, scan, until, cuda, minutes, cuda_minutes
+    return (
+        TRAINING_PLANT.model_copy(update=dt | ground),
+        FAST_PLANT.model_copy(update=coarse | steady | ground),
     )
 
 

@@ -135,7 +135,7 @@ class TrainingIteration:
         return self.env.seconds + self.env.physics_seconds
 
     def _outputs(self, start_age: Tensor | None) -> dict[str, Tensor]:
-        """What the ledger is written from, by name."""
+        """Returns what the ledger is written from, by name."""
         out = {"figures": self._statistics, "record": self.learner.state.record, **self.env.stats_tensors()}
         if start_age is not None:
             block, age, content = self._gathered(start_age)
@@ -145,7 +145,7 @@ class TrainingIteration:
         return out
 
     def _gathered(self, start_age: Tensor) -> tuple[RolloutBlock, Tensor, Tensor]:
-        """What batch honesty looks at, of all processes' environments."""
+        """Returns what batch honesty looks at: block, ages and contents of all processes' environments."""
         gather = self._group.gather
         looked_at = ("terminated", "truncated", "stratum", "returns", "advantage")
         block = replace(self.block, **{k: gather(getattr(self.block, k), 1) for k in looked_at})

@@ -122,7 +122,7 @@ def test_after_ten_control_steps_only_feet_that_just_touch_tell_two_engines_apar
     begin(two)
     if which == "a rounding away":
         sign = np.random.default_rng(0).choice([-1, 0, 1], tuple(two.arrays.state.shape))
-        two.arrays.state *= 1 + 1e-7 * torch.tensor(sign, dtype=torch.float32)
+        two.arrays.state.mul_(1 + 1e-7 * torch.tensor(sign, dtype=torch.float32))
     away, grazed = after_ten_control_steps(one, two)
     assert away[~grazed].max() < 1e-6
     assert grazed.float().mean() < 0.05

@@ -173,7 +173,7 @@ class StepProgram(Program):
         return Contact(D, normal, self.variable("mu") * (1 / root), root)
 
     def velocity(self, level: int) -> Spatial:
-        """Of the link at `level`; 0 is the trunk."""
+        """Returns the velocity of the link at `level`; 0 is the trunk."""
         return self.six(f"v{level}_") if level else spatial(self.env("vb", 3) + self.env("ang", 3))
 
 

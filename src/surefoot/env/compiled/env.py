@@ -43,7 +43,7 @@ def _kernels(sources: Sources) -> tuple[Any, Any, Any]:
 
 
 class Compiled:
-    """The kernels of `plain`, whose engine and memory they take over."""
+    """Holds the kernels of `plain`, whose engine and memory they take over."""
 
     def __init__(self, plain: VecEnv) -> None:
         assert isinstance(plain.engine, StrideEngine)
@@ -95,11 +95,11 @@ class CompiledEnv(Compiled):
 
     @property
     def asynchronous(self) -> bool:
-        """On CUDA."""
+        """Says so on CUDA."""
         return self.device.type == "cuda"
 
     def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]:
-        """As `TrainingEnv.rollout`. On CUDA all of it is only put in the queue."""
+        """Does what `TrainingEnv.rollout` says. On CUDA all of it is only put in the queue."""
         inference = 0.0
         self._begin(actor.log_std, block)
         for t in range(len(block.reward)):
@@ -110,7 +110,7 @@ class CompiledEnv(Compiled):
         return inference, Finals(self._final_step.long(), self._everyone, self._final_critic)
 
     def step_into(self, block: RolloutBlock, t: int, action: Tensor) -> Tensor:
-        """As `TrainingEnv.step_into`. Actions are the means of an exploration that nobody feels."""
+        """Does what `TrainingEnv.step_into` says: actions are means of an exploration that nobody feels."""
         if t == 0:
             self._begin(self._no_noise, block)
         block.mean[t] = action
@@ -202,7 +202,7 @@ class CompiledEnv(Compiled):
         return self.memory.integers("age").long()
 
     def content(self) -> Tensor:
-        """[N, K] what was drawn for the episodes that run now."""
+        """Returns [N, K], what was drawn for the episodes that run now."""
         self.memory.give(self.plain)
         return self.plain.content()
 
@@ -210,7 +210,7 @@ class CompiledEnv(Compiled):
         """Returns what `episode_stats` needs, as it stands after a rollout and until the next."""
         out = {"counts": self._counts, "records": self._records, "failed": self._failed}
         if self._rough:
-            out["standing"] = self.plain.standing(self.memory.read("script.tile"))
+            out["occupancy"] = self.plain.log.occupancy(self.memory.read("script.tile"))
         return out
 
     def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
@@ -224,8 +224,8 @@ class CompiledEnv(Compiled):
         return EpisodeStats(
             [self._ended(named, rows[:, len(RECORD) :])] if count else [],
             [self._failures(kept)] if failed else [],
-            began + self.plain.take_reset_counts(),
-            self.plain.by_class(host["standing"]) if self._rough else {},
+            began + self.plain.log.take_reset_counts(),
+            self.plain.log.by_class(host["occupancy"]) if self._rough else {},
         )
 
     def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
@@ -245,7 +245,7 @@ class CompiledEnv(Compiled):
         out |= {f"return.{n}": returns[:, i].copy() for i, n in enumerate(self.reward_names)}
         if self._rough:
             progress = np.stack([named["walked_m"], named["commanded_m"]], 1)
-            out |= self.plain.crossed(named["tile"].astype(np.int64), progress)
+            out |= self.plain.log.crossed(named["tile"].astype(np.int64), progress)
         return out
 
     def _failures(self, rows: np.ndarray) -> dict[str, np.ndarray]:

@@ -5,8 +5,9 @@ task     the task's memory, rewards and ends; where an episode is over, its reco
          (not where environments do not reset themselves: those of panels)
 observe  what policy and critic see next
 
-`VecEnv`'s own methods are called once with symbolic tensors; what they return is printed. So there is one
-definition of an environment, and these kernels are another way to run it.
+`Rules`, the methods of `VecEnv` that say what a control step means, are called once with symbolic tensors;
+what they return is printed. So there is one definition of an environment, and these kernels are another way
+to run it.
 """
 
 from __future__ import annotations
@@ -245,7 +246,7 @@ class _Kernel:
         return s.text
 
     def _finals(self, ahead: View) -> None:
-        """The critic's last sight of an episode that ran out of time."""
+        """Writes the critic's last sight of episodes that ran out of time."""
         s, env = self.s, self.env
         s.branch("ANY_HERE(truncated)")
         seen = env.critic_observation(*env.observation_terms(ahead)).flat()
@@ -257,7 +258,7 @@ class _Kernel:
         s.join()
 
     def _failures(self) -> None:
-        """What a failed environment failed from: the engine keeps it."""
+        """Keeps what a failed environment failed from: the engine still has it."""
         s, st = self.s, self.engine.buffers.state.count
         joints = self.engine.buffers.joints
         s.branch("ANY_HERE(failed)")
@@ -294,7 +295,7 @@ class _Kernel:
         self._where("done", "records.data", "AT(slot, l) * records.shape[1]", columns)
 
     def _next_level(self, progress: Symbols) -> Any:
-        """By the curriculum, from what the episode that ended came to."""
+        """Returns the curriculum's next level, by what the episode that ended came to."""
         s, env = self.s, self.env
         if env.contract.terrain_levels == 1:
             return env.script.level
@@ -419,12 +420,12 @@ _state: Any = RobotState  # of symbols
 
 
 def _row(text: str, first: int) -> Callable[[int], str]:
-    """Where the components of a tensor stand, from row `first` on."""
+    """Returns where the components of a tensor stand, from row `first` on."""
     return lambda k: text.format(first + k)
 
 
 def _fields(kind: Any, name: str) -> list[str]:
-    """Of a record, those that are kept in rows of numbers."""
+    """Returns the fields of a record that are kept in rows of numbers."""
     return [f.name for f in fields(kind) if f.name not in ELSEWHERE.get(name, ())]
 
 

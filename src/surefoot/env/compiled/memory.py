@@ -71,7 +71,7 @@ class Memory:
         return self.whole[INTEGERS.index(name), : self.count]
 
     def read(self, name: str) -> Tensor:
-        """[N, ...] a view."""
+        """Returns a field [N, ...], as a view."""
         return self.real[self.rows[name], : self.count].T.view(self.count, *self.shapes[name])
 
     def write(self, name: str, value: Tensor) -> None:

@@ -7,7 +7,7 @@
 all of them; first episodes are staggered, as in training. Episodes last at least 40 steps, and some run out
 of time when actions are nearly zero. A check raises AssertionError with a sentence that says which promise is
 broken. Checks compare environments with themselves and with what they say, never with another implementation;
-each lives through an episode or two, so short episodes make them fast.
+each takes the steps of an episode or two, so short episodes make them fast.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def check_resets_are_counted_by_stratum(make: Make) -> None:
 
 
 def check_everybody_stands_somewhere(make: Make) -> None:
-    """On terrain: each environment is in one class and on one level."""
+    """Each environment on terrain is in one class and on one level."""
     with closing(make(range(ENVS))) as env:
         occupancy = roll(env).stats.terrain_occupancy
     counted = sum(int(levels.sum()) for levels in occupancy.values())

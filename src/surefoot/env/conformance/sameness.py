@@ -33,7 +33,7 @@ def check_a_part_is_that_of_the_whole(make: Make) -> None:
 
 
 def check_snapshot_and_restore_are_exact(make: Make) -> None:
-    """Where environments can be restored; others refuse with a SurefootError."""
+    """Environments can be restored, or refuse with a SurefootError."""
     with closing(make(range(ENVS))) as env:
         roll(env, 4.0)
         saved = env.snapshot()

@@ -69,7 +69,7 @@ class Rolled:
 
     @property
     def ends(self) -> Tensor:
-        """[T, N] bool."""
+        """[T, N] bool, where an episode ended."""
         return self.block.terminated | self.block.truncated
 
 
@@ -94,17 +94,17 @@ def roll(env: TrainingEnv, size: float = 0.0) -> Rolled:
 
 
 def live(env: TrainingEnv, size: float = 0.0) -> list[Rolled]:
-    """Takes rollouts until every environment has lived through a whole episode's steps."""
+    """Takes rollouts until every environment has taken a whole episode's steps."""
     return [roll(env, size) for _ in range(-(-env.episode_steps // HORIZON))]
 
 
 def stats_of(env: TrainingEnv) -> EpisodeStats:
-    """What a trainer asks for after each rollout."""
+    """Returns what a trainer asks for after each rollout."""
     return env.episode_stats({k: v.cpu().clone() for k, v in env.stats_tensors().items()})
 
 
 def column(rolled: list[Rolled], name: str) -> np.ndarray:
-    """A column of all episodes that ended."""
+    """Returns a column of all episodes that ended."""
     return np.concatenate([e[name] for r in rolled for e in r.stats.ended] or [np.zeros(0)])
 
 
@@ -121,7 +121,7 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
 
 
 def joined(rolled: list[Rolled], name: str) -> Tensor:
-    """[steps, N, ...] a field of consecutive blocks."""
+    """Returns a field of consecutive blocks, [steps, N, ...]."""
     return torch.cat([getattr(r.block, name) for r in rolled])
 
 

@@ -86,8 +86,8 @@ def check_ages_count_steps(make: Make) -> None:
 
 
 def check_final_observations_are_the_true_ones(make: Make) -> None:
-    """Of episodes that ran out of time: neither what was seen before the last step, nor the next episode's
-    first observation."""
+    """The final observation of an episode that ran out of time is neither what was seen before the last step
+    nor the next episode's first."""
     seen = 0
     with closing(make(range(ENVS))) as env:
         for rolled in live(env):
@@ -113,7 +113,7 @@ def check_final_observations_are_the_true_ones(make: Make) -> None:
 
 @torch.inference_mode()
 def check_a_step_says_what_was_before_the_reset(make: Make) -> None:
-    """Of environments that are stepped: where an episode goes on, its final observation is the next one."""
+    """Where an episode goes on, the final observation of a step is the next one."""
     with closing(make(range(ENVS))) as env:
         if not isinstance(env, Stepwise):
             return

@@ -1,4 +1,4 @@
-"""ExternalEnv: an outside simulator as the trainer steps Surefoot's own environments. Same-step auto-reset,
+"""ExternalEnv: an external simulator as the trainer steps Surefoot's own environments. Same-step auto-reset,
 true final observations, reasons, seeds."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALIVE, TIMEOUT, TERMINATED, NONFINITE = range(4)
 
 
 class ActionScale:
-    """From a policy's actions to the simulator's."""
+    """Turns a policy's actions into the simulator's."""
 
     def __init__(self, box: ActionBox, device: torch.device | str) -> None:
         self.clip = box.clip
@@ -32,7 +32,8 @@ class ActionScale:
         self._middle, self._half = (x.float().to(device) for x in ((high + low) / 2, (high - low) / 2))
 
     def __call__(self, action: Tensor) -> Tensor:
-        """[N, A]; with bounds -1 is the lowest and +1 the highest, without them actions stay as they are."""
+        """Returns [N, A]; with bounds -1 is the lowest and +1 the highest, without them actions stay as they
+        are."""
         return self._middle + self._half * action.clamp(-self.clip, self.clip)
 
 
@@ -82,7 +83,7 @@ class ExternalEnv(Stepwise):
         return self._age.clone()
 
     def content(self) -> Tensor:
-        """[N, C] what tells one environment's episode from another's: what was seen last of it."""
+        """Returns [N, C], what tells one environment's episode from another's: what was seen last of it."""
         return self.critic
 
     def step(self, action: Tensor) -> Transition:
@@ -124,7 +125,7 @@ class ExternalEnv(Stepwise):
         )
 
     def _explore(self) -> Tensor:
-        """[N, A] standard normals keyed to the coming step."""
+        """Returns [N, A] standard normals keyed to the coming step."""
         act = self.contract.action.size
         deep = -(-act // 4) * 4
         u = self._keyed.uniforms(
@@ -154,6 +155,7 @@ class ExternalEnv(Stepwise):
         self._ended.append({k: v.cpu().numpy() for k, v in columns.items()})
 
     def stats_tensors(self) -> dict[str, Tensor]:
+        """Returns nothing: episodes are known on the host."""
         return {}
 
     def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
@@ -162,8 +164,8 @@ class ExternalEnv(Stepwise):
         return EpisodeStats(ended, [], np.array([resets]))
 
     def snapshot(self) -> dict[str, Tensor]:
-        """What a checkpoint says about the environments. The simulator's state is not in it: few simulators
-        can be asked for theirs."""
+        """Returns what a checkpoint says about the environments. The simulator's state is not in it: few can
+        be asked for theirs."""
         return {"episode": self.episode.clone(), "age": self._age.clone()}
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:

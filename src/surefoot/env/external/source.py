@@ -1,4 +1,4 @@
-"""What an outside simulator must do to be trained, and what is known about it before.
+"""What an external simulator must do to be trained, and what is known about it before.
 
 Sources never reset themselves: `step` returns the observation that an episode truly ended with, and whoever
 steps asks for the resets. So timeouts are bootstrapped from the right observation whatever a simulator does
@@ -47,7 +47,7 @@ class SourceStep:
 
 
 class Source(Protocol):
-    """Environments of an outside simulator, one for each seed that it was made with."""
+    """Environments of an external simulator, one for each seed that it was made with."""
 
     seconds: float
     """Wall-clock in the simulator."""
@@ -55,13 +55,13 @@ class Source(Protocol):
     """Whether an environment can begin anew before its episode is over."""
 
     def start(self) -> Tensor:
-        """[N, C]: everyone begins the first episode of its seed, however often this is called."""
+        """Begins the first episode of each seed, however often this is called; returns [N, C]."""
 
     def step(self, action: Tensor) -> SourceStep:
         """Applies actions [N, A], in the simulator's units."""
 
     def restart(self, rows: Tensor) -> Tensor:
-        """[K, C]: the K environments in `rows` begin their next episode."""
+        """Begins the next episode of the K environments in `rows`; returns [K, C]."""
 
     def close(self) -> None: ...
 
@@ -70,7 +70,7 @@ class SourceModule(Protocol):
     """What each file of a source offers."""
 
     def describe(self, name: str) -> Description:
-        """Of the environment called `name`; what cannot be trained is refused here."""
+        """Describes the environment called `name`; what cannot be trained is refused here."""
 
     def make(self, name: str, seeds: Sequence[int], device: str) -> Source: ...
 
@@ -114,7 +114,7 @@ def needs_limit(where: str, steps: int | None) -> int:
 
 
 def versions_of(*packages: str) -> dict[str, str]:
-    """Of those that are installed."""
+    """Returns the versions of those packages that are installed."""
     out = {}
     for name in packages:
         try:
@@ -125,5 +125,5 @@ def versions_of(*packages: str) -> dict[str, str]:
 
 
 def distributions(module: str) -> list[str]:
-    """Of the package that `module` belongs to."""
+    """Returns the distributions of the package that `module` belongs to."""
     return packages_distributions().get(module.split(".")[0], [])

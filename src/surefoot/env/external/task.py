@@ -1,4 +1,4 @@
-"""Tasks from outside, by name: `gym:ID`, `envpool:ID`, `mjlab:ID`."""
+"""External tasks, by name: `gym:ID`, `envpool:ID`, `mjlab:ID`."""
 
 from __future__ import annotations
 

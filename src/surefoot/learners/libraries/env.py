@@ -38,8 +38,8 @@ class LibraryStep:
         return self.terminated | self.truncated
 
     def corrected(self, gamma: float, value: Value) -> Tensor:
-        """[N] rewards with the value of what was still to come, where an episode ran out of time. With the
-        end then taken for a termination this bootstraps as it should, whatever the library does."""
+        """Returns rewards [N] with the value of what was still to come, where an episode ran out of time.
+        With the end then taken for a termination this bootstraps as it should, whatever the library does."""
         reward, cut = self.reward.clone(), self.truncated
         if bool(cut.any()):
             reward[cut] += gamma * value(self.final_obs[cut], self.final_critic[cut]).detach().reshape(-1)
@@ -47,7 +47,8 @@ class LibraryStep:
 
 
 class LibraryEnv:
-    """`horizon` steps fill a block, then the next one begins; `block` holds the last `horizon` of them."""
+    """Steps environments for a library and keeps what came of it: `horizon` steps fill `block`, then it is
+    filled anew."""
 
     def __init__(self, env: TrainingEnv, horizon: int, gamma: float) -> None:
         c = env.contract
@@ -66,7 +67,7 @@ class LibraryEnv:
         """When the last block was full."""
 
     def spaces(self) -> tuple[Box, Box, Box]:
-        """Of one observation, one critic observation and one action."""
+        """Returns the spaces of one observation, one critic observation and one action."""
         limit = OBSERVATION_LIMIT
         return (
             Box(-limit, limit, (self.observations,), np.float32),
