@@ -6,9 +6,13 @@ when it runs. Main name: `main`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from surefoot.cli.main import main
+
+if TYPE_CHECKING:
+    from surefoot.cli.display import Display
+    from surefoot.cli.tables import print_plan, print_summary
 
 __all__ = ["Display", "main", "print_plan", "print_summary"]
 
