@@ -123,7 +123,7 @@ def test_runs_are_served(bare: dict[str, str], run: Path) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=bare, stdout=pipe, stderr=pipe, text=True) as server:
         assert server.stdout is not None
-        url = server.stdout.readline().split()[0]
+        url = server.stdout.readline().split()[0].rstrip("/")
         index, page = (
             urllib.request.urlopen(url + path, timeout=60).read().decode() for path in ("/", "/run/tiny")
         )

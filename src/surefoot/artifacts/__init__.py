@@ -1,4 +1,7 @@
-"""What a run leaves on disk, written and read safely: JSON, JSON Lines, Parquet and npz."""
+"""Artifacts: what a run leaves on disk is written and read safely, as JSON, JSON Lines, Parquet and npz.
+
+On the ground floor: stands on `contract` alone. Main names: `atomic_write`, `read_json`, `read_table`.
+"""
 
 from __future__ import annotations
 

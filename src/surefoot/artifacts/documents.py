@@ -1,4 +1,5 @@
-"""JSON files with a schema: written atomically, read back as a validated model or refused in a sentence."""
+"""JSON files with a schema are written atomically, read back as a validated model or refused in a
+sentence."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON types. Non-finite floats become None, since JSON has no word for them; numpy becomes
-    Python.
+    """Returns `value` as JSON types. Non-finite floats become None, since JSON has no word for them; numpy
+    becomes Python.
 
     A model field that may be non-finite should therefore be `float | None`, or it cannot be read back.
     """
@@ -44,7 +45,7 @@ def plain(value: Any) -> Any:
 
 
 def parse(data: bytes) -> Any:
-    """Strict JSON: UTF-8 only, and NaN or Infinity, which Python would accept, are a ValueError."""
+    """Parses strict JSON: UTF-8 only, and NaN or Infinity, which Python would accept, are a ValueError."""
     try:
         return json.loads(data.decode(), parse_constant=_refuse_constant)
     except RecursionError as error:
@@ -56,12 +57,12 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write a pydantic model or JSON-able value: indented, keys sorted, atomic."""
+    """Writes a pydantic model or JSON-able value: indented, keys sorted, atomic."""
     atomic_write(path, (json.dumps(plain(value), indent=2, sort_keys=True, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: str | Path, model: type[Model]) -> Model:
-    """The file as a validated `model`.
+    """Reads the file as a validated `model`.
 
     If the model declares `schema_version`, the file must carry one even where the model has a default, and
     not a newer one than the model's default (or largest literal).
@@ -93,7 +94,7 @@ def read_json(path: str | Path, model: type[Model]) -> Model:
 
 
 def check_version(path: Path, found: object, newest: int | None) -> int:
-    """The schema version of an artifact; refused if absent, not a whole number, or above `newest`."""
+    """Returns the schema version of an artifact; refused if absent, not a whole number, or above `newest`."""
     if found is None:
         raise SurefootError(f"'{path}': field 'schema_version' is missing; check that it is a Surefoot file.")
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
@@ -110,7 +111,7 @@ def check_version(path: Path, found: object, newest: int | None) -> int:
 
 
 def _newest(model: type[BaseModel]) -> int | None:
-    """The newest schema version a model reads: its default, or the largest of its literals."""
+    """Returns the newest schema version that a model reads: its default, or the largest of its literals."""
     field = model.model_fields["schema_version"]
     literals = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     known = [v for v in (field.default, *literals) if isinstance(v, int) and not isinstance(v, bool)]
@@ -118,7 +119,8 @@ def _newest(model: type[BaseModel]) -> int | None:
 
 
 def _sentence(path: Path, error: ValidationError) -> str:
-    """The first complaint of pydantic, with the field's path in the file and the number of the others."""
+    """States the first complaint of pydantic, with the field's path in the file and the number of the
+    others."""
     details = error.errors(include_url=False, include_context=False)
     field = ".".join(str(part) for part in details[0]["loc"])
     where = f"field '{field}'" if field else "the whole"

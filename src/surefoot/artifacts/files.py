@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and folders that are known to be writable before an hour is spent.
+"""Writes files that appear whole or not at all, and proves folders writable before an hour is spent.
 
 POSIX only (file locks, folder fsync); that is where training runs.
 """
@@ -34,13 +34,13 @@ _HINTS = {
 
 
 def cannot_write(path: Path, error: OSError) -> SurefootError:
-    """The sentence for a failed write, with what to do about this kind of failure."""
+    """Returns the sentence for a failed write, with what to do about this kind of failure."""
     hint = _HINTS.get(error.errno or 0, "check the disk or choose another folder")
     return SurefootError(f"Cannot write '{path}' ({error.strerror or error}): {hint}.")
 
 
 def cannot_read(path: Path, error: OSError) -> SurefootError:
-    """The sentence for a file that is missing or may not be read."""
+    """Returns the sentence for a file that is missing or may not be read."""
     if isinstance(error, FileNotFoundError):
         return SurefootError(f"'{path}' does not exist; check the path.")
     return SurefootError(f"Cannot read '{path}' ({error.strerror or error}); check the path and permissions.")
@@ -57,7 +57,7 @@ def cannot_use(error: OSError) -> SurefootError | None:
 
 
 def atomic_write(path: str | Path, data: bytes) -> None:
-    """Write `data` so that after a kill or a power cut `path` holds the old bytes or the new ones, never a
+    """Writes `data` so that after a kill or a power cut `path` holds the old bytes or the new ones, never a
     mixture.
 
     Missing parent folders are created. A symbolic link at `path` is replaced, not followed.
@@ -82,14 +82,14 @@ def atomic_write(path: str | Path, data: bytes) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """os.write until everything is written; one call stops at 2 GiB on Linux."""
+    """Calls os.write until everything is written; one call stops at 2 GiB on Linux."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename or a new name in `folder` survive a power cut."""
+    """Makes a rename or a new name in `folder` survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -118,7 +118,7 @@ def _locked_temporary(folder: Path) -> tuple[int, Path]:
 
 
 def clean_temporaries(folder: str | Path) -> list[Path]:
-    """Remove what killed writers left in `folder` and below; returns the removed paths.
+    """Removes what killed writers left in `folder` and below; returns the removed paths.
 
     A temporary of a writer that is still alive is left alone, so this is safe beside a running process.
     """
@@ -142,7 +142,7 @@ def clean_temporaries(folder: str | Path) -> list[Path]:
 
 
 def check_folder(folder: str | Path, need_bytes: int) -> None:
-    """Create `folder` and prove that it can hold a run: a probe is written and synced, free space is
+    """Creates `folder` and proves that it can hold a run: a probe is written and synced, free space is
     compared.
 
     Free space is what the disk reports; a quota below it shows only when it is reached.
@@ -170,7 +170,7 @@ def check_folder(folder: str | Path, need_bytes: int) -> None:
 
 
 def new_folder(path: str | Path) -> Path:
-    """Create `path`, which must not exist (not even empty: another process may just have claimed it)."""
+    """Creates `path`, which must not exist (not even empty: another process may just have claimed it)."""
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def new_folder(path: str | Path) -> Path:
 
 
 def _size(count: int) -> str:
-    """Bytes for people, in decimal units as disks are sold."""
+    """Formats bytes for people, in decimal units as disks are sold."""
     for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= scale:
             return f"{count / scale:.1f} {unit}"

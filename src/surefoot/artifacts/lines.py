@@ -1,4 +1,5 @@
-"""JSON Lines: an append-only record that loses at most the row being written when its writer is killed."""
+"""Keeps an append-only record as JSON Lines, which loses at most the row being written when its writer is
+killed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from surefoot.contract import SurefootError
 
 
 class JsonLines:
-    """One JSON object per line. Many may read while one writes; two writers are not guarded against.
+    """Holds one JSON object per line. Many may read while one writes; two writers are not guarded against.
 
     `sync_every`: fsync after this many rows (0: only in `sync` and `close`). A kill of the process never
     loses a row that was appended; unsynced rows are lost only if the machine itself goes down.
@@ -29,7 +30,7 @@ class JsonLines:
         self._unsynced = 0
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Add one row with one write; NaN and infinities become null. The first append mends a torn tail."""
+        """Adds one row with one write; NaN and infinities become null. The first append mends a torn tail."""
         if not isinstance(row, Mapping):
             raise TypeError(f"a row is a mapping, not {type(row).__name__}")
         line = json.dumps(plain(row), allow_nan=False, separators=(",", ":")).encode() + b"\n"
@@ -46,16 +47,16 @@ class JsonLines:
             self.sync()
 
     def rows(self) -> list[dict[str, Any]]:
-        """All whole rows; see `read` to learn whether a torn one was left out."""
+        """Returns all whole rows; see `read` to learn whether a torn one was left out."""
         return self.read()[0]
 
     def read(self) -> tuple[list[dict[str, Any]], bool]:
-        """All whole rows, and whether a torn last line was left out. Changes nothing on disk."""
+        """Returns all whole rows, and whether a torn last line was left out. Changes nothing on disk."""
         _, rows, torn = self._scan()
         return rows, torn
 
     def keep(self, predicate: Callable[[dict[str, Any]], bool]) -> int:
-        """Atomically rewrite the file with only the rows for which `predicate` holds; returns how many went.
+        """Rewrites the file atomically with only the rows for which `predicate` holds; returns how many went.
 
         The kept lines keep their bytes; a torn tail goes too (not counted). A file not yet there stays so.
         """
@@ -69,7 +70,7 @@ class JsonLines:
         return len(lines) - len(kept)
 
     def sync(self) -> None:
-        """Force the appended rows to the disk."""
+        """Forces the appended rows to the disk."""
         if self._descriptor is not None:
             try:
                 os.fsync(self._descriptor)
@@ -78,7 +79,7 @@ class JsonLines:
         self._unsynced = 0
 
     def close(self) -> None:
-        """Sync and close; a later append opens again."""
+        """Syncs and closes; a later append opens again."""
         if self._descriptor is not None:
             descriptor = self._descriptor
             try:
@@ -121,7 +122,8 @@ class JsonLines:
         return descriptor
 
     def _scan(self) -> tuple[list[bytes], list[dict[str, Any]], bool]:
-        """(line bytes, parsed rows, torn). A broken line that no killed write can have left is an error."""
+        """Returns line bytes, parsed rows, torn. A broken line that no killed write can have left is an
+        error."""
         try:
             data = self.path.read_bytes()
         except OSError as error:
@@ -148,8 +150,8 @@ class JsonLines:
 
 
 def _looks_torn(piece: bytes, ended: bool) -> bool:
-    """Whether a broken last line can come from an interrupted append, and not from a file that is something
-    else.
+    """Returns whether a broken last line can come from an interrupted append, and not from a file that is
+    something else.
 
     A killed write leaves the beginning of an object without a newline; a power cut can leave NUL bytes, which
     JSON never holds. Anything else is refused rather than cut off: it may be a file the user needs.

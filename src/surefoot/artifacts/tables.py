@@ -1,4 +1,5 @@
-"""Columns as Parquet and arrays as npz: written atomically, checksummed, and never read through a pickle."""
+"""Stores columns as Parquet and arrays as npz: written atomically, checksummed, and never read through a
+pickle."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def write_table(
     schema_version: int,
     meta: Mapping[str, str] | None = None,
 ) -> None:
-    """One Parquet file (zstd, page checksums) of flat columns of equal length, with its version and `meta`
-    inside.
+    """Writes one Parquet file (zstd, page checksums) of flat columns of equal length, with its version and
+    `meta` inside.
 
     Columns have one dimension: a vector per row is written as one column per component, which any tool can
     query. The checksums cover the pages of data, not the footer. An empty list has no type; give an empty
@@ -51,8 +52,8 @@ def write_table(
 
 
 def read_table(path: str | Path, newest: int | None = None) -> dict[str, np.ndarray[Any, Any]]:
-    """The columns of a table, or of a folder of part files read in name order as one (so number them 0001,
-    0002).
+    """Reads the columns of a table, or of a folder of part files read in name order as one (so number them
+    0001, 0002).
 
     Text comes back as object arrays of str. A missing value is None in text and bool columns and NaN in
     number columns, which makes an integer column with missing values float64. `newest` is the newest schema
@@ -85,13 +86,14 @@ def read_table(path: str | Path, newest: int | None = None) -> dict[str, np.ndar
 
 
 def table_meta(path: str | Path) -> dict[str, str]:
-    """The `meta` a table was written with (of a folder: of its first part)."""
+    """Returns the `meta` that a table was written with (of a folder: of its first part)."""
     meta = _meta(_load(_parts(Path(path))[0], None))
     return {k.removeprefix(_META_PREFIX): v for k, v in meta.items() if k.startswith(_META_PREFIX)}
 
 
 def save_npz(path: str | Path, /, **arrays: Any) -> None:
-    """Named arrays in one compressed npz. Object arrays are refused: they would need a pickle to be read."""
+    """Writes named arrays to one compressed npz. Object arrays are refused: they would need a pickle to be
+    read."""
     fixed: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
     for name, array in fixed.items():
         if array.dtype.hasobject:
@@ -102,7 +104,7 @@ def save_npz(path: str | Path, /, **arrays: Any) -> None:
 
 
 def load_npz(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
-    """All arrays of an npz, read at once (zip checksums verified). Nothing in the file is executed."""
+    """Reads all arrays of an npz at once (zip checksums verified). Nothing in the file is executed."""
     path = Path(path)
     try:
         data = path.read_bytes()
@@ -153,7 +155,7 @@ def _meta(table: pa.Table) -> dict[str, str]:
 
 
 def _numpy(column: pa.ChunkedArray[Any]) -> np.ndarray[Any, Any]:
-    """A writable array; Arrow's own buffers would be read-only."""
+    """Returns a writable array; Arrow's own buffers would be read-only."""
     return np.array(column.to_numpy())
 
 

@@ -38,7 +38,8 @@ SOURCES = (
 
 
 def anymal() -> RobotSpec:
-    """The ANYmal C-class robot. Joints are named RF_HAA, RF_HFE, RF_KFE, ...; foot geoms RF_FOOT, ..."""
+    """Returns the ANYmal C-class robot. Joints are named RF_HAA, RF_HFE, RF_KFE, ...; foot geoms RF_FOOT,
+    ..."""
     return RobotSpec.describe(
         name="anymal",
         mjcf=_mjcf(),
@@ -78,7 +79,7 @@ def _mjcf() -> str:
 
 
 def _leg(leg: str, x: int, y: int) -> str:
-    """One leg; x and y are the signs of its place, by which the URDF mirrors the left fore leg.
+    """Returns one leg; x and y are the signs of its place, by which the URDF mirrors the left fore leg.
 
     HAA turns 0.49 rad outwards and 0.72 inwards; HFE and KFE one and a half turns either way, so on this
     robot joint limits forbid little. The thigh capsule has the knee drive's radius, the shank capsule is the

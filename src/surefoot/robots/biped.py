@@ -39,7 +39,7 @@ SOURCES = (
 
 
 def biped() -> RobotSpec:
-    """The OP3-class robot. Joints are named r_hip_yaw, ..., l_ank_roll; foot geoms r_foot, l_foot."""
+    """Returns the OP3-class robot. Joints are named r_hip_yaw, ..., l_ank_roll; foot geoms r_foot, l_foot."""
     return RobotSpec.describe(
         name="biped",
         mjcf=_mjcf(),
@@ -86,7 +86,8 @@ def _mjcf() -> str:
 
 
 def _leg(side: str, y: int) -> str:
-    """One leg; y is the sign by which Menagerie mirrors the left one. Thigh and shank are capsules."""
+    """Returns one leg; y is the sign by which Menagerie mirrors the left one. Thigh and shank are
+    capsules."""
     return f"""\
       <body name="{side}_hip_yaw" pos="0 {0.035 * y} 0">
         <inertial mass="0.01181" pos="-0.00157 0 -0.00774" diaginertia="1.51e-06 4.3e-06 4.12e-06"/>

@@ -43,7 +43,8 @@ SOURCES = (
 
 
 def go1() -> RobotSpec:
-    """The Go1-class robot. Joints are named FR_hip, FR_thigh, FR_calf, ...; foot geoms FR_foot, ..."""
+    """Returns the Go1-class robot. Joints are named FR_hip, FR_thigh, FR_calf, ...; foot geoms FR_foot,
+    ..."""
     names = [leg for leg, _, _ in LEGS]
     return RobotSpec.describe(
         name="go1",
@@ -83,7 +84,8 @@ def _mjcf() -> str:
 
 
 def _leg(leg: str, x: int, y: int) -> str:
-    """One leg; x and y are the signs of its place, which mirror centres of mass and products of inertia.
+    """Returns one leg; x and y are the signs of its place, which mirror centres of mass and products of
+    inertia.
 
     The calf is Unitree's calf (0.135862 kg) and foot (0.06 kg) in one body. Capsules stand for Unitree's
     collision boxes: the thigh's half thickness as radius, the calf stopping short of the foot so that the

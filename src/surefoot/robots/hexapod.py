@@ -56,7 +56,8 @@ SOURCES = (
 
 
 def hexapod() -> RobotSpec:
-    """The PhantomX-class robot. Joints are named RF_coxa, RF_femur, RF_tibia, ...; foot geoms RF_foot, ..."""
+    """Returns the PhantomX-class robot. Joints are named RF_coxa, RF_femur, RF_tibia, ...; foot geoms
+    RF_foot, ..."""
     names = [leg for leg, *_ in LEGS]
     return RobotSpec.describe(
         name="hexapod",
@@ -97,7 +98,8 @@ def _mjcf() -> str:
 
 
 def _leg(leg: str, x: float, y: float, heading_deg: int) -> str:
-    """One leg, in a frame whose x axis points outwards: femur and tibia turn downwards about its y axis.
+    """Returns one leg, in a frame whose x axis points outwards: femur and tibia turn downwards about its y
+    axis.
 
     The tibia's servo is at its upper end, so its centre of mass is nearer to the knee than to the foot: the
     servo's own, weighed with a bracket in the middle of the link. Capsules have half a servo's width.
@@ -128,7 +130,7 @@ def _yaw(degrees: int) -> str:
 
 
 def _box(mass: float, centre: tuple[float, float, float], size: tuple[float, float, float]) -> str:
-    """The inertial of a uniform box."""
+    """Returns the inertial of a uniform box."""
     x, y, z = (s * s for s in size)
     inertia = " ".join(f"{mass * s / 12:.6g}" for s in (y + z, x + z, x + y))
     place = " ".join(f"{c:.6g}" for c in centre)

@@ -33,7 +33,7 @@ thin base that is downwards. 1 m is far more than a foot sinks in."""
 
 
 class MujocoHField(TypedDict):
-    """What `MjSpec.add_hfield` (nrow, ncol, size, userdata) and its geom (pos) need."""
+    """Holds what `MjSpec.add_hfield` (nrow, ncol, size, userdata) and its geom (pos) need."""
 
     nrow: int
     ncol: int
@@ -44,7 +44,8 @@ class MujocoHField(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class Atlas:
-    """Tiles on one heightfield. Arrays are read-only; two atlases are the same when their digests are."""
+    """Lays tiles on one heightfield. Arrays are read-only; two atlases are the same when their digests
+    are."""
 
     tiles: tuple[TileId, ...]
     heights: NDArray[np.float32]  # [rows, cols] metres; sample (i, j) at world (x0 + 0.1 i, y0 + 0.1 j)
@@ -53,11 +54,11 @@ class Atlas:
     x0: float
     y0: float
     digest: str
-    """SHA-256 over the tile ids and every height."""
+    """The SHA-256 over the tile ids and every height."""
 
     @classmethod
     def build(cls, tiles: Sequence[TileId], classes: Mapping[str, TerrainClass] | None = None) -> Atlas:
-        """Lay the tiles out on a nearly square grid, n to a row, in their order; unused blocks are flat."""
+        """Lays the tiles out on a nearly square grid, n to a row, in their order; unused blocks are flat."""
         tiles = tuple(TileId(*one) for one in tiles)
         if not tiles:
             raise SurefootError("An atlas needs at least one tile; give it a list of (class, level, key).")
@@ -85,7 +86,7 @@ class Atlas:
 
     @property
     def size_m(self) -> tuple[float, float]:
-        """Extent along x and y: one cell less than the number of samples."""
+        """Returns the extent along x and y: one cell less than the number of samples."""
         rows, cols = self.heights.shape
         return (rows - 1) * RESOLUTION_M, (cols - 1) * RESOLUTION_M
 
@@ -98,11 +99,12 @@ class Atlas:
         return float(self.heights.max())
 
     def wrap(self, xy: NDArray[Any], k: Any) -> Any:
-        """World positions [..., 2] brought back into tile k (an index or [...] indices). See `wrap`."""
+        """Brings world positions [..., 2] back into tile k (an index or [...] indices). See `wrap`."""
         return wrap(xy, self.origins[k])
 
     def height(self, xy: NDArray[Any]) -> NDArray[np.float64]:
-        """Terrain height at world positions [..., 2], on MuJoCo's triangles; constant beyond the edge."""
+        """Returns the terrain height at world positions [..., 2], on MuJoCo's triangles; constant beyond the
+        edge."""
         xy = np.asarray(xy, np.float64)
         i, a = _cell((xy[..., 0] - self.x0) / RESOLUTION_M, self.heights.shape[0])
         j, b = _cell((xy[..., 1] - self.y0) / RESOLUTION_M, self.heights.shape[1])
@@ -112,7 +114,7 @@ class Atlas:
 
 
 def wrap(xy: Any, origin: Any) -> Any:
-    """Positions [..., 2] moved by whole periods of 8 m so that they lie in [-4, 4) around `origin`.
+    """Moves positions [..., 2] by whole periods of 8 m so that they lie in [-4, 4) around `origin`.
 
     Plain arithmetic: numpy arrays and torch tensors alike. What is moved is exactly a multiple of 8 m, so the
     ground under the robot stays the same; the interval's ends hold to rounding.
@@ -121,7 +123,8 @@ def wrap(xy: Any, origin: Any) -> Any:
 
 
 def on_triangles(z00: Any, z10: Any, z01: Any, z11: Any, a: Any, b: Any) -> Any:
-    """Height inside a cell at the fractions a (along x) and b (along y) in [0, 1]; z10 is the corner at +x.
+    """Returns the height inside a cell at the fractions a (along x) and b (along y) in [0, 1]; z10 is the
+    corner at +x.
 
     MuJoCo splits every cell along the diagonal from its (-x, -y) to its (+x, +y) corner, for rays and for
     contacts (measured with 4.0.0 on a saddle). No branches and no array module: numpy and torch alike.
@@ -133,7 +136,8 @@ def on_triangles(z00: Any, z10: Any, z01: Any, z11: Any, a: Any, b: Any) -> Any:
 
 
 def mujoco_hfield(atlas: Atlas) -> MujocoHField:
-    """The atlas as a MuJoCo heightfield: with its geom at `pos` it lies in the world as `atlas.height` says.
+    """Returns the atlas as a MuJoCo heightfield: with its geom at `pos` it lies in the world as
+    `atlas.height` says.
 
     MuJoCo's rows run along y and its columns along x, and its compiler stretches whatever it is given to
     [0, 1]; so the data is normalised here by its true range, and `size[2]` is that range.
@@ -153,7 +157,7 @@ def mujoco_hfield(atlas: Atlas) -> MujocoHField:
 
 
 def _cell(u: NDArray[np.float64], samples: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The cell's index and the fraction inside it. NaN gives a valid index and a NaN fraction."""
+    """Returns the cell's index and the fraction inside it. NaN gives a valid index and a NaN fraction."""
     u = np.clip(u, 0.0, samples - 1)
     i = np.minimum(np.nan_to_num(np.floor(u)).astype(np.int64), samples - 2)
     return i, u - i

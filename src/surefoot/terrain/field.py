@@ -13,7 +13,7 @@ from surefoot.terrain.tiles import RESOLUTION_M
 
 @dataclass(frozen=True, eq=False)
 class HeightField:
-    """An atlas's heights as tensors, on the same triangles as `Atlas.height` and MuJoCo.
+    """Holds an atlas's heights as tensors, on the same triangles as `Atlas.height` and MuJoCo.
 
     In float32 heights on the tiles are within 0.03 mm of MuJoCo's rays (measured: 100 tiles, 101 m across);
     the error is the rounding of positions times the slope, so it grows with the atlas.
@@ -36,7 +36,8 @@ class HeightField:
         return cls(heights, origins, spawn, atlas.x0, atlas.y0)
 
     def height(self, xy: Tensor) -> Tensor:
-        """Terrain height [...] at world positions [..., 2]; held constant beyond the edge. NaN gives NaN."""
+        """Returns the terrain height [...] at world positions [..., 2]; held constant beyond the edge. NaN
+        gives NaN."""
         rows, cols = self.heights.shape
         i, a = _cell((xy[..., 0] - self.x0) / RESOLUTION_M, rows)
         j, b = _cell((xy[..., 1] - self.y0) / RESOLUTION_M, cols)
@@ -45,7 +46,7 @@ class HeightField:
         return _tensor(on_triangles(flat[k], flat[k + cols], flat[k + 1], flat[k + cols + 1], a, b))
 
     def wrap(self, xy: Tensor, k: Tensor) -> Tensor:
-        """World positions [..., 2] brought back into tile k [...]. See `surefoot.terrain.wrap`."""
+        """Brings world positions [..., 2] back into tile k [...]. See `surefoot.terrain.wrap`."""
         return _tensor(wrap(xy, self.origins[k]))
 
 

@@ -62,7 +62,7 @@ Make = Callable[..., Heights]
 
 
 class TileId(NamedTuple):
-    """Everything that determines a tile."""
+    """Holds everything that determines a tile."""
 
     cls: str
     level: int
@@ -71,7 +71,8 @@ class TileId(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """A physical quantity that grows linearly from level 0 to level 9; `step` rounds it (0: not rounded)."""
+    """Describes a physical quantity that grows linearly from level 0 to level 9; `step` rounds it (0: not
+    rounded)."""
 
     name: str
     low: float
@@ -98,7 +99,8 @@ class TerrainClass:
 def tile(
     cls: str, level: int, key: int, classes: Mapping[str, TerrainClass] | None = None
 ) -> NDArray[np.float32]:
-    """Heights [80, 80] of a tile, in metres; the same bits for the same (cls, level, key), everywhere.
+    """Returns the heights [80, 80] of a tile, in metres; the same bits for the same (cls, level, key),
+    everywhere.
 
     The draws come from Philox with the 128-bit key (first 8 bytes of SHA-256 of the class name, `key`).
     `classes` saves the search for installed classes when many tiles are made (see `generators`).
@@ -120,13 +122,15 @@ def tile(
 
 
 def level_table(cls: str, classes: Mapping[str, TerrainClass] | None = None) -> tuple[dict[str, float], ...]:
-    """The physical figures of a class, one row per level: level_table("stairs_up")[9] == {"riser_m": 0.2}."""
+    """Returns a class's physical figures, one row per level: level_table("stairs_up")[9] == {"riser_m":
+    0.2}."""
     figures = terrain_class(cls, classes).figures
     return tuple({figure.name: figure.at(level) for figure in figures} for level in range(LEVELS))
 
 
 def terrain_class(cls: str, classes: Mapping[str, TerrainClass] | None = None) -> TerrainClass:
-    """The class of that name; installed packages are only searched for a name that is not built in."""
+    """Returns the class of that name; installed packages are only searched for a name that is not built
+    in."""
     if classes is None:
         classes = _BUILT_IN if cls in _BUILT_IN else generators()
     if cls not in classes:
@@ -135,7 +139,8 @@ def terrain_class(cls: str, classes: Mapping[str, TerrainClass] | None = None) -
 
 
 def generators() -> dict[str, TerrainClass]:
-    """The built-in classes and those of installed packages (entry points of the group "surefoot.terrains").
+    """Returns the built-in classes and those of installed packages (entry points of the group
+    "surefoot.terrains").
 
     A package declares `name = "module:object"` where the object is a `TerrainClass`. Built-in names cannot be
     taken over: a tile's name would no longer say what it is.
@@ -159,13 +164,15 @@ def _integer(what: str, value: Any, end: int) -> int:
 
 
 def _xy() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sample offsets from the centre, -40 .. 39, as [80, 1] and [1, 80]; integers: edges fall on samples."""
+    """Returns sample offsets from the centre, -40 .. 39, as [80, 1] and [1, 80]; integers: edges fall on
+    samples."""
     offset = np.arange(SAMPLES) - _HALF
     return offset[:, None], offset[None, :]
 
 
 def _beyond(limits: Heights) -> Heights:
-    """Distance in samples beyond a rectangle with the half widths [4] (x+, x-, y+, y-); negative inside."""
+    """Returns the distance in samples beyond a rectangle with the half widths [4] (x+, x-, y+, y-); negative
+    inside."""
     x, y = _xy()
     along_x = np.maximum(x - limits[0], -x - limits[1])
     along_y = np.maximum(y - limits[2], -y - limits[3])
@@ -174,7 +181,8 @@ def _beyond(limits: Heights) -> Heights:
 
 
 def _around_platform(heights: Heights, blend_samples: float) -> Heights:
-    """The terrain with the spawn platform cut in at height 0, growing over `blend_samples` (1: at once)."""
+    """Returns the terrain with the spawn platform cut in at height 0, growing over `blend_samples` (1: at
+    once)."""
     return heights * np.clip(_beyond(np.full(4, _PLATFORM)) / blend_samples, 0.0, 1.0)
 
 

@@ -1,5 +1,6 @@
-"""Trackers: views of the ledger in other people's dashboards. All that a row says goes there, and nothing
-goes there that is not in a row; the ledger stays the record."""
+"""Trackers show the ledger in other people's dashboards. All that a row says goes there, and nothing goes
+there that is not in a row; the ledger stays the record. A tracker's package is imported when it is asked
+for."""
 
 from __future__ import annotations
 
@@ -20,16 +21,18 @@ PACKAGES = {
     "wandb": ("wandb", "surefoot[wandb]"),
     "mlflow": ("mlflow-skinny or mlflow", "surefoot[mlflow]"),
 }
-"""What each needs, and what installs it."""
+"""The package that each needs, and what installs it."""
 REMEDIES = {
     "tensorboard": "train without it: --tracker none",
     "wandb": "log in with `wandb login`, or set WANDB_MODE=offline",
     "mlflow": "set MLFLOW_TRACKING_URI to a server that answers, or unset it for a file store",
 }
-"""Of one that cannot begin."""
+"""What helps where a tracker cannot begin."""
 
 
 class Tracker(Protocol):
+    """Shows a run's ledger."""
+
     def log(self, row: Mapping[str, Any]) -> None:
         """Exports one ledger row, at the step that its samples are."""
 
@@ -37,7 +40,7 @@ class Tracker(Protocol):
 
 
 class TrackerType(Tracker, Protocol):
-    """Of tracker."""
+    """Makes trackers; each module of this room has one."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         """Begins to show the run in `folder`; `config` is its run.json."""
@@ -48,6 +51,8 @@ class TrackerType(Tracker, Protocol):
 
 
 class NullTracker:
+    """Shows nothing: `--tracker none`."""
+
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         return None
 
@@ -63,8 +68,8 @@ class NullTracker:
 
 
 class FailSafeTracker:
-    """A tracker that costs no run. The first error is told, and from then on nothing is shown: the ledger has
-    it all, and can be shown later."""
+    """Keeps a tracker's errors from ending a run. The first is told, and from then on nothing is shown: the
+    ledger has it all, and can be shown later."""
 
     def __init__(self, tracker: Tracker, tell: Callable[[str], None]) -> None:
         self._tracker, self._tell = tracker, tell
@@ -75,7 +80,7 @@ class FailSafeTracker:
             self._try(partial(self._tracker.log, row))
 
     def close(self) -> None:
-        """Also of one that has failed: it may hold a file or a connection."""
+        """Closes the tracker, also one that has failed: it may hold a file or a connection."""
         self._try(self._tracker.close)
 
     def _try(self, work: Callable[[], None]) -> None:
@@ -88,13 +93,14 @@ class FailSafeTracker:
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:
-    """All numbers of a row, grouped for dashboards: 'reward.slip' is 'reward/slip', 'kl' is 'learner/kl', the
-    fourth of 'stratum.samples' is 'stratum/samples/3', a table's 'fell' is '.../fell'. Null is left out."""
+    """Returns all numbers of a row, grouped for dashboards: 'reward.slip' is 'reward/slip', 'kl' is
+    'learner/kl', the fourth of 'stratum.samples' is 'stratum/samples/3', a table's 'fell' is '.../fell'. Null
+    is left out."""
     return {name: float(v) for name, v in _leaves(row) if isinstance(v, int | float)}
 
 
 def words(row: Mapping[str, Any]) -> dict[str, str]:
-    """All that a row says in words, by the same names."""
+    """Returns all that a row says in words, by the same names."""
     return {name: v for name, v in _leaves(row) if isinstance(v, str)}
 
 
@@ -117,7 +123,7 @@ def check_tracker(name: str) -> None:
     if name not in TRACKERS:
         raise unknown("tracker", name, TRACKERS)
     try:
-        kind = _kind(name)
+        tracker = _type(name)
     except (
         Exception
     ) as error:  # not ImportError alone: packages that do not fit together raise what they like
@@ -127,22 +133,22 @@ def check_tracker(name: str) -> None:
             f"({_line(error)}); pip install '{extra}'."
         ) from error
     with _beginning(name):
-        kind.check()
+        tracker.check()
 
 
 def make_tracker(
     name: str, folder: Path, config: Mapping[str, Any], rows: Iterable[Mapping[str, Any]] = ()
 ) -> Tracker:
-    """The tracker called `name`, in the run folder, with the `rows` that the ledger has already. A view is
-    made anew, never continued: what an earlier one has of rows that a resumed run dropped must not stay."""
+    """Begins the tracker called `name`, with the `rows` that the ledger has already. A view is made anew,
+    never continued: what an earlier one has of rows that a resumed run dropped must not stay."""
     with _beginning(name):
-        tracker = _kind(name)(folder, config)
+        tracker = _type(name)(folder, config)
         for row in rows:
             tracker.log(row)
     return tracker
 
 
-def _kind(name: str) -> type[TrackerType]:
+def _type(name: str) -> type[TrackerType]:
     """Imports the package that it stands for, and no other."""
     if name == "tensorboard":
         from surefoot.trackers.tensorboard import TensorBoard
@@ -162,7 +168,7 @@ def _kind(name: str) -> type[TrackerType]:
 
 @contextmanager
 def _beginning(name: str) -> Iterator[None]:
-    """Whatever another's package raises as it begins, as one sentence."""
+    """Turns whatever a tracker's package raises as it begins into one sentence."""
     try:
         yield
     except Exception as error:

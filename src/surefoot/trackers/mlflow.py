@@ -1,5 +1,5 @@
-"""MLflow, an optional extra (its slim build is enough). Writes to MLFLOW_TRACKING_URI; without one nothing
-leaves the machine, and a file store goes to <run>/mlflow."""
+"""Shows runs in MLflow, an optional extra (its slim build is enough), at MLFLOW_TRACKING_URI. Without one
+nothing leaves the machine, and a file store goes to <run>/mlflow."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from surefoot.trackers import numbers, words
 EXPERIMENT = "surefoot"
 URI = "MLFLOW_TRACKING_URI"
 IDENTITY = "surefoot.run"
-"""Tag by which a run is found again."""
+"""The tag by which a run is found again."""
 
 MOST = 1000
-"""Metrics that MLflow takes at a time."""
+"""How many metrics MLflow takes at a time."""
 
 
 def load() -> Any:
-    """MLflow, which decides as it is imported whether it reports its use: without a server it does not."""
+    """Imports MLflow, which then decides whether it reports its use: without a server it does not."""
     if not os.environ.get(URI):
         # It also wants to be told that a file store is meant.
         os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -33,6 +33,8 @@ def load() -> Any:
 
 
 class MLflow:
+    """Shows one run there; see `Tracker`."""
+
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         where = os.environ.get(URI)
         mlflow = load()
@@ -53,7 +55,7 @@ class MLflow:
 
     @staticmethod
     def check() -> None:
-        """A server must answer; a file store is made when the run has a folder."""
+        """Asks the server, which must answer; a file store is made when the run has a folder."""
         where = os.environ.get(URI)
         if where:
             load().MlflowClient(where).get_experiment_by_name(EXPERIMENT)

@@ -1,4 +1,4 @@
-"""TensorBoard event files in <run>/tensorboard; view them with `tensorboard --logdir runs`. They hold
+"""Writes TensorBoard event files to <run>/tensorboard; `tensorboard --logdir runs` shows them. They hold
 float32: seven digits."""
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from surefoot.trackers import numbers, words
 
 
 class TensorBoard:
+    """Shows one run there; see `Tracker`."""
+
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         events = folder / "tensorboard"
         shutil.rmtree(events, ignore_errors=True)
@@ -23,7 +25,7 @@ class TensorBoard:
 
     @staticmethod
     def check() -> None:
-        """It needs nothing but its package."""
+        """Needs nothing but its package."""
 
     def log(self, row: Mapping[str, Any]) -> None:
         step = int(row["samples"])

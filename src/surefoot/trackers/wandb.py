@@ -1,5 +1,5 @@
-"""Weights & Biases, an optional extra. With WANDB_MODE=offline nothing leaves the machine: files go to
-<run>/wandb."""
+"""Shows runs in Weights & Biases, an optional extra. With WANDB_MODE=offline nothing leaves the machine:
+files go to <run>/wandb."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from surefoot.trackers import numbers, words
 
 
 class WandB:
+    """Shows one run there; see `Tracker`."""
+
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
         # The same run has the same id, also when it is shown again.
         same = digest([config["id"], config["created"]])[:16]
@@ -28,7 +30,7 @@ class WandB:
 
     @staticmethod
     def check() -> None:
-        """The server must know who asks, unless W&B was told to stay offline."""
+        """Logs in: the server must know who asks, unless W&B was told to stay offline."""
         if wandb.setup().settings.mode not in ("offline", "dryrun", "disabled"):
             wandb.login()
 
