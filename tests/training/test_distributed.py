@@ -324,9 +324,9 @@ class Refused(TorchGroup):
         return torch.tensor(self.both)
 
 
-def asked(fellow: Refused) -> None:
-    with fellow.agreed():
-        if fellow.both[fellow.rank]:
+def checked(process: Refused) -> None:
+    with process.fail_together():
+        if process.both[process.rank]:
             raise SurefootError("Use another.")
 
 
@@ -335,14 +335,14 @@ def test_what_is_refused_to_one_is_refused_to_all_and_said_once(both: list[bool]
     said = []
     for rank in range(2):
         with pytest.raises((SurefootError, SystemExit)) as caught:
-            asked(Refused(rank, both))
+            checked(Refused(rank, both))
         said.append(isinstance(caught.value, SurefootError))
         assert said[-1] or caught.value.code == 2
     assert said == [both[0], not both[0]]
 
 
 def test_nothing_refused_is_nothing_said() -> None:
-    asked(Refused(1, [False, False]))
+    checked(Refused(1, [False, False]))
 
 
 def test_families_that_cannot_be_split_are_refused_with_what_can() -> None:

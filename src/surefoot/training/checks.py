@@ -19,13 +19,13 @@ from surefoot.contract import (
 from surefoot.tasks import Task
 
 ROBOT_BYTES = 4096
-"""Of an environment on a device, block and networks apart: engine, script, task's memory."""
+"""Bytes of an environment on a device, block and networks apart: engine, script, task's memory."""
 
 
 def device_bytes(task: Task, processes: int = 1) -> int:
-    """Device memory that training needs on each process' device, from the shapes; a third is added for what
-    allocators keep, and a GiB for the device's own (measured with 128-128 networks, one process: 30.1 GiB in
-    use at N = 262,144)."""
+    """Returns the device memory that training needs on each process' device, from the shapes; a third is
+    added for what allocators keep, and a GiB for the device's own (measured with 128-128 networks, one
+    process: 30.1 GiB in use at N = 262,144)."""
     c, r = task.contract, task.recipe
     obs, critic, act, terms = c.observation_size, c.critic_size, c.action.size, len(c.rewards)
     block = 4 * (obs + critic + 2 * act + 6 + terms) + 11
@@ -60,28 +60,30 @@ def check_memory(task: Task, free: int, processes: int = 1) -> None:
 
 
 def check_share(recipe: Recipe, processes: int) -> None:
-    """Families are never shared: all of an environment's family is in its process."""
+    """Refuses a number of processes that the families cannot be split over: a family's environments are all
+    in one process."""
     if recipe.families % processes:
-        near = " or ".join(str(k) for k in nearest_divisors(recipe.families, processes))
+        divisors = " or ".join(str(k) for k in nearest_divisors(recipe.families, processes))
         raise SurefootError(
             f"{recipe.families} seed families cannot be split over {processes} processes; use "
-            f"--nproc-per-node {near}, or a multiple of {processes} for --families."
+            f"--nproc-per-node {divisors}, or a multiple of {processes} for --families."
         )
 
 
 def check_terrain(contract: TaskContract, seeds: SeedPlan) -> None:
-    """Classes that are dealt for life all have their robots."""
+    """Refuses a recipe under which no robot is dealt some class of terrain, where classes are dealt for
+    life."""
     strata = contract.strata
     if "terrain" not in strata.names or contract.factor("terrain").level != "env":
         return
     names = contract.factor("terrain").categories
 
-    def nobodys(families: int) -> list[str]:
+    def undealt(families: int) -> list[str]:
         dealt = strata.dealt_for_life("terrain", families, seeds.envs // families)
         return [name for k, name in enumerate(names) if k not in dealt]
 
-    if missing := nobodys(seeds.families):
-        fewer = (k for k in range(seeds.families - 1, 0, -1) if not seeds.envs % k and not nobodys(k))
+    if missing := undealt(seeds.families):
+        fewer = (k for k in range(seeds.families - 1, 0, -1) if not seeds.envs % k and not undealt(k))
         k, most = next(fewer, None), len(contract.factor("terrain").deck)
         raise SurefootError(
             f"{contract.name} deals classes of terrain to robots for life, and with --envs {seeds.envs} "
@@ -91,6 +93,7 @@ def check_terrain(contract: TaskContract, seeds: SeedPlan) -> None:
 
 
 def check_disjoint(seeds: SeedPlan, panel: Panel) -> Disjointness:
+    """Refuses a panel that shares keys with training; returns the proof that it does not."""
     proof = prove_disjoint(seeds, panel.seeds)
     if not proof.disjoint:
         raise SurefootError(

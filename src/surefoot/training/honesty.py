@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:  # tensors with names
+if TYPE_CHECKING:
     from surefoot.rollout import RolloutBlock
 
 EVERY = 10
@@ -29,7 +29,7 @@ def honesty_figures(
     families: int,
     strata: Sequence[int],
 ) -> Tensor:
-    """All figures as one vector, computed without asking the device.
+    """Returns all figures as one vector, computed without asking the device; `honesty_row` names them.
 
     `start_age` [N] is the age of each episode, in steps, before the block's first step; `content` [N, K] what
     was drawn for the episodes that run at its end; `strata` is the number of bins of each stratified factor.
@@ -69,17 +69,18 @@ NAMES = (
 
 
 def honesty_row(figures: Tensor, samples: int) -> dict[str, Any]:
-    """The `honesty.*` and `stratum_return.*` entries of a ledger row."""
+    """Returns the `honesty.*` and `stratum_return.*` entries of a ledger row."""
     host: list[float] = figures.tolist()
-    found = [x if math.isfinite(x) else None for x in host]
-    row: dict[str, Any] = {f"honesty.{k}": v for k, v in zip(NAMES, found, strict=False)}
+    finite = [x if math.isfinite(x) else None for x in host]
+    row: dict[str, Any] = {f"honesty.{k}": v for k, v in zip(NAMES, finite, strict=False)}
     row["honesty.duplicate_scenarios"] = int(host[2])
     row["honesty.n"] = samples
-    return row | {f"stratum_return.{k}": v for k, v in enumerate(found[len(NAMES) :])}
+    return row | {f"stratum_return.{k}": v for k, v in enumerate(finite[len(NAMES) :])}
 
 
 def ages(start: Tensor, done: Tensor) -> Tensor:
-    """Steps that each episode had lived before each step [T, N], from the ages at the start and the ends."""
+    """Returns the steps that each episode had lived before each step [T, N], from the ages at the start and
+    the ends."""
     step = torch.arange(len(done), device=done.device)[:, None]
     ended = torch.where(done, step + 1, torch.zeros_like(step))  # step at which the next episode begins
     begun = torch.cat([torch.zeros_like(ended[:1]), ended[:-1].cummax(0).values])
@@ -87,8 +88,8 @@ def ages(start: Tensor, done: Tensor) -> Tensor:
 
 
 def sync_index(age: Tensor) -> Tensor:
-    """How much of the variance of ages [T, N] is between steps: 1 when all environments are equally old at
-    every step, about 0 when they are staggered.
+    """Returns how much of the variance of ages [T, N] is between steps: 1 when all environments are equally
+    old at every step, about 0 when they are staggered.
 
     The one-way ANOVA estimator of the ICC with steps as groups, clipped to 0..1. Equal ages in two or three
     clumps are not 1; the Fano factor of resets shows those.
@@ -103,7 +104,7 @@ def sync_index(age: Tensor) -> Tensor:
 
 
 def family_worth(values: Tensor, families: int) -> tuple[Tensor, Tensor]:
-    """ICC over families of per-sample values [T, N], and the independent samples they are worth.
+    """Returns the ICC over families of per-sample values [T, N], and the independent samples they are worth.
 
     Environments of a family are neighbours. n / (1 + (m - 1) icc) with m samples in a family: from n down to
     the number of families.
@@ -122,7 +123,8 @@ def family_worth(values: Tensor, families: int) -> tuple[Tensor, Tensor]:
 
 
 def duplicates(content: Tensor) -> Tensor:
-    """Environments whose episode is a copy of another's: not the label, the drawn content [N, K] decides.
+    """Counts the environments whose episode is a copy of another's: not the label, the drawn content [N, K]
+    decides.
 
     It is hashed by its bits; n less the number of different hashes. Two different ones meet by a chance of
     about 2^-64.
@@ -137,7 +139,7 @@ def duplicates(content: Tensor) -> Tensor:
 
 
 def two_way_coverage(count: Tensor, strata: Sequence[int]) -> Tensor:
-    """Share of the pairs of cells, over all pairs of stratified factors, that have at least one sample.
+    """Returns the share of the pairs of cells, over all pairs of stratified factors, that have a sample.
 
     `count` [S] are samples by stratum. With one factor: the share of its cells.
     """

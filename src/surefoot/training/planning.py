@@ -1,4 +1,4 @@
-"""How a plan is made: from a task's name and what is asked of it. Every contradiction is refused here, before
+"""Plans are made here, from a task's name and what is asked of it. Every contradiction is refused before
 anything is written."""
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ import torch
 from surefoot.compute import SINGLE, ProcessGroup, local_device
 from surefoot.contract import TRAINED, ExternalContract, SurefootError, text_digest
 from surefoot.policy import PREFIX, Policy, PolicyBundle, PolicyCard
-from surefoot.runs import RunFolder, checkpoint
+from surefoot.runs import RunFolder, checkpoint, section
 from surefoot.training.plan import Plan, RobotPlan
 from surefoot.training.planning import make_plan
 
 
 def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
-    """The plan that a run folder was started with; refused when the task has changed since."""
+    """Returns the plan that a run folder was started with; refused when the task has changed since."""
     r = run.record
     plan = make_plan(
         r.task,
@@ -46,7 +46,7 @@ def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
 
 
 def restore_robot_plan(run: RunFolder) -> RobotPlan:
-    """The plan of a run whose robot is known; others are refused."""
+    """Returns the plan of a run whose robot is known; others are refused."""
     plan = restore_plan(run)
     if not isinstance(plan, RobotPlan):
         raise SurefootError(
@@ -72,25 +72,26 @@ def check_resumable(run: RunFolder) -> None:
 
 
 def load_policy(run: RunFolder, name: str) -> tuple[checkpoint.Checkpoint, PolicyBundle]:
-    """The policy of a checkpoint. The file's digest is verified as it is read, and the normaliser against the
-    digest noted when it was saved and against the one that the learner went on with."""
-    found = run.load_checkpoint(name)
-    tensors = {k.removeprefix("policy."): v for k, v in found.tensors.items() if k.startswith("policy.")}
-    bundle = PolicyBundle(PolicyCard.model_validate(found.meta["policy"]), tensors)
-    noted = found.meta.get("normaliser_digest", bundle.normaliser_digest)  # absent before it was noted
-    mean = found.tensors.get("learner.obs_normalizer.mean")
-    same = mean is None or not bundle.card.normalised or torch.equal(mean, bundle.tensors["mean"])
-    if noted != bundle.normaliser_digest or not same:
+    """Returns a checkpoint and its policy. The file's digest is verified as it is read, and the normaliser
+    against the digest stored when it was saved and against the one that the learner went on with."""
+    loaded = run.load_checkpoint(name)
+    card = PolicyCard.model_validate(loaded.meta["policy"])
+    bundle = PolicyBundle(card, section("policy", loaded.tensors))
+    digest = loaded.meta.get("normaliser_digest", bundle.normaliser_digest)  # old checkpoints have none
+    mean = loaded.tensors.get("learner.obs_normalizer.mean")
+    same = mean is None or not card.normalised or torch.equal(mean, bundle.tensors["mean"])
+    if digest != bundle.normaliser_digest or not same:
         raise SurefootError(
             f"The normaliser in checkpoint '{name}' of {run.path} is not the one that it was saved with; "
             "use another checkpoint of the run."
         )
-    return found, bundle
+    return loaded, bundle
 
 
 def resolve_policy(plan: Plan, run: RunFolder, name: str) -> tuple[Policy, str, str]:
-    """(policy, its digest, what rows call it): a checkpoint, or a baseline as `baseline:hold-pose`."""
+    """Returns a policy, its digest and what rows call it. `name` is a checkpoint's, or a baseline's as
+    `baseline:hold-pose`."""
     if not name.startswith(PREFIX):
-        found, bundle = load_policy(run, name)
-        return bundle, found.digest, TRAINED
+        loaded, bundle = load_policy(run, name)
+        return bundle, loaded.digest, TRAINED
     return plan.baseline(name), text_digest(name), name.removeprefix(PREFIX)

@@ -201,10 +201,10 @@ class Trainer:
         """Returns the ledger's row of an iteration, for which it waits, and the episode statistics of all
         processes. In other processes than the main one the row is empty."""
         result.wait()
-        own = self.iteration.episode_stats(result)
-        parts = self.group.gather_objects(own)
+        of_process = self.iteration.episode_stats(result)
+        parts = self.group.gather_objects(of_process)
         if not parts:
-            return {}, own
+            return {}, of_process
         stats = EpisodeStats.of(parts)
         row = ledger_row(
             self._constants,
