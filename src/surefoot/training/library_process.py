@@ -15,7 +15,7 @@ from typing import Any
 
 from surefoot.runs import LibraryRecord, RunFolder
 from surefoot.trackers import Tracker
-from surefoot.training.observers import Watcher
+from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
 from surefoot.training.selection import Limits
 
@@ -36,7 +36,7 @@ class LibraryProcess:
         self._child: subprocess.Popen[str] | None = None
         self._error = ""
 
-    def train(self, limits: Limits, display: Watcher, tracker: Tracker) -> None:
+    def train(self, limits: Limits, display: Observer, tracker: Tracker) -> None:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [
             sys.executable,
@@ -60,7 +60,7 @@ class LibraryProcess:
         if code:
             self._fail(code)
 
-    def _hear(self, said: dict[str, Any], display: Watcher, tracker: Tracker) -> None:
+    def _hear(self, said: dict[str, Any], display: Observer, tracker: Tracker) -> None:
         if "row" in said:
             tracker.log(said["row"])
             display.show(said["row"], said["successes"])

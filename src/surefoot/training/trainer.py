@@ -41,7 +41,7 @@ from surefoot.training.batch import ledger_row
 from surefoot.training.honesty import EVERY as HONESTY_EVERY
 from surefoot.training.honesty import honesty_row
 from surefoot.training.iteration import IterationResult, TrainingIteration
-from surefoot.training.observers import Watcher
+from surefoot.training.observers import Observer
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.selection import Limits, Scored
 
@@ -102,7 +102,7 @@ class Trainer(Scored):
         )
         self.overlaps = self.iteration.overlaps
 
-    def train(self, limits: Limits, display: Watcher, tracker: Tracker) -> None:
+    def train(self, limits: Limits, display: Observer, tracker: Tracker) -> None:
         """Collect, learn, record; evaluate and save at fixed intervals; stop at a limit or a signal.
 
         Where the device works on its own, an update is written down while the next one is under way; files
@@ -118,7 +118,7 @@ class Trainer(Scored):
                 self.chosen = self._choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
-    def _loop(self, limits: Limits, display: Watcher, tracker: Tracker, writer: Writer) -> None:
+    def _loop(self, limits: Limits, display: Observer, tracker: Tracker, writer: Writer) -> None:
         recipe, p = self.plan.recipe, self.progress
 
         def note(row: dict[str, Any], stats: EpisodeStats) -> None:
