@@ -17,6 +17,7 @@ import tiny
 from surefoot.artifacts import load_npz, read_table, save_npz, table_meta, write_table
 from surefoot.contract import SurefootError
 from surefoot.evaluation.episodes import states_digest
+from surefoot.replays import find_recorded, replay_episode
 from surefoot.replays.cases import JITTER, CaseSampler, load_case
 from surefoot.replays.recorded import verify
 from surefoot.replays.rerun import rerun_case
@@ -328,3 +329,21 @@ def test_an_episode_of_a_gpu_is_held_to_a_tolerance() -> None:
     fell = verify(recorded, row | {"success": False, "label": "slipped"}, off)  # type: ignore[arg-type]
     assert not fell.holds
     assert fell.differing == ("success",)
+
+
+# ---- as functions
+
+
+def test_a_replay_is_returned_and_nothing_is_printed(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    capfd.readouterr()
+    folder, number = RunFolder.open(run), str(read_table(table_of(run))["scenario"][3])
+    recorded = find_recorded(folder, number, "confirmation")
+    replayed = replay_episode(folder, number, check=True)
+    assert replayed.verdict is not None
+    assert replayed.verdict.holds
+    assert replayed.frames is None
+    assert replayed.panel == recorded.summary.panel
+    assert replayed.row["states_digest"] == recorded.row["states_digest"]
+    assert len(replayed.trace["position"]) == int(recorded.row["steps"])
+    assert replay_episode(folder, number).verdict is None, "nobody asked"
+    assert capfd.readouterr() == ("", "")

@@ -87,7 +87,7 @@ class Display:
             self._live.update(Group(self._bar, self._table(row, successes)))
         elif "evaluation.success" in row or time.monotonic() - self._last > PLAIN_EVERY_S:
             self._last = time.monotonic()
-            self.console.print(self._line(row, successes, eta), highlight=False, soft_wrap=True)
+            say(self.console, self._line(row, successes, eta))
 
     def _remaining(self, row: Mapping[str, Any]) -> tuple[float, str]:
         """Returns the share of the nearest limit that is used up, and the time until it is reached."""
@@ -191,12 +191,11 @@ class StudyProgress:
         )
 
     def scored(self, budget: str, update: int, samples: int, seconds: float, success: float) -> None:
-        self.console.print(
+        say(
+            self.console,
             f"run {self._at + 1}/{len(self.todo)}  {self._name()}  budget {budget}: {update} updates, "
             f"{samples:,} samples in {seconds:.2f} s ({samples / seconds:,.0f} steps/s), "
             f"held-out success {100 * success:.1f}%  ETA {self._eta()}",
-            highlight=False,
-            soft_wrap=True,
         )
 
     def end(self) -> None:

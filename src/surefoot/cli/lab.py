@@ -115,11 +115,11 @@ class LabDisplay(ConsoleObserver):
 
     def stage_begins(self, stage: Stage) -> None:
         left = "?" if stage.left_s is None else _clock(stage.left_s)
-        self.console.print(
+        say(
+            self.console,
             f"[bold]{stage.number} of {stage.count}[/bold]  {stage.says}"
             f"[dim]  {_clock(stage.spent_s)} so far, ETA {left}[/dim]",
-            highlight=False,
-            soft_wrap=True,
+            markup=True,
         )
 
     def run_ended(self, trained: TrainedRun) -> None:
@@ -129,13 +129,12 @@ class LabDisplay(ConsoleObserver):
             say(self.console, ending(trained, resume_hint(trained.run) if trained.aborted else ""))
         s, f = trained.summary, trained.run.record.figures
         if s is not None:
-            self.console.print(
+            say(
+                self.console,
                 f"  {100 * s.success:.1f}% held-out success ({100 * s.success_low:.1f}% to "
                 f"{100 * s.success_high:.1f}%, {s.episodes} episodes), "
                 f"{f.get('steps_per_second') or 0:,.0f} steps/s, "
                 f"{f.get('train_seconds') or 0:.0f} s of training",
-                highlight=False,
-                soft_wrap=True,
             )
 
 
@@ -163,7 +162,7 @@ def print_lab(console: Console, path: Path, lab: LabRecord, command: str) -> Non
     for who in policies(lab):
         nominal = shown(lab, who, "nominal", headings(lab)[0].engine)
         if who.seed is not None and nominal is not None:
-            console.print(f"{who.title} failed by: {_labels(nominal)}", highlight=False, soft_wrap=True)
+            say(console, f"{who.title} failed by: {_labels(nominal)}")
     for run in lab.runs:
         if run.status == "failed":
             say(console, f"{run.folder} failed: {run.error} (remove it to train it again)", style="red")

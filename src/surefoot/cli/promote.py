@@ -11,7 +11,7 @@ from rich.markup import escape
 from tyro.conf import Positional
 
 from surefoot.cli.compare import REFUSED, interval, print_fields
-from surefoot.cli.terminal import plain_table
+from surefoot.cli.terminal import plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.evidence import Promotion, Side
@@ -62,7 +62,7 @@ def print_promotion(console: Console, p: Promotion) -> None:
             s.name, *(interval(s.metrics[m]) if m in s.metrics else "-" for m in METRICS), s.outcome
         )
     console.print(table, highlight=False)
-    console.print(sentence(p, sides), highlight=False, soft_wrap=True)
+    say(console, sentence(p, sides), markup=True)
 
 
 def sentence(p: Promotion, sides: list[Side]) -> str:

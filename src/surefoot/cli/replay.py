@@ -113,7 +113,7 @@ class ReplayCommand:
                 table.add_row(k, _text(row[k]))
             console.print(table, highlight=False)
             if verdict:
-                console.print(_sentence(verdict), highlight=False, soft_wrap=True)
+                say(console, _sentence(verdict), markup=True)
             if frames:
                 say(console, f"{self.video}: {frames} frames")
         return 0 if verdict is None or verdict.holds else 1

@@ -48,7 +48,7 @@ class ServeCommand:
         from surefoot.reporting import make_server
 
         server = make_server(self.runs, self.host, self.port, self.dollars_per_hour)
-        console.print(f"{server.url} serves {self.runs}; stop with Ctrl-C.", highlight=False, soft_wrap=True)
+        say(console, f"{server.url} serves {self.runs}; stop with Ctrl-C.")
         console.file.flush()  # whoever reads this through a pipe must see it before the server ends
         try:
             server.serve_forever()

@@ -147,11 +147,11 @@ def print_design(console: Console, record: StudyRecord, plan: RobotPlan) -> None
     from surefoot.experiments.studies import panel_device
 
     d = record.design
-    console.print(
+    say(
+        console,
         f"[bold]Study of {d.kind}[/bold] on {escape(d.task)}: {len(d.values)} values x {len(d.seeds)} seeds "
         f"= {len(d.values) * len(d.seeds)} runs, each to both budgets, trained on {d.engine}, {d.device}",
-        highlight=False,
-        soft_wrap=True,
+        markup=True,
     )
     seconds = (
         f"{d.seconds:g} s of training"
@@ -187,14 +187,14 @@ def print_results(console: Console, record: StudyRecord) -> None:
         console.print(table, highlight=False)
         verdict = record.verdict_of(budget)
         if verdict is not None:
-            console.print(f"[bold]{escape(verdict.sentence)}", highlight=False, soft_wrap=True)
+            say(console, f"[bold]{escape(verdict.sentence)}", markup=True)
             for s in verdict.steps:
                 say(console, f"  {s.sentence}")
-    console.print(
+    say(
+        console,
         f"[dim]Mean (95% interval) over {len(d.seeds)} training seeds; panel on {d.scored_on}. "
         "Every step is judged on its own.",
-        highlight=False,
-        soft_wrap=True,
+        markup=True,
     )
 
 

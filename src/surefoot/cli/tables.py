@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from surefoot.cli.terminal import plain_table
+from surefoot.cli.terminal import plain_table, say
 from surefoot.runs import RunFolder, resumable, surefoot_command
 from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge, percent
 from surefoot.training import ExternalPlan, Plan, RobotPlan
@@ -225,7 +225,7 @@ def print_summary(
         (f"{me} serve --runs {run.path.parent}", "reports of all runs, side by side"),
         *([curves] if (run.path / "tensorboard").is_dir() else []),
     ):
-        console.print(f"  {escape(command)}   [dim]# {why}", highlight=False, soft_wrap=True)
+        say(console, f"  {escape(command)}   [dim]# {why}", markup=True)
 
 
 def print_columns(console: Console, s: PanelSummary) -> None:
@@ -235,7 +235,7 @@ def print_columns(console: Console, s: PanelSummary) -> None:
         console.print(_columns(s), highlight=False)
         console.print()
     for line in verdicts(s):
-        console.print(line, highlight=False, soft_wrap=True)
+        say(console, line, markup=True)
 
 
 def _columns(s: PanelSummary) -> Table:

@@ -6,9 +6,10 @@ from rich.console import Console
 from rich.table import Table
 
 
-def say(console: Console, text: str, style: str | None = None) -> None:
-    """Prints `text` as it is: brackets are brackets, numbers have no colour, lines are not broken."""
-    console.print(text, style=style, highlight=False, markup=False, soft_wrap=True)
+def say(console: Console, text: str, *, markup: bool = False, style: str | None = None) -> None:
+    """Prints `text` as it is: numbers have no colour, lines are not broken, and brackets are brackets unless
+    they are `markup`."""
+    console.print(text, style=style, highlight=False, markup=markup, soft_wrap=True)
 
 
 def plain_table(title: str, *columns: str) -> Table:

@@ -47,10 +47,10 @@ class LearnersObserver(SessionObserver, Protocol):
     """Follows a comparison, run by run."""
 
     def run_begins(self, learner: str, seed: int, number: int, count: int) -> None:
-        """Receives who is trained next: run `number` of `count`."""
+        """Shows who is trained next: run `number` of `count`."""
 
     def run_ended(self, trained: TrainedRun) -> None:
-        """Receives what came of it."""
+        """Shows what came of it."""
 
 
 def compare_all(options: LearnersOptions, observer: LearnersObserver) -> ComparedLearners:

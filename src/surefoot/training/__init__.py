@@ -6,7 +6,7 @@ from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.collection import collect
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
-from surefoot.training.observers import UNOBSERVED, SessionObserver, Watcher
+from surefoot.training.observers import UNOBSERVED, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.planning import make_plan, robot_plan
 from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
@@ -21,6 +21,7 @@ __all__ = [
     "EvaluateOptions",
     "ExternalPlan",
     "Limits",
+    "Observer",
     "PassOptions",
     "Plan",
     "Progress",
@@ -29,7 +30,6 @@ __all__ = [
     "TrainOptions",
     "TrainedRun",
     "Trainer",
-    "Watcher",
     "block_statistics",
     "collect",
     "evaluate_policy",

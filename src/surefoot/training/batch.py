@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from surefoot.compute import SINGLE, ProcessGroup
-from surefoot.env import EpisodeStats
+from surefoot.env import EpisodeStats, TrainingEnv
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import LEDGER_VERSION, RunFolder
-from surefoot.training.plan import Plan, TrainingEnv
+from surefoot.training.plan import Plan
 from surefoot.training.selection import Progress
 
 STATISTICS = ("reward", "mean", "std", "p01", "p99", "largest", "clipped")

@@ -12,7 +12,7 @@ from typing import Any
 
 from surefoot.runs import LibraryRecord, RunFolder
 from surefoot.trackers import Tracker
-from surefoot.training.observers import Watcher
+from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
 from surefoot.training.selection import Limits
 from surefoot.training.signals import stop_signals
@@ -34,7 +34,7 @@ class LibraryProcess:
         self._child: subprocess.Popen[str] | None = None
         self._error = ""
 
-    def train(self, limits: Limits, observer: Watcher, tracker: Tracker) -> None:
+    def train(self, limits: Limits, observer: Observer, tracker: Tracker) -> None:
         """Trains until a limit is reached or a signal comes; raises `LibraryFailed` if the library breaks
         off."""
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -67,7 +67,7 @@ class LibraryProcess:
         self._child.stdin.write(received.name + "\n")
         self._child.stdin.flush()
 
-    def _receive(self, message: dict[str, Any], observer: Watcher, tracker: Tracker) -> None:
+    def _receive(self, message: dict[str, Any], observer: Observer, tracker: Tracker) -> None:
         if "row" in message:
             tracker.log(message["row"])
             observer.show(message["row"], message["successes"])

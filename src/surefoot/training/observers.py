@@ -1,4 +1,4 @@
-"""Who follows a run while it trains: a person's terminal, or nobody."""
+"""Who follows a run: a person's terminal, or nobody."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
     from surefoot.training.selection import Limits
 
 
-class Watcher(Protocol):
-    """Follows the training of a run, update by update."""
+class Observer(Protocol):
+    """Follows a run from update to update."""
 
     def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
-        """Receives the ledger's row of an update, and the successes on the selection half so far."""
+        """Shows an update: its `row` of the ledger, and all `successes` on the selection half so far."""
 
     def note(self, text: str) -> None:
-        """Receives a sentence or two for people."""
+        """Shows a line that a person should know about the run."""
 
 
 class SessionObserver(Protocol):
-    """Follows a run from its plan to its report. Whoever prints, draws or logs is one."""
+    """Follows a run from its plan to its report."""
 
     def planned(self, plan: Plan) -> None:
-        """Receives the plan before anything is written."""
+        """Shows the plan, before anything is written."""
 
     def note(self, text: str) -> None:
-        """Receives a sentence or two for people."""
+        """Shows a line that a person should know about the run."""
 
     def busy(self, text: str) -> AbstractContextManager[object]:
         """Returns a context that lasts as long as the work called `text`."""
 
-    def training(self, limits: Limits) -> AbstractContextManager[Watcher]:
-        """Returns a context that lasts as long as training, with who follows its updates."""
+    def training(self, limits: Limits) -> AbstractContextManager[Observer]:
+        """Returns a context that lasts as long as training, with the observer of its updates."""
 
 
 class Silent:
-    """Follows everything and says nothing."""
+    """Follows a run and shows nothing."""
 
     def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
         return None
@@ -52,7 +52,7 @@ class Silent:
     def busy(self, text: str) -> AbstractContextManager[object]:
         return nullcontext()
 
-    def training(self, limits: Limits) -> AbstractContextManager[Watcher]:
+    def training(self, limits: Limits) -> AbstractContextManager[Observer]:
         return nullcontext(self)
 
 

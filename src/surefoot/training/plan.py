@@ -39,7 +39,7 @@ from surefoot.contract import (
     evaluation_plant,
     load_panel,
 )
-from surefoot.env import TrainSampler, VecEnv
+from surefoot.env import TrainingEnv, TrainSampler, VecEnv
 from surefoot.env.compiled import CompiledEnv
 from surefoot.env.external import ExternalEnv, ExternalTask
 from surefoot.evaluation import BASELINES as EXTERNAL_BASELINES
@@ -62,7 +62,6 @@ from surefoot.tasks import Task
 from surefoot.terrain import Atlas
 from surefoot.training.checks import check_disjoint
 
-TrainingEnv = VecEnv | CompiledEnv | ExternalEnv
 Evaluator = PanelEvaluator | ExternalEvaluator
 PassResults = tuple[PanelResult, list[PanelResult]]
 """A whole table of episodes, and the passes over the panel that it is made of; the first is the headline."""

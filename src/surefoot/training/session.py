@@ -228,8 +228,8 @@ def _train(
         stack.callback(tracker.close)
         observer.note(f"Run folder: {run.path}")
         try:
-            with observer.training(limits) as watcher:
-                trainer.train(limits, watcher, tracker)
+            with observer.training(limits) as updates:
+                trainer.train(limits, updates, tracker)
         except PeerLost as loss:
             raise PeerLost(f"{loss} The run stands at its last checkpoint. {resume_hint(run)}") from loss
         except LibraryFailed as failure:

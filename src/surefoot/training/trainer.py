@@ -32,7 +32,7 @@ from surefoot.training.honesty import EVERY as HONESTY_EVERY
 from surefoot.training.honesty import honesty_row
 from surefoot.training.iteration import IterationResult, TrainingIteration
 from surefoot.training.measurements import ProcessMeasurements
-from surefoot.training.observers import Watcher
+from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
 from surefoot.training.selection import CheckpointSelection, Limits, Progress
 from surefoot.training.signals import stop_signals
@@ -113,7 +113,7 @@ class Trainer:
 
     # ---- the loop
 
-    def train(self, limits: Limits, observer: Watcher, tracker: Tracker) -> None:
+    def train(self, limits: Limits, observer: Observer, tracker: Tracker) -> None:
         """Trains until a limit is reached or a signal comes, then chooses the checkpoint that the result is
         stated on."""
         # A second Ctrl-C aborts the update, but not under torchrun, which passes on what processes may have
@@ -131,7 +131,7 @@ class Trainer:
                 self.chosen = self.selection.choose()
         self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
 
-    def _loop(self, limits: Limits, observer: Watcher, tracker: Tracker, writer: Writer) -> None:
+    def _loop(self, limits: Limits, observer: Observer, tracker: Tracker, writer: Writer) -> None:
         """Collects, learns and records; evaluates and saves at fixed intervals.
 
         Where the device works on its own (`iteration.overlaps`), an update is recorded while the next one is

@@ -38,13 +38,13 @@ class LabObserver(SessionObserver, Protocol):
     """Follows a lab."""
 
     def lab_begins(self, path: Path, design: LabDesign, plan: RobotPlan, runs: int) -> None:
-        """Receives the folder and the design, the plan of the first of `runs` runs, before any begins."""
+        """Shows the folder and the design, the plan of the first of `runs` runs, before any begins."""
 
     def stage_begins(self, stage: Stage) -> None:
-        """Receives the piece of work that begins."""
+        """Shows the piece of work that begins."""
 
     def run_ended(self, trained: TrainedRun) -> None:
-        """Receives what came of a run."""
+        """Shows what came of a run."""
 
 
 class Stages:

@@ -19,7 +19,7 @@ from surefoot.evaluation import PanelEvaluator, concatenate
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design, panel_device
 from surefoot.experiments.studies.figures import folder_name, passed, place
 from surefoot.experiments.studies.page import write_page
-from surefoot.experiments.studies.progress import RunsWatcher, StudyObserver
+from surefoot.experiments.studies.progress import RunsObserver, StudyObserver
 from surefoot.experiments.studies.record import StudyRecord, open_study, with_results, write_csv, write_record
 from surefoot.runs import RunFolder, timestamp, versions
 from surefoot.trackers import make_tracker
@@ -160,7 +160,7 @@ def _run(
     value: int,
     seed: int,
     evaluator: PanelEvaluator,
-    progress: RunsWatcher,
+    progress: RunsObserver,
 ) -> tuple[StudyRecord, int]:
     """Trains one run to the nearer budget, then to the other; its policy is scored at both."""
     design, plan = record.design, record.design.plan(value, seed)
