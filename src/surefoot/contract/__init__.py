@@ -17,7 +17,6 @@ from surefoot.contract.external import (
 )
 from surefoot.contract.factors import Factor, Strata
 from surefoot.contract.identity import (
-    METRICS_VERSION,
     construct,
     construct_fields,
     construct_id,
@@ -92,7 +91,6 @@ __all__ = [
     "LEARNERS",
     "MAKERS",
     "MAX_DELAY_S",
-    "METRICS_VERSION",
     "MULTIPLIERS",
     "NOMINAL",
     "PANEL",

@@ -16,7 +16,7 @@ from surefoot.statistics.estimates import (
     rate_estimate,
     runs_estimate,
 )
-from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval, runs_interval
+from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity
@@ -57,7 +57,6 @@ __all__ = [
     "rate",
     "rate_estimate",
     "runs_estimate",
-    "runs_interval",
     "severity",
     "sign_flip",
     "split_columns",

@@ -2,7 +2,7 @@
 
 from surefoot.tasks.registry import task, task_names
 from surefoot.tasks.sparse import SPARSE, sparse
-from surefoot.tasks.task import Constants, Ground, Task, TaskState, Term, View, advance
+from surefoot.tasks.task import Ground, Task, TaskState, View, advance
 from surefoot.tasks.velocity import TROT, TROT_REWARDS, WALK_REWARDS, reweighted, velocity_task
 
 __all__ = [
@@ -10,11 +10,9 @@ __all__ = [
     "TROT",
     "TROT_REWARDS",
     "WALK_REWARDS",
-    "Constants",
     "Ground",
     "Task",
     "TaskState",
-    "Term",
     "View",
     "advance",
     "reweighted",

@@ -18,7 +18,7 @@ from torch import Tensor
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Recipe
 from surefoot.env import EpisodeStats, TrainingEnv
-from surefoot.learners import Ppo, PpoMetrics
+from surefoot.learners import Learner, PpoMetrics
 from surefoot.rollout import RolloutBlock
 from surefoot.training.batch import block_statistics
 from surefoot.training.collection import collect
@@ -56,7 +56,7 @@ class TrainingIteration:
     def __init__(
         self,
         env: TrainingEnv,
-        learner: Ppo,
+        learner: Learner,
         block: RolloutBlock,
         recipe: Recipe,
         *,
@@ -136,7 +136,7 @@ class TrainingIteration:
 
     def _outputs(self, start_age: Tensor | None) -> dict[str, Tensor]:
         """Returns what the ledger is written from, by name."""
-        out = {"figures": self._statistics, "record": self.learner.state.record, **self.env.stats_tensors()}
+        out = {"figures": self._statistics, "record": self.learner.record, **self.env.stats_tensors()}
         if start_age is not None:
             block, age, content = self._gathered(start_age)
             out["honesty"] = honesty_figures(

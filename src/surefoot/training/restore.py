@@ -7,7 +7,7 @@ import torch
 from surefoot.compute import SINGLE, ProcessGroup, local_device
 from surefoot.contract import TRAINED, ExternalContract, SurefootError, text_digest
 from surefoot.policy import PREFIX, Policy, PolicyBundle, PolicyCard
-from surefoot.runs import RunFolder, checkpoint, section
+from surefoot.runs import Checkpoint, RunFolder, section
 from surefoot.training.plan import Plan, RobotPlan
 from surefoot.training.planning import make_plan
 
@@ -71,7 +71,7 @@ def check_resumable(run: RunFolder) -> None:
         )
 
 
-def load_policy(run: RunFolder, name: str) -> tuple[checkpoint.Checkpoint, PolicyBundle]:
+def load_policy(run: RunFolder, name: str) -> tuple[Checkpoint, PolicyBundle]:
     """Returns a checkpoint and its policy. The file's digest is verified as it is read, and the normaliser
     against the digest stored when it was saved and against the one that the learner went on with."""
     loaded = run.load_checkpoint(name)

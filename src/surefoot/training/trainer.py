@@ -13,7 +13,7 @@ import torch
 
 from surefoot.compute import SINGLE, ProcessGroup, Writer
 from surefoot.env import EpisodeStats, join_snapshots, part_of_snapshot
-from surefoot.learners import Ppo
+from surefoot.learners import Learner, Ppo
 from surefoot.policy import PolicyBundle
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import (
@@ -82,7 +82,7 @@ class Trainer:
         device = torch.device(plan.device)
         part = group.env_range(recipe.envs)
         self.env = plan.environments(part)
-        self.learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device, group=group)
+        self.learner: Learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device, group=group)
         self.block = RolloutBlock.empty(
             recipe.horizon,
             len(part),
@@ -234,7 +234,7 @@ class Trainer:
     def _save(self, best: bool, writer: Writer | None = None) -> None:
         """Saves a checkpoint with the environments of all processes; written by `writer` if there is one."""
         snapshot = {k: v.cpu() for k, v in self.env.snapshot().items()}
-        weights = self.learner.state.parameters.cpu()
+        weights = self.learner.parameters.cpu()
         parts = self.group.gather_objects((snapshot, weights))
         if not parts:
             return
