@@ -1,4 +1,5 @@
 # Two commands do everything: `make walk` trains a quadruped and proves it, `make test` checks the project.
+# `make check` answers in two minutes, for every commit.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ PIP := PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet --disable-pip-versio
 CHROMIUM = command -v chromium >/dev/null 2>&1 || { test "$$(id -u)" = 0 && test -f /etc/debian_version && \
   apt-get install --quiet --quiet --yes chromium >/dev/null 2>&1; } || true
 
-.PHONY: help setup dev walk trot test lint types bench clean mjlab test-mjlab
+.PHONY: help setup dev walk trot check fast test lint types bench clean mjlab test-mjlab
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,8 +42,18 @@ lint: dev
 	@$(BIN)/ruff check src tests benchmarks examples
 	@$(BIN)/ruff format --check src tests benchmarks examples
 
+# What answers in a minute on one core: the plan of the house, ids and kernels' texts, data, statistics, decisions on files.
+FAST := tests/test_architecture.py tests/test_pins.py tests/contract tests/artifacts tests/statistics tests/keyed tests/terrain \
+  tests/robots tests/rollout tests/compute tests/tasks tests/runs/test_golden.py tests/runs/test_checkpoint.py
+
 types: dev
 	@$(BIN)/mypy
+
+check: lint  ## in two minutes: lint, types, the house's plan, and the tests that need no training
+	@$(MAKE) --no-print-directory -j2 types fast
+
+fast: dev
+	@$(BIN)/python -m pytest $(FAST)
 
 test: lint types  ## lint, type-check, check that all extras fit together, and test
 	@$(BIN)/python -m pip --disable-pip-version-check check
