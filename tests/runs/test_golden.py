@@ -129,7 +129,7 @@ def test_it_can_be_reported_and_its_figures_are_those_of_its_rows(folder: Path, 
 
 
 def test_the_newest_one_has_the_present_schemas(folder: Path) -> None:
-    if folder != GOLDEN[-1]:
+    if folder != RUNS[-1]:
         return
     record = json.loads((folder / "run.json").read_text())
     assert record["schema_version"] == RunRecord.model_fields["schema_version"].default

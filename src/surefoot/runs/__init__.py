@@ -6,7 +6,7 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 
 from __future__ import annotations
 
-from surefoot.runs.checkpoint import load_checkpoint, save_checkpoint
+from surefoot.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
     STATES_VERSION,
     LibraryRecord,
@@ -25,6 +25,7 @@ from surefoot.runs.status import record_outcome
 __all__ = [
     "LEDGER_VERSION",
     "STATES_VERSION",
+    "Checkpoint",
     "LibraryRecord",
     "Result",
     "RunFolder",
@@ -39,6 +40,7 @@ __all__ = [
     "resume_hint",
     "run_name",
     "save_checkpoint",
+    "section",
     "surefoot_command",
     "timestamp",
     "versions",

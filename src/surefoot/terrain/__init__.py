@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from surefoot.terrain.atlas import MARGIN_M, Atlas, MujocoHField, mujoco_hfield, on_triangles, wrap
+from surefoot.terrain.atlas import MARGIN_M, Atlas, mujoco_hfield, wrap
 from surefoot.terrain.tiles import (
     HELD_OUT,
     LEVELS,
@@ -37,13 +37,11 @@ __all__ = [
     "Atlas",
     "Figure",
     "HeightField",
-    "MujocoHField",
     "TerrainClass",
     "TileId",
     "generators",
     "level_table",
     "mujoco_hfield",
-    "on_triangles",
     "tile",
     "wrap",
 ]
