@@ -17,7 +17,7 @@ from surefoot.compute.warp.launch import Launch
 
 
 @given(st.integers(1, 5000), st.integers(1, 64))
-def test_shares_are_all_of_it_and_small_ones_come_last(count: int, threads: int) -> None:
+def test_chunks_are_all_of_it_and_small_ones_come_last(count: int, threads: int) -> None:
     found = chunk_sizes(count, min(threads, count))
     assert sum(found) == count
     assert min(found) >= 1
@@ -26,74 +26,74 @@ def test_shares_are_all_of_it_and_small_ones_come_last(count: int, threads: int)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_every_piece_is_done_once(threads: int) -> None:
-    crew, done = ThreadTeam(threads), []
+def test_every_chunk_is_done_once(threads: int) -> None:
+    team, done = ThreadTeam(threads), []
     for turn in range(50):
         done.clear()
-        crew([partial(done.append, (turn, k)) for k in range(13)])
+        team([partial(done.append, (turn, k)) for k in range(13)])
         assert sorted(done) == [(turn, k) for k in range(13)]
-    crew.close()
+    team.close()
 
 
-def test_who_is_free_takes_the_next_piece() -> None:
-    """One long piece does not keep the short ones waiting behind it."""
-    crew, by = ThreadTeam(2), {}
+def test_who_is_free_takes_the_next_chunk() -> None:
+    """One long chunk does not keep the short ones waiting behind it."""
+    team, by = ThreadTeam(2), {}
 
-    def piece(k: int) -> None:
+    def chunk(k: int) -> None:
         by[k] = threading.get_ident()
         time.sleep(0.2 if k == 0 else 0.001)
 
-    crew([partial(piece, k) for k in range(20)])
-    crew.close()
+    team([partial(chunk, k) for k in range(20)])
+    team.close()
     assert all(by[k] != by[0] for k in range(1, 20))
 
 
 @pytest.mark.parametrize("culprit", [0, 1, 7])
-def test_what_a_piece_raises_is_raised_where_the_work_was_asked_for(culprit: int) -> None:
-    crew, done = ThreadTeam(3), []
+def test_what_a_chunk_raises_is_raised_where_the_work_was_asked_for(culprit: int) -> None:
+    team, done = ThreadTeam(3), []
 
-    def piece(k: int) -> None:
+    def chunk(k: int) -> None:
         time.sleep(0.001)
         if k == culprit:
             raise ZeroDivisionError(str(k))
         done.append(k)
 
     with pytest.raises(ZeroDivisionError, match=str(culprit)):
-        crew([partial(piece, k) for k in range(8)])
+        team([partial(chunk, k) for k in range(8)])
     done.clear()
-    crew([partial(piece, 100 + k) for k in range(8)])
-    assert sorted(done) == list(range(100, 108)), "and the crew goes on working"
-    crew.close()
+    team([partial(chunk, 100 + k) for k in range(8)])
+    assert sorted(done) == list(range(100, 108)), "and the team goes on working"
+    team.close()
 
 
-def test_threads_leave_when_a_crew_is_closed_or_forgotten() -> None:
+def test_threads_leave_when_a_team_is_closed_or_forgotten() -> None:
     before = threading.active_count()
-    crew = ThreadTeam(4)
+    team = ThreadTeam(4)
     assert threading.active_count() == before + 3
-    crew.close()
+    team.close()
     assert threading.active_count() == before
-    crew([])
-    crew.close()  # once more does no harm
-    crew = ThreadTeam(3)
-    hands = [hand.thread for hand in crew._others]
-    del crew
-    for thread in hands:
+    team([])
+    team.close()  # once more does no harm
+    team = ThreadTeam(3)
+    workers = [worker.thread for worker in team._workers]
+    del team
+    for thread in workers:
         thread.join(timeout=5.0)
         assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("flush", [True, False])
-def test_all_of_a_crew_round_alike(flush: bool) -> None:
-    """Else results would depend on who took which piece."""
+def test_all_of_a_team_round_alike(flush: bool) -> None:
+    """Else results would depend on who took which chunk."""
     torch.set_flush_denormal(flush)
-    crew, by = ThreadTeam(3), {}
+    team, by = ThreadTeam(3), {}
 
-    def piece() -> None:
+    def chunk() -> None:
         by[threading.get_ident()] = float(torch.tensor([1e-39]) * 0.5) == 0.0
         time.sleep(0.05)  # so that everybody takes one
 
-    crew([piece] * 3)
-    crew.close()
+    team([chunk] * 3)
+    team.close()
     assert list(by.values()) == [flush] * 3
 
 
