@@ -30,6 +30,7 @@ from surefoot.artifacts import (
     atomic_write,
     check_folder,
     clean_temporaries,
+    csv_text,
     load_npz,
     new_folder,
     read_json,
@@ -707,3 +708,9 @@ def test_what_was_asked_for_is_written_even_if_the_caller_fails() -> None:
     with pytest.raises(KeyboardInterrupt):
         ask(Writer())
     assert done == [1]
+
+
+def test_csv_has_every_name_once_and_leaves_empty_what_a_row_lacks() -> None:
+    rows = [{"a": 1, "b": None}, {"b": 'x, "y"', "c": 0.5}]
+    assert csv_text(rows) == 'a,b,c\n1,,\n,"x, ""y""",0.5\n'
+    assert csv_text([], ["a", "b"]) == "a,b\n"

@@ -10,17 +10,17 @@ from pydantic import BaseModel
 
 
 def canonical(value: Any) -> bytes:
-    """RFC 8785 bytes of a JSON-able value or a pydantic model."""
+    """Returns the RFC 8785 bytes of a JSON-able value or a pydantic model."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
     return rfc8785.dumps(value)
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of the canonical JSON, as 64 hex digits."""
+    """Returns the SHA-256 of the canonical JSON, as 64 hex digits."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
 def text_digest(text: str) -> str:
-    """SHA-256 of a text (an MJCF, a source file)."""
+    """Returns the SHA-256 of a text (an MJCF, a source file)."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,7 @@ class SurefootError(Exception):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> SurefootError:
-    """An error for a name that is not registered, with the nearest known name suggested."""
+    """Returns an error for a name that is not registered, with the nearest known name suggested."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f"did you mean '{near[0]}'?" if near else "choose one of: " + ", ".join(names) + "."

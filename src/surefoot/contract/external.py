@@ -57,7 +57,7 @@ class ExternalContract(Contract):
 
     @property
     def strata(self) -> Strata:
-        """One: nothing is known about what the simulator draws."""
+        """Returns one stratum: nothing is known about what the simulator draws."""
         seed = Factor(name="seed", unit="", level="episode", categories=("any",), shares=(1,))
         return Strata(factors=(seed,))
 
@@ -86,7 +86,8 @@ class SeedPanel(Frozen):
 
 
 def environment_seeds(plan: SeedPlan, envs: Sequence[int]) -> list[int]:
-    """Seeds of environments `envs` of a plan: consecutive from a keyed start, so that no two are alike."""
+    """Returns the seeds of environments `envs` of a plan: consecutive from a keyed start, so that no two are
+    alike."""
     start = int(words(plan.root, plan.split_number, 0, 0, 0, Channel.OUTSIDE, 1)[0])
     held_out = HELD_OUT if plan.split == "eval" else 0
     return [held_out | (start + e) % HELD_OUT for e in envs]
@@ -112,13 +113,13 @@ def seed_panel(episode_steps: int, count: int = PANEL_SEEDS) -> SeedPanel:
 
 
 def prove_seeds_disjoint(train: SeedPlan, panel: SeedPanel) -> Disjointness:
-    """That no environment is ever given a seed of the panel while it trains."""
-    mine = environment_seeds(train, range(train.envs))
-    theirs = {s.seed for s in panel.scenarios}
-    shared = len(theirs & set(mine))
+    """Proves that no environment is ever given a seed of the panel while it trains."""
+    training = environment_seeds(train, range(train.envs))
+    held_out = {s.seed for s in panel.scenarios}
+    shared = len(held_out & set(training))
     return Disjointness(
         disjoint=shared == 0,
         reason="Bit 30 is set in every seed of the panel and in no training seed.",
-        keys_checked=len(mine) + len(theirs),
+        keys_checked=len(training) + len(held_out),
         shared=shared,
     )

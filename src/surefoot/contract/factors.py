@@ -56,14 +56,16 @@ class Factor(Frozen):
 
     @cached_property
     def deck(self) -> tuple[int, ...]:
-        """The bins in the order in which they are dealt, each as often as its share, spread evenly."""
+        """Returns the bins in the order in which they are dealt, each as often as its share, spread
+        evenly."""
         if not self.categories:
             return tuple(range(self.bins))
         slots = [((k + 0.5) / share, b) for b, share in enumerate(self.shares) for k in range(share)]
         return tuple(b for _, b in sorted(slots))
 
     def bin_of(self, value: np.ndarray) -> np.ndarray:
-        """Bin of a continuous value over the training range; values outside fall into the end bins."""
+        """Returns the bin of a continuous value over the training range; values outside fall into the end
+        bins."""
         low, high = self.train
         width = (high - low) / self.bins or 1.0
         return np.clip(np.floor((value - low) / width), 0, self.bins - 1).astype(np.int64)
@@ -95,7 +97,7 @@ class Strata(Frozen):
         return math.prod(self.shape)
 
     def labels(self) -> list[str]:
-        """One name per stratum, e.g. 'friction 0.4..0.67 | payload -1..-0.33 | command forward'."""
+        """Names every stratum, e.g. 'friction 0.4..0.67 | payload -1..-0.33 | command forward'."""
         cells = np.stack(np.unravel_index(np.arange(self.count), self.shape), 1)
         return [
             " | ".join(f"{f.name} {f.label(c)}" for f, c in zip(self.factors, row, strict=True))
@@ -103,7 +105,7 @@ class Strata(Frozen):
         ]
 
     def weights(self) -> np.ndarray:
-        """The declared share of resets that each stratum gets; sums to 1."""
+        """Returns the declared share of resets that each stratum gets; sums to 1."""
         out = np.ones(1)
         for f in self.factors:
             share = np.bincount(f.deck, minlength=f.cells) / len(f.deck)
@@ -112,8 +114,8 @@ class Strata(Frozen):
 
     @cached_property
     def round(self) -> tuple[int, int]:
-        """(multiplier, length) of the episodes' deck: the episode-level cells of environment e in its episode
-        k are a function of (e + k * multiplier) % length."""
+        """Returns (multiplier, length) of the episodes' deck: the episode-level cells of environment e in
+        its episode k are a function of (e + k * multiplier) % length."""
         length = math.prod(len(f.deck) for f in self.factors if f.level == "episode")
         return _coprime(length), length
 
@@ -126,7 +128,7 @@ class Strata(Frozen):
         episode: np.ndarray,
         segment: int = 0,
     ) -> np.ndarray:
-        """The cell of factor `name` for each row: environment `env` is `member` of `family`.
+        """Returns the cell of factor `name` for each row: environment `env` is `member` of `family`.
 
         Each level has a deck: the product of the decks of the stratified factors of that level. The ordinal
         walks through it with a golden stride coprime to its length, so neighbours differ and every cell comes
@@ -148,7 +150,8 @@ class Strata(Frozen):
         return cells
 
     def dealt_for_life(self, name: str, families: int, members: int) -> set[int]:
-        """The cells of environment-level factor `name` that somebody is dealt, of `families` of `members`.
+        """Returns the cells of environment-level factor `name` that somebody is dealt, of `families` of
+        `members`.
 
         They follow member + family // rounds, as `deal` has it, and come round once per cycle of that level's
         decks: a cycle of members, then a cycle of rounds for the last of them, see all that is to be seen,
@@ -164,12 +167,12 @@ class Strata(Frozen):
         return set(self.deal(name, family, member, none, none).tolist())
 
     def join(self, cells: dict[str, np.ndarray]) -> np.ndarray:
-        """The stratum number of each row from the cells of its factors."""
+        """Numbers the stratum of each row from the cells of its factors."""
         return np.ravel_multi_index([cells[n] for n in self.names], self.shape).astype(np.int64)
 
 
 def _coprime(length: int) -> int:
-    """The integer nearest above the golden section of `length` that is coprime to it."""
+    """Returns the integer nearest above the golden section of `length` that is coprime to it."""
     k = max(1, round(length * 0.618))
     while math.gcd(k, length) != 1:
         k += 1

@@ -22,7 +22,7 @@ METRICS_VERSION = 3
 
 
 def evaluation_plant(control_hz: float, heightfield: bool = False) -> Plant:
-    """The fixed evaluation plant, at the policy's control rate, on a plane or on a heightfield."""
+    """Returns the fixed evaluation plant, at the policy's control rate, on a plane or on a heightfield."""
     steps = round(1.0 / (control_hz * EVALUATION_PLANT.dt_s))
     if steps < 1 or abs(steps * control_hz * EVALUATION_PLANT.dt_s - 1.0) > 1e-9:
         raise SurefootError(
@@ -35,15 +35,15 @@ def evaluation_plant(control_hz: float, heightfield: bool = False) -> Plant:
 
 
 def construct(contract: Contract, panel: Panel | SeedPanel, plant: Plant | None) -> dict[str, Any]:
-    """The fields that must match before two results may be compared, by name."""
+    """Returns the fields that must match before two results may be compared, by name."""
     return construct_fields(contract, panel.name, panel.digest, plant)
 
 
 def construct_fields(
     contract: Contract, panel: str, panel_digest: str, plant: Plant | None
 ) -> dict[str, Any]:
-    """The same from what a run's record holds of its panel. There is no plant where physics is an outside
-    simulator's: its versions stand for it."""
+    """Returns the same from what a run's record holds of its panel. There is no plant where physics is an
+    outside simulator's: its versions stand for it."""
     if isinstance(contract, ExternalContract):
         same = {"source", "environment", "versions", "observation", "action", "terminations", "episode_steps"}
         return {
@@ -80,7 +80,8 @@ def construct_id(contract: Contract, panel: Panel | SeedPanel, plant: Plant | No
 def training_id(
     contract: Contract, recipe: Recipe, plant: Plant | None, engine: str, learner: str, seeds: SeedPlan
 ) -> str:
-    """Digest of the treatment: what was done to get the policy. How it is judged is not part of it."""
+    """Returns the digest of the treatment: what was done to get the policy. How it is judged is not part of
+    it."""
     return digest(
         {
             "contract": contract.model_dump(mode="json", exclude={"success", "safety", "panel"}),

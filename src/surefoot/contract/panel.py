@@ -21,7 +21,7 @@ Half = Literal["selection", "confirmation", "all"]
 
 
 def as_half(name: str) -> Half:
-    """`name` if it is a half, else an error that suggests one."""
+    """Returns `name` if it is a half, else an error that suggests one."""
     for half in get_args(Half):
         if name == half:
             return cast(Half, half)
@@ -78,7 +78,8 @@ class Panel(Frozen):
         return tuple(self.scenarios[k] for k in self.numbers(half))
 
     def with_families(self, count: int) -> Panel:
-        """The panel cut to its first `count` seed families; its digest and so the construct id change."""
+        """Returns the panel cut to its first `count` seed families; its digest and so the construct id
+        change."""
         if count == self.seeds.families:
             return self
         if not 2 <= count <= self.seeds.families or count % 2:
@@ -91,7 +92,7 @@ class Panel(Frozen):
 
 
 def dump_panel(panel: Panel) -> str:
-    """The file's text: the digest, then one scenario per line."""
+    """Writes the file's text: the digest, then one scenario per line."""
     body = panel.model_dump(mode="json")
     scenarios = ",\n".join(json.dumps(s, separators=(",", ":")) for s in body.pop("scenarios"))
     head = json.dumps(body, separators=(",", ":"))
@@ -130,7 +131,7 @@ def panel_names() -> list[str]:
 
 
 def load_panel(name: str) -> Panel:
-    """A shipped panel by name, or a panel file by its path."""
+    """Loads a shipped panel by name, or a panel file by its path."""
     if name.endswith(".json"):
         path = Path(name)
         if not path.is_file():

@@ -41,7 +41,7 @@ class Perturbation(Frozen):
     terrain: str | None = None
     """The terrain class that all scenarios are moved to; only where a panel has terrain."""
     change: Callable[[Scenario, float], Scenario] | None = Field(default=None, exclude=True)
-    """Of another package's perturbation: a scenario at a strength; evidence/perturb.py has the others'."""
+    """What another package's perturbation does to a scenario at a strength; the others' are in evaluation."""
 
 
 class Column(Frozen):
@@ -141,7 +141,8 @@ PERTURBATIONS = (
 
 
 def find_perturbation(name: str) -> Perturbation:
-    """A built-in perturbation, or one of an installed package (entry points of "surefoot.perturbations")."""
+    """Returns a built-in perturbation, or one of an installed package (entry points of
+    "surefoot.perturbations")."""
     for p in PERTURBATIONS:
         if p.name == name:
             return p
@@ -152,8 +153,8 @@ def find_perturbation(name: str) -> Perturbation:
 
 
 def _offered(text: str) -> tuple[Perturbation, ...]:
-    """Those of installed packages whose name `text` is, or begins with. Only these are loaded: another
-    package's breakage does not matter here, and built-in names cannot be taken over."""
+    """Returns those of installed packages whose name `text` is, or begins with. Only these are loaded:
+    another package's breakage does not matter here, and built-in names cannot be taken over."""
     taken = {p.name for p in PERTURBATIONS}
     points = [p for name, p in offered(ENTRY_POINTS).items() if name not in taken]
     return tuple(_load(p) for p in points if text == p.name or text.startswith(f"{p.name}_"))
@@ -172,20 +173,21 @@ def _load(point: EntryPoint) -> Perturbation:
 
 
 def at(p: Perturbation, strength: float) -> Column:
-    """The column of `p` at `strength`."""
+    """Returns the column of `p` at `strength`."""
     name = p.form.format(strength=strength, ms=1000 * strength)
     return Column(name=name, perturbation=p.name, strength=strength)
 
 
 def applies(p: Perturbation, panel: Panel) -> bool:
-    """Whether `panel` has what `p` shifts: terrain, or pushes."""
+    """Returns whether `panel` has what `p` shifts: terrain, or pushes."""
     if p.terrain is not None:
         return any(s.terrain.cls != "flat" for s in panel.scenarios)
     return p.name != "push" or any(s.pushes for s in panel.scenarios)
 
 
 def columns(panel: Panel, names: tuple[str, ...], sweep: bool = False) -> tuple[Column, ...]:
-    """The columns that `names` stand for, without the nominal one: `all`, `none`, perturbations, or columns.
+    """Returns the columns that `names` stand for, without the nominal one: `all`, `none`, perturbations, or
+    columns.
 
     `all` are the built-in ones: what an evaluation measures does not depend on what else is installed. A
     perturbation gives its default strengths, or its whole sweep; a column's name gives that column, at any
@@ -201,15 +203,15 @@ def columns(panel: Panel, names: tuple[str, ...], sweep: bool = False) -> tuple[
             continue
         if any(p.name == name for p in (*PERTURBATIONS, *_offered(name))):
             p = find_perturbation(name)
-            found = [at(p, x) for x in (p.sweep if sweep else p.default)]
+            named = [at(p, x) for x in (p.sweep if sweep else p.default)]
         else:
             p, column = _parse(name)
-            found = [column]
+            named = [column]
         if not applies(p, panel):
             raise SurefootError(
                 f"Perturbation '{p.name}' does not apply to panel {panel.name}: {p.doc}; leave it out."
             )
-        out += found
+        out += named
     return tuple({c.name: c for c in out}.values())
 
 
@@ -247,7 +249,7 @@ def _check(p: Perturbation, strength: float) -> None:
 
 
 def trained_range(p: Perturbation, contract: TaskContract) -> tuple[float, float] | None:
-    """What training saw of the shifted quantity, for shading; None where it never saw any."""
+    """Returns what training saw of the shifted quantity, for shading; None where it never saw any."""
     if p.terrain is not None:
         known = {f.name: f.categories for f in contract.factors}.get("terrain", ())
         return (0.0, 9.0) if p.terrain in known else None

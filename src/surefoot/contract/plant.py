@@ -36,7 +36,8 @@ class Plant(Frozen):
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_there(self, make: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A plant on a plane has the digest that it had before heightfields could be touched in two ways."""
+        """Leaves `heightfield` out on a plane, whose digest is then what it was before there were two ways
+        to touch one."""
         fields: dict[str, Any] = make(self)
         if self.heightfield is None:
             fields.pop("heightfield", None)

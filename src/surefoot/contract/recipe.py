@@ -28,7 +28,7 @@ class Recipe(Frozen):
     """Widths of both networks' hidden layers."""
     activation: Literal["elu"] = "elu"
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
-    """Of matrix products, in acting and learning alike; weights stay fp32. tf32 is the GPU's only."""
+    """Precision of matrix products, in acting and learning alike; weights stay fp32. tf32 needs a GPU."""
     init_std: float = 0.8
     min_std: float = 0.1
     max_std: float = 1.35

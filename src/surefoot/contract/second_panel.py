@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from surefoot.contract.errors import SurefootError
-from surefoot.contract.panel import Panel, Push, Scenario
+from surefoot.contract.panel import Half, Panel, Push, Scenario
 from surefoot.contract.seeds import Channel, prove_disjoint
 
 SECOND = "+second"
@@ -14,19 +14,23 @@ APART = 1_000_003
 
 
 def second_panel(panel: Panel) -> Panel:
-    """Commands, friction and terrain stay where they are; payloads and pushes are dealt anew within their
-    half, pushes in new directions, and all that is drawn by key (start, sensor noise) follows another root
-    seed. So it holds what `panel` holds, in scenarios that `panel` does not have."""
+    """Deals a second panel like `panel`.
+
+    Commands, friction and terrain stay where they are; payloads and pushes are dealt anew within their half,
+    pushes in new directions, and all that is drawn by key (start, sensor noise) follows another root seed. So
+    it holds what `panel` holds, in scenarios that `panel` does not have.
+    """
     seeds = panel.seeds.model_copy(update={"root": (panel.seeds.root + APART) % 2**32})
     if not prove_disjoint(panel.seeds, seeds).disjoint:
         raise SurefootError(f"Panel {panel.name} and a second one would share draws; use another root seed.")
     made = panel.model_copy(update={"name": f"{panel.name}{SECOND}", "seeds": seeds})
     dealt: list[Scenario | None] = [None] * len(panel.scenarios)
-    for half in ("selection", "confirmation"):
-        mine = [i for i, s in enumerate(panel.scenarios) if s.half == half]
-        drawn = {i: _draws(made, panel.scenarios[i]) for i in mine}
-        order = sorted(mine, key=lambda i: drawn[i][0])
-        for i, giver in zip(mine, order, strict=True):
+    halves: tuple[Half, ...] = ("selection", "confirmation")
+    for half in halves:
+        numbers = panel.numbers(half)
+        drawn = {i: _draws(made, panel.scenarios[i]) for i in numbers}
+        order = sorted(numbers, key=lambda i: drawn[i][0])
+        for i, giver in zip(numbers, order, strict=True):
             dealt[i] = _scenario(panel.scenarios[i], panel.scenarios[giver], drawn[i][1])
     return made.model_copy(update={"scenarios": tuple(s for s in dealt if s is not None)})
 

@@ -88,7 +88,7 @@ CHANNEL_LIMIT = 1 << 16
 
 
 def philox_pairs(key0: Ints, key1: Ints, c0: Ints, c1: Ints, c2: Ints, c3: Ints) -> NDArray[np.uint64]:
-    """Philox4x32-10 as uint64 [2, ...]: (word0 << 32 | word1, word2 << 32 | word3). Inputs broadcast.
+    """Returns Philox4x32-10 as uint64 [2, ...]: (word0 << 32 | word1, word2 << 32 | word3). Inputs broadcast.
 
     They must be below 2**32, which `philox` checks and this does not. The packing keeps a round to five
     operations on whole arrays: with A = c0 << 32 | c1 and B = c2 << 32 | c3 a round is
@@ -119,12 +119,14 @@ def philox_pairs(key0: Ints, key1: Ints, c0: Ints, c1: Ints, c2: Ints, c3: Ints)
 
 
 def pair_words(pairs: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    """The words of contiguous pairs [2, ...] as a view [2, ..., 2] whose last axis has the odd word first."""
+    """Returns the words of contiguous pairs [2, ...] as a view [2, ..., 2] whose last axis has the odd
+    word first."""
     return pairs.astype("<u8", copy=False)[..., None].view("<u4")
 
 
 def philox(key0: Ints, key1: Ints, c0: Ints, c1: Ints, c2: Ints, c3: Ints) -> NDArray[np.uint32]:
-    """The four words of Philox4x32-10, uint32 [..., 4]. Inputs broadcast, and must be 32-bit words."""
+    """Returns the four words of Philox4x32-10, uint32 [..., 4]. Inputs broadcast, and must be 32-bit
+    words."""
     parts = [np.asarray(x) for x in (key0, key1, c0, c1, c2, c3)]
     for name, part in zip(("key0", "key1", "c0", "c1", "c2", "c3"), parts, strict=True):
         # An address that wrapped around would silently be another address.
@@ -238,7 +240,8 @@ class SeedPlan(BaseModel):
         return uniform(words(self.root, split, rows, EVERY_ENV, EVERY_EPISODE, channel, count, first))
 
     def episode_key(self, env: Ints, episode: Ints) -> NDArray[np.uint64]:
-        """A 64-bit name of an episode, uint64 [...], for reports. Two may agree, by a chance of 2**-64."""
+        """Returns a 64-bit name of an episode, uint64 [...], for reports. Two may agree, by a chance of
+        2**-64."""
         pair = self._words(env, episode, Channel.KEY, 2).astype(np.uint64)
         return np.asarray(pair[..., 0] << np.uint64(32) | pair[..., 1])
 
@@ -264,7 +267,7 @@ def _indices(value: Ints, limit: int, what: str) -> NDArray[np.int64]:
 
 
 def nearest_divisors(whole: int, wanted: int) -> list[int]:
-    """The divisors of `whole` just below and just above `wanted`."""
+    """Returns the divisors of `whole` just below and just above `wanted`."""
     small = [d for d in range(1, isqrt(whole) + 1) if whole % d == 0]
     divisors = sorted({*small, *(whole // d for d in small)})
     below, above = [d for d in divisors if d < wanted], [d for d in divisors if d > wanted]
@@ -287,7 +290,7 @@ KEYS_PER_PLAN = 1 << 20
 
 
 def prove_disjoint(a: SeedPlan, b: SeedPlan, episodes: int = 4) -> Disjointness:
-    """Compare the sets of addresses two plans can draw from, and count the episode keys they share.
+    """Compares the sets of addresses that two plans can draw from, and counts the episode keys they share.
 
     The comparison covers every episode and channel, the count the first `episodes` of every environment (at
     most 2**20 keys a plan). Plans are called disjoint only if both say so.
@@ -317,7 +320,7 @@ def prove_disjoint(a: SeedPlan, b: SeedPlan, episodes: int = 4) -> Disjointness:
 
 
 def _first_keys(plan: SeedPlan, episodes: int) -> NDArray[np.uint64]:
-    """The keys of the first episodes, sorted."""
+    """Returns the keys of the first episodes, sorted."""
     envs = np.arange(min(plan.envs, KEYS_PER_PLAN))
     numbers = np.arange(min(episodes, KEYS_PER_PLAN // envs.size))
     return np.sort(plan.episode_key(envs[:, None], numbers), axis=None)

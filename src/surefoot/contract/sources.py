@@ -11,10 +11,9 @@ from surefoot.contract.errors import SurefootError
 
 
 def source_digest(terms: Mapping[str, Callable[..., Any]]) -> str:
-    """SHA-256 over the source of the functions, in the order of their names, and of what they use of their
-    own package: functions and plain constants they refer to, and so on. Source reached in other ways
-    (methods, files) is not covered.
-    """
+    """Returns the SHA-256 over the source of the functions, in the order of their names, and of what they use
+    of their own package: functions and plain constants they refer to, and so on. Source reached in other
+    ways (methods, files) is not covered."""
     sha = hashlib.sha256()
     for name in sorted(terms):
         for part in _sources(terms[name], set()):

@@ -36,8 +36,8 @@ class ActionSpec(Frozen):
 
 
 class ActionBox(Frozen):
-    """Of an environment from outside. An action is clipped to +-clip; in a bounded space -1 then means `low`
-    and +1 `high`, an unbounded one gets it as it is."""
+    """Bounds the actions of an environment from outside. An action is clipped to +-clip; in a bounded space
+    -1 then means `low` and +1 `high`, an unbounded one gets it as it is."""
 
     size: int
     clip: float
@@ -149,7 +149,7 @@ class TaskContract(Contract):
 
     @property
     def term_names(self) -> tuple[str, ...]:
-        """Of every function that a task needs to fulfil the contract."""
+        """Names every function that a task needs to fulfil the contract."""
         seen = [t.name for t in (*self.observation, *self.privileged)]
         return (*seen, *(t.name for t in self.rewards), *(t.name for t in self.terminations))
 

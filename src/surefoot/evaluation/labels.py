@@ -76,8 +76,8 @@ DEAD_ZONE = 0.05
 
 def label(trace: Trace) -> tuple[str, Cause]:
     """The label of a failed episode and its cause. `trace` is what `traces/*.npz` holds."""
-    found = _lasted(trace) if str(trace["reason"]) == "timeout" else _fell(trace)
-    return found, CAUSES[found]
+    name = _lasted(trace) if str(trace["reason"]) == "timeout" else _fell(trace)
+    return name, CAUSES[name]
 
 
 def _fell(t: Trace) -> str:

@@ -98,7 +98,7 @@ class Comparison:
     strata: dict[str, Difference]
     """Difference of success by stratum."""
     training: tuple[Field, ...]
-    """In what the treatments differ; shown, never refused."""
+    """Fields in which the treatments differ; shown, never refused."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -144,19 +144,21 @@ def compare(
 
 
 def metrics_of(contract: Contract) -> dict[str, str]:
-    """What two results under this contract are compared by: title -> column."""
+    """Returns what two results under this contract are compared by: title -> column."""
     return OUTSIDE if isinstance(contract, ExternalContract) else METRICS
 
 
 def _difference(a: Rows, b: Rows, name: str, mask: np.ndarray | None = None) -> Difference | None:
-    """Over the scenarios where both have a value; an error exists only where the robot lived long enough."""
+    """Compares the scenarios where both have a value; an error exists only where the robot lasted long
+    enough."""
     x, y = a[name].astype(np.float64), b[name].astype(np.float64)
     known = np.isfinite(x) & np.isfinite(y) & (True if mask is None else mask)
     return paired(x[known], y[known], a["family"][known], SPANS[name]) if known.any() else None
 
 
 def shared_scenarios(a: Result, b: Result) -> np.ndarray:
-    """Row numbers [n, 2] of the scenarios that both results have: the same key and the same content."""
+    """Returns the row numbers [n, 2] of the scenarios that both results have: the same key and the same
+    content."""
     rows_of_a = {k: i for i, k in enumerate(_identities(a))}
     pairs = [(rows_of_a[k], j) for j, k in enumerate(_identities(b)) if k in rows_of_a]
     return np.array(sorted(pairs), np.int64).reshape(-1, 2)
@@ -172,7 +174,7 @@ def _identities(result: Result) -> list[tuple[Any, ...]]:
 
 
 def construct_difference(a: Result, b: Result) -> tuple[Field, ...]:
-    """The construct fields in which two results differ, nested ones by their dotted name."""
+    """Returns the construct fields in which two results differ, nested ones by their dotted name."""
     left, right = _construct(a), _construct(b)
     if left["construct_id"] == right["construct_id"] and a.engine == b.engine:
         return ()
@@ -183,7 +185,8 @@ def construct_difference(a: Result, b: Result) -> tuple[Field, ...]:
 
 
 def _sources(a: Result, b: Result, column: str) -> tuple[Field, ...]:
-    """A column of another package's perturbation is only the same if the function behind it is."""
+    """Compares the functions behind a column of another package's perturbation: it is only the same if
+    they are."""
     left, right = (
         next((c.source for c in r.summary.columns if (c.column, c.engine) == (column, r.engine)), "")
         for r in (a, b)
@@ -200,7 +203,7 @@ def _construct(result: Result) -> dict[str, Any]:
 
 
 def training_difference(a: Result, b: Result) -> tuple[Field, ...]:
-    """In what two treatments differ: factor ranges, rewards, recipe, plant, engine, learner, seed."""
+    """Returns in what two treatments differ: factor ranges, rewards, recipe, plant, engine, learner, seed."""
 
     def treatment(result: Result) -> dict[str, Any]:
         run = result.run

@@ -27,16 +27,16 @@ class Reached(Frozen):
     """How many did, of those that were trained."""
     of: int
     samples: tuple[int | None, ...]
-    """By seed; None: not within the budget."""
+    """Samples by seed; None: not within the budget."""
     minutes: tuple[float | None, ...]
-    """Of training, evaluation left out."""
+    """Minutes of training by seed, evaluation left out."""
     samples_figure: Estimate | None
     """Over the seeds, where all of them reached it: a mean over those that did would flatter the others."""
     minutes_figure: Estimate | None
 
 
 class Point(Frozen):
-    """Of the curve of held-out success: mean and range over the training seeds."""
+    """Holds a point of the curve of held-out success: mean and range over the training seeds."""
 
     samples: int
     success: float
@@ -55,7 +55,7 @@ class LearnerFigures(Frozen):
     columns: dict[str, Estimate]
     """Success on the confirmation half by column."""
     figures: dict[str, Estimate]
-    """Of the nominal column: falls, velocity error, yaw error, cost of transport."""
+    """Figures of the nominal column: falls, velocity error, yaw error, cost of transport."""
     reached: Reached
     curve: tuple[Point, ...]
     steps_per_second: Estimate
@@ -65,7 +65,7 @@ class LearnerFigures(Frozen):
 
     @property
     def column_names(self) -> list[str]:
-        """The nominal column first; files keep names in their own order."""
+        """Returns the names of columns, the nominal one first; files keep names in their own order."""
         return sorted(self.columns, key=lambda name: (name != NOMINAL, name))
 
 
@@ -87,7 +87,7 @@ class LearnerComparison(Frozen):
 
 
 def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
-    """All runs of one comparison, failed ones among them."""
+    """Compares all runs of one comparison, failed ones among them."""
     done = [r for r in runs if r.record.status == "finished" and r.record.confirmation is not None]
     if not done:
         raise SurefootError("None of the runs has finished; there is nothing to compare.")
@@ -120,31 +120,33 @@ def check_alike(results: Sequence[Result]) -> None:
         "sample budgets": lambda r: r.run.figures.get("samples"),
     }
     for what, of in alike.items():
-        found: dict[Any, str] = {}
+        by: dict[Any, str] = {}
         for r in results:
-            found.setdefault(of(r), r.run.id)
-        if len(found) > 1:
+            by.setdefault(of(r), r.run.id)
+        if len(by) > 1:
             raise SurefootError(
-                f"{' and '.join(list(found.values())[:2])} have different {what}; learners are only compared "
+                f"{' and '.join(list(by.values())[:2])} have different {what}; learners are only compared "
                 "where everything but the learner and its seed is the same."
             )
 
 
 def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigures | None:
-    mine = [r for r in runs if r.path in results]
-    if not mine:
+    finished = [r for r in runs if r.path in results]
+    if not finished:
         return None
-    first, library = mine[0].record, mine[0].record.library
-    seeds = [r.record.seeds.root for r in mine]
-    tables = [results[r.path] for r in mine]
+    first, library = finished[0].record, finished[0].record.library
+    seeds = [r.record.seeds.root for r in finished]
+    tables = [results[r.path] for r in finished]
     columns = [c.column for c in tables[0].summary.columns if c.policy == TRAINED]
     columns = list(dict.fromkeys([NOMINAL, *columns]))
-    by_column = {c: _over([load_result(r, column=c).rows["success"] for r in mine], seeds) for c in columns}
+    by_column = {
+        c: _over([load_result(r, column=c).rows["success"] for r in finished], seeds) for c in columns
+    }
     other: dict[str, Estimate | None] = {"fall": _over([t.rows["fall"] for t in tables], seeds)}
     for name in ("velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
         known = [t.rows[name][np.isfinite(t.rows[name])] for t in tables]
         other[name] = runs_estimate([float(x.mean()) if len(x) else None for x in known])
-    syncs = [r.record.figures.get("host_syncs_per_step") for r in mine]
+    syncs = [r.record.figures.get("host_syncs_per_step") for r in finished]
     counted = [float(s) for s in syncs if s is not None]
     return LearnerFigures(
         learner=first.learner,
@@ -155,25 +157,25 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
         failed=tuple(r.record.seeds.root for r in runs if r.record.status == "failed"),
         columns=by_column,
         figures={k: f for k, f in other.items() if f is not None},
-        reached=_reached(mine, seeds),
-        curve=_curve(mine),
-        steps_per_second=_mean([float(r.record.figures["steps_per_second"] or 0) for r in mine]),
-        train_minutes=_mean([float(r.record.figures["train_seconds"] or 0) / 60 for r in mine]),
+        reached=_reached(finished, seeds),
+        curve=_curve(finished),
+        steps_per_second=_mean([float(r.record.figures["steps_per_second"] or 0) for r in finished]),
+        train_minutes=_mean([float(r.record.figures["train_seconds"] or 0) / 60 for r in finished]),
         host_syncs_per_step=sum(counted) / len(counted) if counted else None,
     )
 
 
 def _over(values: list[np.ndarray], seeds: list[int]) -> Estimate:
     cluster = np.concatenate([np.full(len(v), s) for v, s in zip(values, seeds, strict=True)])
-    found = estimate({"family": cluster, "of": np.concatenate(values)}, "of", "rate")
-    assert found is not None
-    return found
+    share = estimate({"family": cluster, "of": np.concatenate(values)}, "of", "rate")
+    assert share is not None
+    return share
 
 
 def _mean(values: list[float]) -> Estimate:
-    found = runs_estimate(values)
-    assert found is not None
-    return found
+    mean = runs_estimate(values)
+    assert mean is not None
+    return mean
 
 
 def _evaluations(run: RunFolder) -> list[dict[str, Any]]:
@@ -200,7 +202,7 @@ def _reached(runs: list[RunFolder], seeds: list[int]) -> Reached:
 
 
 def _curve(runs: list[RunFolder]) -> tuple[Point, ...]:
-    """At the evaluations that every seed has."""
+    """Returns the curve at the evaluations that every seed has."""
     series = [{int(r["samples"]): float(r["evaluation.success"]) for r in _evaluations(run)} for run in runs]
     shared = sorted(set.intersection(*[set(s) for s in series]))
     points = [(x, [s[x] for s in series]) for x in shared]
@@ -208,7 +210,7 @@ def _curve(runs: list[RunFolder]) -> tuple[Point, ...]:
 
 
 def rows_of(c: LearnerComparison) -> list[dict[str, Any]]:
-    """One flat row per learner, for comparison.csv."""
+    """Returns one flat row per learner, for comparison.csv."""
     out = []
     for of in c.learners:
         row: dict[str, Any] = {

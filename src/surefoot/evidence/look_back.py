@@ -10,14 +10,14 @@ from surefoot.runs import RunFolder, load_result, read_ledger
 
 def write_postmortem(run: RunFolder) -> Postmortem:
     """Looks back on a finished run and writes both files into its folder."""
-    found = look_back(run)
-    write_json(run.path / "postmortem.json", found)
-    atomic_write(run.path / "postmortem.md", as_text(found).encode())
-    return found
+    postmortem = look_back(run)
+    write_json(run.path / "postmortem.json", postmortem)
+    atomic_write(run.path / "postmortem.md", as_text(postmortem).encode())
+    return postmortem
 
 
 def look_back(run: RunFolder) -> Postmortem:
-    """The postmortem of a finished run, from its artifacts."""
+    """Makes the postmortem of a finished run, from its artifacts."""
     if run.record.status != "finished" or run.record.confirmation is None:
         raise SurefootError(
             f"{run.path} is not finished, so there is nothing to look back on; "
@@ -29,7 +29,7 @@ def look_back(run: RunFolder) -> Postmortem:
 
 
 def as_text(p: Postmortem) -> str:
-    """Markdown: the sentences, each followed by where its numbers stand, then the cases."""
+    """Writes Markdown: the sentences, each followed by where its numbers stand, then the cases."""
     lines = [f"# Postmortem of {p.run}", ""]
     for k, s in enumerate(p.sentences, 1):
         lines += [f"{k}. {s.text}", *(f"   - {_source(e)}" for e in s.evidence)]

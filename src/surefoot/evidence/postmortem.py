@@ -54,7 +54,7 @@ class Postmortem(Frozen):
 
 
 def postmortem(result: Result, ledger: Sequence[Mapping[str, Any]], where: str) -> Postmortem:
-    """The postmortem of a finished run; `where` is the result's folder relative to the run's."""
+    """Makes the postmortem of a finished run; `where` is the result's folder relative to the run's."""
     scored = [r for r in ledger if r.get("evaluation.success") is not None]
     behaviour, better_behaviour = _behaviour(result, scored, where)
     diagnostics, better_diagnostics = _diagnostics(result, scored, where)
@@ -82,7 +82,8 @@ def postmortem(result: Result, ledger: Sequence[Mapping[str, Any]], where: str) 
 
 
 def _behaviour(result: Result, scored: Sequence[Mapping[str, Any]], where: str) -> tuple[Sentence, bool]:
-    """Held-out success at the end against that of the first evaluation; better when intervals separate."""
+    """Compares held-out success at the end with that of the first evaluation; better when intervals
+    separate."""
     s = result.summary
     text = (
         f"On {s.episodes} held-out episodes (n_eff {s.effective_episodes:.0f}) the policy "
@@ -111,7 +112,7 @@ def _behaviour(result: Result, scored: Sequence[Mapping[str, Any]], where: str) 
 
 
 def _diagnostics(result: Result, scored: Sequence[Mapping[str, Any]], where: str) -> tuple[Sentence, bool]:
-    """Velocity error and falls on held-out scenarios: what may improve before success does."""
+    """Compares velocity error and falls on held-out scenarios: what may improve before success does."""
     s, file = result.summary, f"{where}/summary.json"
     evidence = [
         Evidence(file=file, field="velocity_error_mps", value=s.velocity_error_mps),
@@ -135,7 +136,7 @@ def _diagnostics(result: Result, scored: Sequence[Mapping[str, Any]], where: str
 
 
 def _headline(ledger: Sequence[Mapping[str, Any]]) -> tuple[Sentence, bool]:
-    """The training score, which only says that the optimiser found more of what it was paid for."""
+    """States the training score, which only says that the optimiser found more of what it was paid for."""
     if not ledger:
         return Sentence(about="headline", text="The training score was not measured.", evidence=()), False
     edge = min(EDGE, max(1, len(ledger) // 2))
@@ -160,7 +161,7 @@ def _headline(ledger: Sequence[Mapping[str, Any]]) -> tuple[Sentence, bool]:
 
 
 def _batch(ledger: Sequence[Mapping[str, Any]]) -> Sentence:
-    """What the training batch was worth, and whether it was what it looked like."""
+    """States what the training batch was worth, and whether it was what it looked like."""
     looked = [r for r in ledger if r.get("honesty.n") is not None]
     if not looked:
         text = "The training batch's independence (honesty.*) was not measured."
@@ -181,13 +182,13 @@ def _batch(ledger: Sequence[Mapping[str, Any]]) -> Sentence:
 
 
 def _weakest(result: Result, where: str) -> Sentence:
-    """The stratum with the lowest success, and the most common failure."""
+    """Names the stratum with the lowest success, and the most common failure."""
     rows, file = result.rows, f"{where}/episodes.parquet"
-    found = {
+    rates = {
         label: rate(rows["success"][m], rows["family"][m])
         for label, m in panel_strata(rows, result.run.contract).items()
     }
-    label, worst = min(found.items(), key=lambda item: (item[1].value, item[1].low))
+    label, worst = min(rates.items(), key=lambda item: (item[1].value, item[1].low))
     evidence = [
         Evidence(file=file, field=f"success where {label}: {k}", value=getattr(worst, k))
         for k in ("value", "low", "n", "n_eff")
@@ -212,7 +213,7 @@ def _weakest(result: Result, where: str) -> Sentence:
 
 
 def _cases(result: Result, file: str) -> tuple[tuple[Case, ...], str]:
-    """Of the nominal pass; where nothing failed there, of the perturbations."""
+    """Returns cases of the nominal pass; where nothing failed there, of the perturbations."""
     cases, note = representative_failures(result.rows, file, result.index)
     others = perturbed(result)
     if cases or not others.size:
@@ -226,17 +227,17 @@ def _cases(result: Result, file: str) -> tuple[tuple[Case, ...], str]:
 
 
 def _hardest(result: Result, file: str) -> tuple[str, list[Evidence]]:
-    """The perturbation with the lowest success."""
+    """Names the perturbation with the lowest success."""
     others, table = perturbed(result), result.table
     if not others.size:
         return "; perturbations were not measured", [Evidence(file=file, field="column", value=None)]
     names = table["column"][others].astype(str)
-    found = {
+    rates = {
         str(n): rate(table["success"][others][names == n], table["family"][others][names == n])
         for n in np.unique(names)
     }
-    name, worst = min(found.items(), key=lambda item: (item[1].value, item[1].low))
-    text = f"; the hardest of {len(found)} perturbations was {name} with {percent(worst.value)} "
+    name, worst = min(rates.items(), key=lambda item: (item[1].value, item[1].low))
+    text = f"; the hardest of {len(rates)} perturbations was {name} with {percent(worst.value)} "
     evidence = [
         Evidence(file=file, field=f"success where column {name}: {k}", value=getattr(worst, k))
         for k in ("value", "low", "high", "n", "n_eff")

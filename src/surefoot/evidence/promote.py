@@ -65,7 +65,7 @@ class Promotion:
 
 
 def promote(candidate: Result, baseline: Result) -> Promotion:
-    """The decision, on the scenarios that both ran."""
+    """Decides on the scenarios that both ran."""
     names = candidate.run.id, baseline.run.id
     differs = construct_difference(baseline, candidate)
     if differs:
@@ -104,24 +104,24 @@ def _side(name: str, candidate: Result, baseline: Result, keys: set[Key]) -> Sid
         a, b, family = _pairs(candidate, baseline, metric, keys)
         if not len(family):
             continue
-        found = paired(b, a, family, SPANS[metric])
+        difference = paired(b, a, family, SPANS[metric])
         strict = paired(b, a, family, SPANS[metric], CHANCES)
-        metrics[metric] = found
+        metrics[metric] = difference
         better |= strict.low > 0 if sign > 0 else strict.high < 0
         # Also by sign flips: the caution of an interval of few families must not excuse what they do show.
-        worse |= found.high < 0 if sign > 0 else found.low > 0
-        worse |= found.value * sign < 0 and found.p <= 0.05
+        worse |= difference.high < 0 if sign > 0 else difference.low > 0
+        worse |= difference.value * sign < 0 and difference.p <= 0.05
     outcome: Outcome = "worse" if worse else "better" if better else "no difference shown"
     return Side(name, tuple(sorted({k[0] for k in keys})), metrics, outcome)
 
 
 def _transfers(candidate: Result, baseline: Result, keys: set[Key], second: str) -> Bar:
-    mine, theirs = (_rate(r, keys) for r in (candidate, baseline))
+    candidates, baselines = (_rate(r, keys) for r in (candidate, baseline))
     return Bar(
         f"success on {second}",
         f"interval from {HOLDS_AT:.0%} up",
-        f"{_said(mine)}; the baseline {_said(theirs)}",
-        mine.low >= HOLDS_AT,
+        f"{_said(candidates)}; the baseline {_said(baselines)}",
+        candidates.low >= HOLDS_AT,
     )
 
 
@@ -138,7 +138,8 @@ def _withstands(candidate: Result, keys: set[Key]) -> Bar:
 
 
 def _judged(candidate: Result) -> Bar:
-    """The verdict of its report, without what it says of success: that is asked above, and for more."""
+    """Asks for the verdict of its report, without what that says of success, which is asked above, and for
+    more."""
     s = candidate.summary
     wrong = ["the safety limit is broken"] if s.safety_held is False else []
     wrong += ["not shown to beat every baseline"] if s.beats_baselines is False else []
@@ -152,9 +153,9 @@ def _judged(candidate: Result) -> Bar:
 
 def _rate(result: Result, keys: set[Key]) -> Rate:
     """Success on the scenarios of `keys`."""
-    found, family = _values(result, "success"), _families(result)
+    success, family = _values(result, "success"), _families(result)
     order = sorted(keys)
-    return rate(np.array([found[k] for k in order]), np.array([family[k[2]] for k in order]))
+    return rate(np.array([success[k] for k in order]), np.array([family[k[2]] for k in order]))
 
 
 def _said(r: Rate) -> str:
@@ -164,7 +165,8 @@ def _said(r: Rate) -> str:
 def _pairs(
     candidate: Result, baseline: Result, metric: str, keys: set[Key]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(candidate's, baseline's, family) by scenario: means over the columns where both have the metric."""
+    """Returns (candidate's, baseline's, family) by scenario: means over the columns where both have the
+    metric."""
     a, b = _values(candidate, metric), _values(baseline, metric)
     by: dict[int, list[tuple[float, float]]] = {}
     for key in sorted(keys & a.keys() & b.keys()):
@@ -175,12 +177,12 @@ def _pairs(
 
 
 def _families(result: Result) -> dict[int, int]:
-    """Scenario -> seed family."""
+    """Returns the seed family of each scenario."""
     return dict(zip(result.table["scenario"].tolist(), result.table["family"].tolist(), strict=True))
 
 
 def _values(result: Result, metric: str) -> dict[Key, float]:
-    """(column, engine, scenario) -> value, of the trained policy's built-in columns."""
+    """Returns (column, engine, scenario) -> value, of the trained policy's built-in columns."""
     return {key: x for key, x in _rows(result, metric) if np.isfinite(x)}
 
 

@@ -17,7 +17,7 @@ class Case(Frozen):
 
     file: str
     row: int
-    """Of the file, from 0."""
+    """Number of its row in the file, from 0."""
     column: str
     """Pass over the panel: nominal or a perturbation."""
     family: int
@@ -35,7 +35,8 @@ class Case(Frozen):
 def representative_failures(
     rows: Mapping[str, np.ndarray], file: str, index: np.ndarray | None = None
 ) -> tuple[tuple[Case, ...], str]:
-    """The median episode of the most common failure, and that of the second kind (or the shortest-lived).
+    """Returns the median episode of the most common failure, and that of the second kind (or the
+    shortest-lived).
 
     Failures are sorted by their label; rows of older runs have none and are sorted by end reason. `index` are
     the numbers of the rows in the file, where they are not all of it.
@@ -49,9 +50,9 @@ def representative_failures(
     chosen: list[tuple[int, str]] = []
     bad = severity(rows)
     for k in order[:2]:
-        mine = failed[rows[by][failed].astype(str) == kinds[k]]
+        alike = failed[rows[by][failed].astype(str) == kinds[k]]
         # By the same measure as traces are kept, so that the median has one.
-        middle = mine[np.argsort(bad[mine], kind="stable")[(len(mine) - 1) // 2]]
+        middle = alike[np.argsort(bad[alike], kind="stable")[(len(alike) - 1) // 2]]
         chosen.append((int(middle), f"median of {counts[k]} failures with {by} '{kinds[k]}'"))
     if len(chosen) == 1 and failed.size > 1:
         rest = failed[failed != chosen[0][0]]

@@ -89,7 +89,7 @@ def _comparable(runs: Sequence[RunFigures], alike: Sequence[Comparison]) -> Html
 
 
 def _curves(runs: Sequence[RunFigures]) -> Html | None:
-    """Held-out success of all runs over their samples."""
+    """Draws the held-out success of all runs over their samples."""
     lines = []
     for k, run in enumerate(runs):
         x, y = run.ledger.series("evaluation.success")
@@ -131,7 +131,7 @@ def _figure_row(name: str, runs: Sequence[RunFigures], key: str, text: Any, unit
 def _difference_row(
     title: str, column: str, runs: Sequence[RunFigures], compared: Sequence[Comparison | str]
 ) -> Html:
-    """Each run against the first, scenario by scenario."""
+    """Shows each run against the first, scenario by scenario."""
     cells = [
         _difference(f"{r.record.id}.difference.{column}", c.metrics.get(title), column)
         if isinstance(c, Comparison)

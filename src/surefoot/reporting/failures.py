@@ -25,9 +25,9 @@ def _counts(run: RunFigures) -> Html:
     if panel is None:
         return el("p", NOT_MEASURED, class_="absent")
     labelled = label_counts(panel)
-    found = reason_counts(panel) if labelled is None else labelled
+    counts = reason_counts(panel) if labelled is None else labelled
     s = panel.nominal.success
-    if not found:
+    if not counts:
         high = 1 - s.low if s.low is not None else None
         return el(
             "p",
@@ -41,30 +41,32 @@ def _counts(run: RunFigures) -> Html:
         if labelled is None
         else "Failures of the nominal column by label, as a share of all its episodes, with 95% intervals."
     )
-    return join(el("p", note, class_="lead"), el("div", *[_count(c) for c in found], class_="forest labels"))
+    return join(el("p", note, class_="lead"), el("div", *[_count(c) for c in counts], class_="forest labels"))
 
 
 def _elsewhere(run: RunFigures) -> Html | None:
-    """Failures of the perturbed columns, most first: what breaks when something is made harder."""
-    found = [c for c in run.panel.perturbed if c.labels] if run.panel else []
-    if not found:
+    """Lists failures of the perturbed columns, most first: what breaks when something is made harder."""
+    failing = [c for c in run.panel.perturbed if c.labels] if run.panel else []
+    if not failing:
         return None
     rows = []
-    for c in sorted(found, key=lambda c: c.success.value):
+    for c in sorted(failing, key=lambda c: c.success.value):
         most = sorted(c.labels.items(), key=lambda kv: (-kv[1], kv[0]))
         chips = [el("span", f"{plain(k)} {v}", class_="tag") for k, v in most]
         rows.append(el("tr", el("th", plain(c.name), scope="row"), el("td", c.engine), el("td", *chips)))
     head = el("thead", el("tr", el("th", "column"), el("th", "engine"), el("th", "failures by label")))
     return el(
         "details",
-        el("summary", f"Failures under perturbation: {sum(sum(c.labels.values()) for c in found)} episodes"),
+        el(
+            "summary", f"Failures under perturbation: {sum(sum(c.labels.values()) for c in failing)} episodes"
+        ),
         el("div", el("table", head, el("tbody", *rows)), class_="scroll"),
         open=True,
     )
 
 
 def plain(name: str) -> str:
-    """A name of an artifact as words."""
+    """Writes a name of an artifact as words."""
     return name.replace("_", " ")
 
 
@@ -83,7 +85,7 @@ def _count(c: LabelCount) -> Html:
 
 
 def viewer(replays: Replays, index: int) -> Html:
-    """The kept episodes as cards, and the player."""
+    """Shows the kept episodes as cards, and the player."""
     if not replays.episodes:
         return el(
             "p", el("b", "Replay: "), el("span", f"{NOT_MEASURED}. {replays.why_none}", class_="absent")

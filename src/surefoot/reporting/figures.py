@@ -81,7 +81,7 @@ class PanelFigures:
         return tuple(c for c in self.columns if not c.baseline and c.perturbation)
 
     def reference(self, column: Column) -> Column:
-        """The unperturbed column on the same engine, else the nominal one."""
+        """Returns the unperturbed column on the same engine, else the nominal one."""
         same = [c for c in self.columns if _is_nominal(c) and c.engine == column.engine]
         return same[0] if same else self.nominal
 
@@ -105,7 +105,7 @@ class RunFigures:
 
 
 def read_run(folder: str | Path) -> RunFigures:
-    """The figures of a run folder; a corrupt or foreign artifact is refused with a sentence."""
+    """Reads the figures of a run folder; a corrupt or foreign artifact is refused with a sentence."""
     run = RunFolder.open(folder)
     ledger = Ledger(*read_ledger(run.path / "ledger.jsonl"))
     figures = run.record.figures
@@ -132,11 +132,12 @@ def read_run(folder: str | Path) -> RunFigures:
 
 
 def _confirmation(run: RunFolder) -> PanelFigures | None:
-    """Of the passes of the confirmed checkpoint over the confirmation half, the one with the most columns."""
+    """Chooses, of the passes of the confirmed checkpoint over the confirmation half, the one with the most
+    columns."""
     root = run.path / "panels" / run.record.panel
     first = root / "confirmation"
-    found = [first, *sorted(root.glob("confirmation-confirmed-*"))]
-    read = [read_panel(f) for f in found if (f / "summary.json").is_file()]
+    folders = [first, *sorted(root.glob("confirmation-confirmed-*"))]
+    read = [read_panel(f) for f in folders if (f / "summary.json").is_file()]
     same = [p for p in read if p.summary.construct_id == run.record.construct_id]
     checkpoint = run.record.confirmation.checkpoint if run.record.confirmation else None
     same = [p for p in same if checkpoint is None or p.summary.checkpoint == checkpoint]
@@ -176,7 +177,7 @@ def read_panel(folder: Path) -> PanelFigures:
 
 
 def select(rows: Rows, column: Column) -> Rows:
-    """The rows of one column."""
+    """Returns the rows of one column."""
     mask = (rows["column"] == column.name) & (rows["engine"] == column.engine)
     mask &= rows["policy"] == column.policy
     return {k: v[mask] for k, v in rows.items()}

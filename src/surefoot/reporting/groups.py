@@ -133,11 +133,12 @@ class LabelCount:
     cause: str
     count: int
     share: Estimate
-    """Of the nominal column's episodes."""
+    """Share of the nominal column's episodes."""
 
 
 def label_counts(panel: PanelFigures) -> list[LabelCount] | None:
-    """Failure labels of the nominal column, most frequent first; None when failures were not labelled."""
+    """Counts failure labels of the nominal column, most frequent first; None when failures were not
+    labelled."""
     rows = panel.nominal_rows
     if "label" not in rows:
         return None
@@ -153,7 +154,7 @@ def label_counts(panel: PanelFigures) -> list[LabelCount] | None:
 
 
 def reason_counts(panel: PanelFigures) -> list[LabelCount]:
-    """How the failed episodes of the nominal column ended, for runs without labels."""
+    """Counts how the failed episodes of the nominal column ended, for runs without labels."""
     rows = panel.nominal_rows
     failed = ~rows["success"].astype(bool)
     reasons = np.array(
@@ -167,5 +168,5 @@ def reason_counts(panel: PanelFigures) -> list[LabelCount]:
 
 
 def _most(values: Sequence[str] | np.ndarray) -> str:
-    found = list(values)
-    return max(dict.fromkeys(found), key=found.count) if found else ""
+    listed = list(values)
+    return max(dict.fromkeys(listed), key=listed.count) if listed else ""

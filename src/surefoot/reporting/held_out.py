@@ -77,8 +77,8 @@ def commands(run: RunFigures) -> Html:
     contract = run.record.contract
     if not isinstance(contract, TaskContract):
         return card(title, el("p", "There are no commands that Surefoot knows of.", class_="absent"))
-    found = heatmap(run.panel.nominal_rows) if run.panel else None
-    if found is None:
+    heat = heatmap(run.panel.nominal_rows) if run.panel else None
+    if heat is None:
         return card(title, _absent())
     limits = contract.success
     return card(
@@ -86,12 +86,12 @@ def commands(run: RunFigures) -> Html:
         el(
             "div",
             _grid(
-                found,
+                heat,
                 "velocity_error",
                 word("velocity error", "Velocity error, m/s"),
                 limits.velocity_error_mps,
             ),
-            _grid(found, "yaw_error", word("turning error", "Turning error, rad/s"), limits.yaw_error_radps),
+            _grid(heat, "yaw_error", word("turning error", "Turning error, rad/s"), limits.yaw_error_radps),
             class_="two",
         ),
         lead="Mean error for every commanded forward speed (across) and turning rate (down). The "

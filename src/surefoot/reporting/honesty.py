@@ -44,9 +44,10 @@ def honesty(run: RunFigures) -> Html:
 
 
 def _strata(run: RunFigures) -> Html | None:
-    """Mean return of the training samples of every stratum when it was last measured, lowest first."""
-    found = [(run.ledger.last(f"stratum_return.{k}"), label) for k, label in enumerate(run.record.strata)]
-    values = sorted((value, label) for value, label in found if value is not None)
+    """Lists the mean return of the training samples of every stratum when it was last measured, lowest
+    first."""
+    returns = [(run.ledger.last(f"stratum_return.{k}"), label) for k, label in enumerate(run.record.strata)]
+    values = sorted((value, label) for value, label in returns if value is not None)
     if not values:
         return None
     rows = [

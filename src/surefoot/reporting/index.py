@@ -27,7 +27,7 @@ class Entry:
 
 
 def find_runs(root: Path) -> dict[str, Path]:
-    """Run folders directly under `root`, by name. Links that lead out of it are not runs."""
+    """Finds run folders directly under `root`, by name. Links that lead out of it are not runs."""
     home = root.resolve()
     try:
         children = sorted(root.iterdir())

@@ -31,7 +31,7 @@ def learner_page(c: LearnerComparison) -> str:
 
 
 def learner_chart(c: LearnerComparison) -> str:
-    """The curves as a file of their own, with the page's style inside."""
+    """Draws the curves as a file of their own, with the page's style inside."""
     names, lines = _lines(c)
     chart = line_chart(_axes(c, WIDTH), lines, _label(c), percent)
     keys = [

@@ -21,22 +21,22 @@ class Ledger:
     """The last line was cut off by a kill and is left out."""
 
     def values(self, key: str) -> np.ndarray:
-        """The finite values of a figure, in order; updates without it are left out."""
-        found = [r.get(key) for r in self.rows]
-        return np.array([v for v in found if _real(v)], float)
+        """Returns the finite values of a figure, in order; updates without it are left out."""
+        values = [r.get(key) for r in self.rows]
+        return np.array([v for v in values if _real(v)], float)
 
     def last(self, key: str) -> float | None:
         values = self.values(key)
         return float(values[-1]) if len(values) else None
 
     def series(self, key: str, x: str = "samples") -> tuple[np.ndarray, np.ndarray]:
-        """(x, value) where both are known."""
+        """Returns (x, value) where both are known."""
         pairs = [(r[x], r[key]) for r in self.rows if _real(r.get(x)) and _real(r.get(key))]
         array = np.array(pairs, float).reshape(-1, 2)
         return array[:, 0], array[:, 1]
 
     def names(self, prefix: str) -> list[str]:
-        """What follows `prefix` in the ledger's keys, in their order."""
+        """Returns what follows `prefix` in the ledger's keys, in their order."""
         seen: dict[str, None] = {}
         for row in self.rows:
             seen |= {k.removeprefix(prefix): None for k in row if k.startswith(prefix)}
@@ -45,7 +45,8 @@ class Ledger:
     def blocks(
         self, keys: list[str], reduce: Callable[..., Any] = np.mean, x: str = "samples"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """x at the end of each block of updates and [blocks, keys] reduced over it; absent counts as 0."""
+        """Returns x at the end of each block of updates and [blocks, keys] reduced over it; absent counts
+        as 0."""
         n = len(self.rows)
         if not n:
             return np.zeros(0), np.zeros((0, len(keys)))
@@ -57,7 +58,7 @@ class Ledger:
 
 
 def thin(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """At most POINTS points: means over equal blocks of the points."""
+    """Keeps at most POINTS points: means over equal blocks of the points."""
     n = len(x)
     if n <= POINTS:
         return x, y

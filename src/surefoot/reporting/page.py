@@ -23,7 +23,7 @@ from surefoot.reporting.traces import MOST, read_replays
 from surefoot.reporting.web.html import Html, el, join
 
 SCHEMA_VERSION = 1
-"""Of the page's figures: the names in its data-figure attributes."""
+"""Version of the page's figures: the names in its data-figure attributes."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -32,7 +32,7 @@ POLICY = (
 
 
 def report_page(runs: Sequence[RunFigures], dollars_per_hour: float | None = None, back: str = "") -> str:
-    """The report of one run, or of several side by side. `back` is a link to an index."""
+    """Writes the report of one run, or of several side by side. `back` is a link to an index."""
     names = ", ".join(r.record.id for r in runs)
     single = len(runs) == 1
     most = MOST if single else max(4, MOST // len(runs))

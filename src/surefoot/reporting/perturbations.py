@@ -43,7 +43,7 @@ def perturbations(run: RunFigures) -> Html:
 
 
 def _tag(panel: PanelFigures, tag: str) -> Html:
-    """Where the policy is shown to hold, with the interval that shows it."""
+    """Says where the policy is shown to hold, with the interval that shows it."""
     rows, cls = panel.nominal_rows, tag.removeprefix("terrain:")
     figure: Estimate | None
     if cls != tag:
@@ -124,8 +124,8 @@ def _holds(c: Column) -> Html:
 
 
 def _agreement(panel: PanelFigures) -> Html:
-    found = panel.summary.agreement
-    if not found:
+    engines = panel.summary.agreement
+    if not engines:
         return el(
             "p", word("sim-to-sim", "Second simulator"), ": ", el("span", NOT_MEASURED, class_="absent")
         )
@@ -136,14 +136,14 @@ def _agreement(panel: PanelFigures) -> Html:
             f" of {a.n} scenarios, rank correlation of errors ",
             shown(f"agreement.{a.engine}.rank", a.rank_correlation, number(a.rank_correlation)),
         )
-        for a in found
+        for a in engines
     ]
     named = word("sim-to-sim", "Second simulator (sim-to-sim, never real)")
     return el("p", named, ": ", *[join("; " if k else "", s) for k, s in enumerate(says)])
 
 
 def _curves(panel: PanelFigures, contract: TaskContract) -> list[Html]:
-    """One small chart per perturbation and engine: success against strength."""
+    """Draws a small chart per perturbation and engine: success against strength."""
     by_kind: dict[tuple[str, str], list[Column]] = {}
     for c in panel.perturbed:
         if math.isfinite(c.strength):
@@ -192,7 +192,7 @@ def _curve(
 
 
 def _spaced(strengths: np.ndarray, span: float) -> tuple[float, ...]:
-    """The measured strengths as ticks, without those too close to the one before."""
+    """Returns the measured strengths as ticks, without those too close to the one before."""
     kept: list[float] = []
     for value in strengths.tolist():
         if not kept or value - kept[-1] > 0.12 * span:
@@ -201,6 +201,6 @@ def _spaced(strengths: np.ndarray, span: float) -> tuple[float, ...]:
 
 
 def training_range(kind: str, contract: TaskContract) -> tuple[float, float] | None:
-    """Where training drew this quantity from; None if it did not draw it."""
+    """Returns where training drew this quantity from; None if it did not draw it."""
     factor = next((f for f in contract.factors if f.name == kind and not f.categories), None)
     return factor.train if factor is not None else None

@@ -14,7 +14,8 @@ FILES = ("run.json", "ledger.jsonl", "policy.safetensors", "checkpoints/confirme
 
 
 def _task_digests(c: Contract) -> list[tuple[str, str]]:
-    """Of what is Surefoot's own; an outside simulator is named by its versions, which the contract holds."""
+    """Lists digests of what is Surefoot's own; an outside simulator is named by its versions, which the
+    contract holds."""
     if not isinstance(c, TaskContract):
         return []
     return [("robot", c.robot_digest), ("source of the task's functions", c.source_digest)]

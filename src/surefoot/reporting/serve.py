@@ -24,7 +24,7 @@ from surefoot.reporting.page import document, report_page
 from surefoot.reporting.web.html import el
 
 MOST_RUNS = 8
-"""In one comparison."""
+"""Most runs in one comparison."""
 
 
 class Library:
@@ -39,7 +39,7 @@ class Library:
         return index_page(entries(find_runs(self.root)), self.root).encode()
 
     def report(self, names: Sequence[str]) -> bytes | None:
-        """The report of these runs; None when one of them is not a run here."""
+        """Writes the report of these runs; None when one of them is not a run here."""
         runs = find_runs(self.root)
         wanted = list(dict.fromkeys(names))
         if not wanted or len(wanted) > MOST_RUNS or any(n not in runs for n in wanted):
@@ -89,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(page)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Also what other methods get: 501 from the base class, as 405."""
+        """Answers what other methods ask for as well: 501 from the base class, as 405."""
         status = HTTPStatus(code)
         if status is HTTPStatus.NOT_IMPLEMENTED:
             status = HTTPStatus.METHOD_NOT_ALLOWED
@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
         self._page(status, _message(message or status.phrase))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Silent: the terminal belongs to whoever started it."""
+        """Says nothing: the terminal belongs to whoever started it."""
 
 
 class Server(ThreadingHTTPServer):

@@ -138,7 +138,7 @@ def _resets(run: RunFigures, last: float) -> Html:
 
 
 def _levels(run: RunFigures, last: float) -> list[Html]:
-    """Nothing on a plane."""
+    """Draws the levels of the terrain curriculum; nothing on a plane."""
     names = run.ledger.names("terrain.level.")
     if not names:
         return []
@@ -257,7 +257,7 @@ def _robot_facts(c: TaskContract) -> list[tuple[str, str]]:
 
 
 def _outside_facts(c: ExternalContract) -> list[tuple[str, str]]:
-    """Of an environment that is not Surefoot's: all that is known of it."""
+    """Lists all that is known of an environment that is not Surefoot's."""
     scaled = "scaled to its bounds" if c.action.low is not None else "without bounds"
     return [
         ("environment", f"{c.environment} of {c.source}"),

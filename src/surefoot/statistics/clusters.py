@@ -26,12 +26,14 @@ class Families:
 
     @property
     def size(self) -> float:
-        """sum(n_i^2) / n: the family size an average episode lives in; above the mean size when unequal."""
+        """Returns sum(n_i^2) / n: the family size an average episode lives in; above the mean size when
+        unequal."""
         return float(self.sizes @ self.sizes) / self.n
 
     @property
     def worth(self) -> float:
-        """n^2 / sum(n_i^2): how many equal families these are worth; K if equal, less if some outweigh."""
+        """Returns n^2 / sum(n_i^2): how many equal families these are worth; K if equal, less if some
+        outweigh."""
         return self.n / self.size
 
 
@@ -46,8 +48,8 @@ def icc(values: ArrayLike, family: ArrayLike) -> float:
 
 
 def design_effect(values: ArrayLike, family: ArrayLike) -> float:
-    """Variance of the mean over that of as many independent episodes: 1 + (m - 1) * icc, with m = sum(n_i^2)
-    / n.
+    """Returns the variance of the mean over that of as many independent episodes: 1 + (m - 1) * icc, with m =
+    sum(n_i^2) / n.
 
     That m is the exact one for the mean over episodes (Kish); it is the common size when all families are
     equal.
@@ -56,7 +58,7 @@ def design_effect(values: ArrayLike, family: ArrayLike) -> float:
 
 
 def effective_n(values: ArrayLike, family: ArrayLike) -> float:
-    """n / design effect: from n (icc 0) down to n^2 / sum(n_i^2) (icc 1).
+    """Returns n / design effect: from n (icc 0) down to n^2 / sum(n_i^2) (icc 1).
 
     That floor is the number of families K when they are equal, and below K when not: one large family
     outweighs.
@@ -84,7 +86,7 @@ def checked(values: ArrayLike, family: ArrayLike) -> tuple[NDArray[np.float64], 
 
 
 def split(values: ArrayLike, family: ArrayLike) -> Families:
-    """Sort episodes into families; labels may be numbers or text, equal within a family."""
+    """Sorts episodes into families; labels may be numbers or text, equal within a family."""
     x, labels = checked(values, family)
     _, index = np.unique(labels, return_inverse=True)
     sizes = np.bincount(index).astype(np.float64)

@@ -77,7 +77,7 @@ class Agreement(Frozen):
 
 
 def split_columns(rows: Rows) -> Iterator[tuple[str, str, dict[str, np.ndarray]]]:
-    """(column, engine, its rows), in the order of the table."""
+    """Returns (column, engine, its rows), in the order of the table."""
     names = [f"{c}\0{e}" for c, e in zip(rows["column"].tolist(), rows["engine"].tolist(), strict=True)]
     for name in dict.fromkeys(names):
         named = np.array(names) == name
@@ -134,7 +134,7 @@ def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Estimate]) -> t
 
 
 def agreement(reference: Rows, other: Rows) -> Agreement:
-    """Both tables hold the same scenarios in the same order."""
+    """Compares two engines scenario by scenario; both tables hold the same ones in the same order."""
     assert (np.asarray(reference["key"]) == np.asarray(other["key"])).all()
     a, b = (np.asarray(r["velocity_error_mps"], np.float64) for r in (reference, other))
     both = np.isfinite(a) & np.isfinite(b)
@@ -152,7 +152,8 @@ def agreement(reference: Rows, other: Rows) -> Agreement:
 
 
 def beats_baselines(columns: list[ColumnSummary]) -> bool | None:
-    """Whether the trained policy's success interval lies above that of every baseline, on the same engine.
+    """Returns whether the trained policy's success interval lies above that of every baseline, on the same
+    engine.
 
     None where no baseline was evaluated.
     """

@@ -70,7 +70,7 @@ def rate_estimate(values: np.ndarray, family: np.ndarray) -> Estimate:
 
 
 def runs_estimate(values: Sequence[float | None]) -> Estimate | None:
-    """The mean of one value per training seed, over those that are known; None where none is."""
+    """Returns the mean of one value per training seed, over those that are known; None where none is."""
     known = [v for v in values if v is not None and math.isfinite(v)]
     if not known:
         return None
@@ -80,11 +80,11 @@ def runs_estimate(values: Sequence[float | None]) -> Estimate | None:
 
 
 def headline(rows: Mapping[str, np.ndarray]) -> dict[str, Estimate]:
-    """Every headline figure that the rows can give."""
-    found = {
+    """Returns every headline figure that the rows can give."""
+    figures = {
         name: estimate(rows, column, kind) for name, (column, kind) in HEADLINE.items() if column in rows
     }
-    return {name: f for name, f in found.items() if f is not None}
+    return {name: f for name, f in figures.items() if f is not None}
 
 
 def _estimate(statistic: Rate | Mean, family: np.ndarray) -> Estimate:

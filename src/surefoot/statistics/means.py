@@ -42,7 +42,8 @@ class Mean:
 def mean_interval(
     values: ArrayLike, family: ArrayLike, span: tuple[float, float], confidence: float = 0.95
 ) -> Mean:
-    """The mean over episodes, with an interval from the family means. `span`: the range a value can have.
+    """Returns the mean over episodes, with an interval from the family means. `span`: the range a value can
+    have.
 
     Family means are weighted by size, w_i = n_i / n, so the value is the plain mean of the episodes. The
     interval is that of t, variance sum(w_i^2 * r_i^2 / (1 - w_i)), r_i the family mean's distance from the
@@ -72,14 +73,15 @@ def mean_interval(
 
 
 def runs_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
-    """The mean of one value per training seed, with the interval of t widened for skewness: what other seeds
-    would give, as far as these tell."""
+    """Returns the mean of one value per training seed, with the interval of t widened for skewness: what
+    other seeds would give, as far as these tell."""
     families = split(values, np.arange(np.size(values)))
     return Mean(families.mean, *interval_of(families, confidence), families.n, float(families.n))
 
 
 def interval_of(families: Families, confidence: float) -> tuple[float, float]:
-    """The interval of a mean as far as the values seen tell: t widened for skewness, and the bootstrap."""
+    """Returns the interval of a mean as far as the values seen tell: t widened for skewness, and the
+    bootstrap."""
     check_confidence(confidence)
     if families.count < 2:
         return -math.inf, math.inf
@@ -96,14 +98,16 @@ def interval_of(families: Families, confidence: float) -> tuple[float, float]:
 
 
 def standard_error(families: Families) -> float:
-    """Of the mean over episodes, from the family means: sqrt(sum(w_i^2 r_i^2 / (1 - w_i)))."""
+    """Returns the standard error of the mean over episodes, from the family means: sqrt(sum(w_i^2 r_i^2 /
+    (1 - w_i)))."""
     weights = families.sizes / families.n
     away = families.means - families.mean
     return math.sqrt(float(np.sum((weights * away) ** 2 / (1 - weights))))
 
 
 def iqm(values: ArrayLike) -> float:
-    """Interquartile mean: the mean of the middle half, floor(n / 4) episodes left out at either end."""
+    """Returns the interquartile mean: the mean of the middle half, floor(n / 4) episodes left out at either
+    end."""
     x, _ = checked(values, np.zeros(np.shape(values)))
     cut = int(_TRIM * x.size)
     shifted = np.sort(x) - x[0]  # about a value of the data: the mean of equal values is that value, exactly
@@ -111,7 +115,8 @@ def iqm(values: ArrayLike) -> float:
 
 
 def iqm_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95) -> Mean:
-    """The interquartile mean with an interval over families (Agarwal et al. 2021 for its use on returns).
+    """Returns the interquartile mean with an interval over families (Agarwal et al. 2021 for its use on
+    returns).
 
     The wider of two on each side. One is the interval of a mean, of the pseudo-values
     iqm + (w_i - mean(w)) * n / (n - 2g), where w are the values winsorised at the g = floor(n / 4)-th from
@@ -144,7 +149,7 @@ def iqm_interval(values: ArrayLike, family: ArrayLike, confidence: float = 0.95)
 
 
 def _shifted(x: NDArray[np.float64], family: ArrayLike, confidence: float) -> tuple[float, float]:
-    """Means of the middle half of the values, moved down and up by t standard errors of their ranks.
+    """Returns means of the middle half of the values, moved down and up by t standard errors of their ranks.
 
     An interquartile mean is 2 * integral of the quantile function from 1/4 to 3/4. Where the share of values
     below each point is off by d, so are the ends of that window. d is t times the standard error of
@@ -166,7 +171,8 @@ def _shifted(x: NDArray[np.float64], family: ArrayLike, confidence: float) -> tu
 
 
 def unseen(families: Families, span: tuple[float, float], confidence: float) -> tuple[float, float]:
-    """The mean if the largest share of families that may have escaped K' of them lay at an end of the span.
+    """Returns the mean if the largest share of families that may have escaped K' of them lay at an end of the
+    span.
 
     An event that a share q of all families has is in none of K' with probability (1 - q)^K', so
     q = 1 - (1 - confidence)^(1 / K') is the exact upper bound on what was not seen (Clopper and Pearson 1934,
@@ -181,7 +187,8 @@ def unseen(families: Families, span: tuple[float, float], confidence: float) -> 
 
 
 def _skew_reach(families: Families, t: float) -> tuple[float, float]:
-    """How many standard errors further than t an interval reaches below and above the mean for skewness.
+    """Returns how many standard errors further than t an interval reaches below and above the mean for
+    skewness.
 
     The quantiles of a studentised mean of K values with skewness g lie g (2 t^2 + 1) / (6 sqrt(K)) from those
     of t (first Edgeworth term: Johnson 1978; Hall 1992). A few family means show their skewness poorly, so
@@ -199,8 +206,8 @@ def _skew_reach(families: Families, t: float) -> tuple[float, float]:
 
 
 def _bootstrap(families: Families, confidence: float) -> tuple[float, float]:
-    """Studentised bootstrap over whole families (Davison and Hinkley 1997, 2.4 and 5.2), drawn by a fixed
-    seed.
+    """Returns the ends of a studentised bootstrap over whole families (Davison and Hinkley 1997, 2.4 and
+    5.2), drawn by a fixed seed.
 
     Each replicate draws K families with replacement; its mean m* = sum(y) / sum(n) is compared with m in
     units of its own standard error, sqrt(K / (K - 1) * sum((y_i - m* n_i)^2)) / sum(n), and the quantiles of
@@ -231,6 +238,6 @@ def _bootstrap(families: Families, confidence: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=8)
 def _resamples(k: int) -> NDArray[np.float64]:
-    """How often each of `k` families is drawn in each replicate [REPLICATES, k]; always the same."""
+    """Returns how often each of `k` families is drawn in each replicate [REPLICATES, k]; always the same."""
     rng = np.random.Generator(np.random.PCG64(_SEED))
     return rng.multinomial(k, np.full(k, 1 / k), size=REPLICATES).astype(np.float64)

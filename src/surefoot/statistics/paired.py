@@ -47,16 +47,18 @@ class Difference:
 def paired(
     a: ArrayLike, b: ArrayLike, family: ArrayLike, span: tuple[float, float], confidence: float = 0.95
 ) -> Difference:
-    """Mean over scenarios of b - a, with its interval over families; `span` is the range of a and b."""
+    """Returns the mean over scenarios of b - a, with its interval over families; `span` is the range of a and
+    b."""
     first, labels = checked(a, family)
     second, _ = checked(b, family)
-    found = paired_interval(first, second, labels, span, confidence)
-    return _difference(first, second, split(second - first, labels), found, confidence)
+    interval = paired_interval(first, second, labels, span, confidence)
+    return _difference(first, second, split(second - first, labels), interval, confidence)
 
 
 def paired_runs(a: ArrayLike, b: ArrayLike, seed: ArrayLike, confidence: float = 0.95) -> Difference:
-    """Mean over training seeds of b - a, of one value per seed and treatment, with the interval of t: two
-    treatments that differ by a shift only are exchangeable seed by seed, so differences are symmetric."""
+    """Returns the mean over training seeds of b - a, of one value per seed and treatment, with the interval
+    of t: two treatments that differ by a shift only are exchangeable seed by seed, so differences are
+    symmetric."""
     first, labels = checked(a, seed)
     second, _ = checked(b, seed)
     families = split(second - first, labels)
@@ -64,34 +66,34 @@ def paired_runs(a: ArrayLike, b: ArrayLike, seed: ArrayLike, confidence: float =
     if families.count > 1:
         reach = t_quantile(families.worth - 1, confidence) * standard_error(families)
         low, high = families.mean - reach, families.mean + reach
-    found = Mean(families.mean, low, high, families.n, effective_n_of(families))
-    return _difference(first, second, families, found, confidence)
+    mean = Mean(families.mean, low, high, families.n, effective_n_of(families))
+    return _difference(first, second, families, mean, confidence)
 
 
 def _difference(
     first: NDArray[np.float64],
     second: NDArray[np.float64],
     families: Families,
-    found: Mean,
+    interval: Mean,
     confidence: float,
 ) -> Difference:
     detectable = math.inf
     if families.count > 1:
         degrees = families.worth - 1
-        error = (found.high - found.low) / 2 / t_quantile(degrees, confidence)
+        error = (interval.high - interval.low) / 2 / t_quantile(degrees, confidence)
         detectable = error * (t_quantile(degrees, confidence) + t_quantile(degrees, 2 * POWER - 1))
     return Difference(
         a=float(first.mean()),
         b=float(second.mean()),
         value=families.mean,
-        low=found.low,
-        high=found.high,
+        low=interval.low,
+        high=interval.high,
         p=sign_flip(families.means * families.sizes),
         detectable=detectable,
         n=families.n,
-        n_eff=found.n_eff,
+        n_eff=interval.n_eff,
         families=families.count,
-        few=found.few,
+        few=interval.few,
     )
 
 
@@ -102,7 +104,7 @@ def paired_interval(
     span: tuple[float, float],
     confidence: float = 0.95,
 ) -> Mean:
-    """The mean difference with its interval, as a mean or as a rate.
+    """Returns the mean difference with its interval, as a mean or as a rate.
 
     Rates (span 0 to 1) that differ in 12 families or more have shown what there is to see: their interval is
     that of the values, without allowance for what was not seen. Rates of true-or-false values that differ in
@@ -129,7 +131,8 @@ def paired_interval(
 
 
 def sign_flip(sums: ArrayLike) -> float:
-    """Two-sided p-value of the family sums of differences [K]: how often random signs give as large a total.
+    """Returns the two-sided p-value of the family sums of differences [K]: how often random signs give as
+    large a total.
 
     Whole families are flipped, since scenarios of one family are not independent. All sign patterns are
     counted when at most 13 families differ at all, else 9999 are drawn by a fixed seed and the observed one
@@ -148,7 +151,7 @@ def sign_flip(sums: ArrayLike) -> float:
 
 @lru_cache(maxsize=8)
 def _flips(k: int) -> NDArray[np.float64]:
-    """Random signs [FLIPS, k]; always the same."""
+    """Returns random signs [FLIPS, k]; always the same."""
     rng = np.random.Generator(np.random.PCG64(_SEED))
     return np.asarray(1.0 - 2.0 * rng.integers(0, 2, (FLIPS, k)))
 
@@ -156,7 +159,7 @@ def _flips(k: int) -> NDArray[np.float64]:
 def _rate_difference(
     gap: NDArray[np.float64], family: NDArray[np.generic], confidence: float
 ) -> tuple[float, float, float]:
-    """Low, high and effective n of a difference of paired rates.
+    """Returns low, high and effective n of a difference of paired rates.
 
     A difference is wins less losses: scenarios where only B holds less those where only A does. Both shares
     have intervals of their own (`rate`, which knows about families and about events never seen); the two are

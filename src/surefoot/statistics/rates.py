@@ -33,7 +33,7 @@ class Rate:
 
 
 def clopper_pearson(successes_rate: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Interval for a rate observed on `n` independent trials; `n` may be a fraction (an effective n).
+    """Returns the interval for a rate observed on `n` independent trials; `n` may be a fraction.
 
     For whole numbers it is the exact binomial interval; otherwise its continuation through the beta
     distribution.
@@ -51,7 +51,8 @@ def clopper_pearson(successes_rate: float, n: float, confidence: float = 0.95) -
 
 
 def wilson(successes_rate: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval: shorter than Clopper-Pearson, right on average rather than at least."""
+    """Returns Wilson's score interval: shorter than Clopper-Pearson, right on average rather than at
+    least."""
     from scipy.special import ndtri
 
     _check_rate(successes_rate, n, confidence)
@@ -65,7 +66,7 @@ def wilson(successes_rate: float, n: float, confidence: float = 0.95) -> tuple[f
 
 
 def rate(values: ArrayLike, family: ArrayLike, confidence: float = 0.95) -> Rate:
-    """The share of true episodes, with a Clopper-Pearson interval on a cautious effective n.
+    """Returns the share of true episodes, with a Clopper-Pearson interval on a cautious effective n.
 
     The plain effective n is too hopeful in two ways, and both are corrected here. Few families make the ICC
     itself uncertain: factor (t_{n-1} / t_{K'-1})^2 of Korn and Graubard (1998), K' = n^2 / sum(n_i^2). Few
@@ -96,7 +97,7 @@ def rate(values: ArrayLike, family: ArrayLike, confidence: float = 0.95) -> Rate
 
 
 def _cautious_n(families: Families, correlation: float, events: int, confidence: float) -> float:
-    """The effective n of `rate`: from what families of wholly alike episodes are worth, up to n."""
+    """Returns the effective n of `rate`: from what families of wholly alike episodes are worth, up to n."""
     caution = _CAUTION_EVENTS / (events + 1 + _CAUTION_EVENTS)
     n_eff = families.n / (1 + (families.size - 1) * (correlation + (1 - correlation) * caution))
     if families.count > 1:

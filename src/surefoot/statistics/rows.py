@@ -14,7 +14,7 @@ class PanelResult:
 
     rows: dict[str, np.ndarray]
     traces: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
-    """By file stem; the row that each belongs to names it."""
+    """Frames by file stem; the row that each belongs to names it."""
     seconds: float = 0.0
     """Wall-clock of the pass."""
     steps: int = 0
@@ -26,7 +26,8 @@ class PanelResult:
 
 
 def severity(rows: Mapping[str, np.ndarray]) -> np.ndarray:
-    """How bad each episode was: any fall is worse than any error, and an earlier one worse than a later."""
+    """Returns how bad each episode was: any fall is worse than any error, and an earlier one worse than a
+    later."""
     fall = np.asarray(rows["fall"], bool)
     error = np.nan_to_num(rows["velocity_error_mps"], nan=0.0) + np.nan_to_num(
         rows["yaw_error_radps"], nan=0.0

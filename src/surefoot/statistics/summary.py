@@ -115,7 +115,7 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
         return float(rows[name][known].mean()) if known.any() else None
 
     def share(name: str) -> float | None:
-        """Of the steps lived."""
+        """Averages over the steps before the ends of episodes."""
         known = np.isfinite(rows[name])
         return float(np.average(rows[name][known], weights=rows["steps"][known])) if known.any() else None
 

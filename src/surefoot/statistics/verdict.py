@@ -19,8 +19,8 @@ RULE = (
 
 
 def judge(success: float, low: float, safety_held: bool | None, beats_baselines: bool | None) -> Grade:
-    """`RULE`; `beats_baselines` is None where no baseline was measured, `safety_held` where there is no
-    limit."""
+    """Judges by `RULE`; `beats_baselines` is None where no baseline was measured, `safety_held` where there
+    is no limit."""
     if success < FAILING_BELOW or safety_held is False or beats_baselines is False:
         return "bad"
     return "good" if low >= RELIABLE_AT else "mixed"

@@ -37,8 +37,9 @@ def walk_anymal_flat() -> Task:
 
 
 def walk_anymal_rough() -> Task:
-    """The recipe of `walk-rough`; its panel stands two levels higher. Torques near their limits cost more
-    than on the plane: at that price they were at them in 2 to 3% of steps, on stairs and stones above all."""
+    """Makes the task by the recipe of `walk-rough`; its panel stands two levels higher. Torques near their
+    limits cost more than on the plane: at that price they were at them in 2 to 3% of steps, on stairs and
+    stones above all."""
     rewards = (
         *reweighted(REWARDS, drop=("torque_limits",), vertical_velocity=-0.5, tilt=-0.5),
         RewardTerm(name="torque_limits", weight=-10.0, params={"share": 0.8}),

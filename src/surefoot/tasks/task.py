@@ -75,7 +75,7 @@ class View:
 
     @property
     def moving(self) -> Tensor:
-        """[N] 1 where a motion is commanded, 0 where the command is to stand."""
+        """Returns 1 [N] where a motion is commanded, 0 where the command is to stand."""
         return (self.task.command.abs().amax(1) > self.const.dead_zone).to(torch.float32)
 
     def take(self, rows: Tensor) -> View:
@@ -131,7 +131,7 @@ class Task:
     """The same on a GPU; None: as many."""
 
     def on_heightfield(self, panel: Panel) -> bool:
-        """Whether the ground of this task on `panel` is a heightfield, and not a plane."""
+        """Returns whether the ground of this task on `panel` is a heightfield, and not a plane."""
         return bool(self.tiles) or any(s.terrain.cls != "flat" for s in panel.scenarios)
 
     def __post_init__(self) -> None:
@@ -153,7 +153,7 @@ class Task:
                 ) from error
 
     def _check_tiles(self) -> None:
-        """Every class that is dealt has a tile at every level."""
+        """Checks that every class that is dealt has a tile at every level."""
         if not self.tiles:
             return
         c, found = self.contract, {(t.cls, t.level) for t in self.tiles}
@@ -168,14 +168,15 @@ class Task:
                     )
 
     def on(self, engine: str) -> Task:
-        """The task as it is trained on `engine`: native MuJoCo takes the cheaper plant."""
+        """Returns the task as it is trained on `engine`: native MuJoCo takes the cheaper plant."""
         if engine != REFERENCE or self.native is None:
             return self
         recipe = self.recipe.model_copy(update={"decimation": self.native.decimation})
         return replace(self, recipe=recipe, plant=self.native)
 
     def recipe_on(self, device: str) -> Recipe:
-        """The recipe that the task trains with there: a GPU has room for thousands of environments."""
+        """Returns the recipe that the task trains with there: a GPU has room for thousands of
+        environments."""
         if torch.device(device).type != "cuda":
             return self.recipe
         return self.recipe.model_copy(update=dict(self.cuda))
@@ -205,7 +206,7 @@ class Task:
 
 
 def advance(task: TaskState, robot: RobotState, const: Constants, action: Tensor) -> TaskState:
-    """The task's memory after a control step in which `action` was applied and `robot` resulted."""
+    """Returns the task's memory after a control step in which `action` was applied and `robot` resulted."""
     contact = (
         robot.foot_force[..., 2] > 1.0
     )  # N: above MuJoCo's contact noise, far below any load-bearing step

@@ -95,7 +95,7 @@ class Axes:
 
 
 def at_widths(draw: Callable[[int], Html]) -> Html:
-    """The chart for a laptop, a tablet and a phone."""
+    """Draws the chart for a laptop, a tablet and a phone."""
     return join(*[el("div", draw(width), class_=f"only-{name}") for name, width in WIDTHS.items()])
 
 
@@ -124,7 +124,7 @@ def line_chart(
 
 
 def _line_tips(axes: Axes, lines: Sequence[Line], text: Callable[[float], str]) -> list[list[object]]:
-    """[pixel, lines of text] at every x of any line."""
+    """Returns [pixel, lines of text] at every x of any line."""
     at: dict[float, list[str]] = {}
     for line in lines:
         for i, x in enumerate(line.x.tolist()):
@@ -192,7 +192,7 @@ def sparkline(y: np.ndarray, colour: str = "--c1", width: int = 120, height: int
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
-    """Round numbers between low and high, about `count` of them."""
+    """Returns round numbers between low and high, about `count` of them."""
     if not high > low:
         return [low]
     raw = (high - low) / max(count, 1)
@@ -203,7 +203,7 @@ def ticks(low: float, high: float, count: int) -> list[float]:
 
 
 def spread(*values: np.ndarray, zero: bool = False) -> tuple[float, float]:
-    """A range that holds all values with a little air."""
+    """Returns a range that holds all values with a little air."""
     flat = np.concatenate([v[np.isfinite(v)] for v in values]) if values else np.zeros(0)
     if not len(flat):
         return 0.0, 1.0

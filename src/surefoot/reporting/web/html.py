@@ -24,13 +24,13 @@ def esc(value: object) -> Html:
 
 
 def join(*parts: object) -> Html:
-    """The parts one after the other; None is nothing."""
+    """Joins the parts one after the other; None is nothing."""
     return Html("".join(esc(p) for p in parts if p is not None))
 
 
 def el(name: str, /, *children: object, **attributes: object) -> Html:
-    """An element. Attribute names: a trailing underscore is dropped, others become dashes; None and False
-    leave the attribute out."""
+    """Returns an element. Attribute names: a trailing underscore is dropped, others become dashes; None
+    and False leave the attribute out."""
     text = "".join(
         f" {k.rstrip('_').replace('_', '-')}" + ("" if v is True else f'="{esc(v)}"')
         for k, v in attributes.items()
@@ -40,7 +40,7 @@ def el(name: str, /, *children: object, **attributes: object) -> Html:
 
 
 def script_json(value: Any) -> Html:
-    """JSON that can stand inside a <script> element whatever strings it holds."""
+    """Writes JSON that can stand inside a <script> element whatever strings it holds."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return Html(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
@@ -53,7 +53,7 @@ def known(value: float | None) -> bool:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A figure for people: significant digits, thousands separated, no exponent for ordinary sizes."""
+    """Writes a figure for people: significant digits, thousands separated, no exponent for ordinary sizes."""
     if value is None or not math.isfinite(value):
         return NOT_MEASURED
     if value == 0:
@@ -75,7 +75,7 @@ def percent(value: float | None) -> str:
 
 
 def short(value: float) -> str:
-    """An axis label: as few digits as say it."""
+    """Writes an axis label: as few digits as say it."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{unit}".replace("-", "−")

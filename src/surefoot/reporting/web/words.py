@@ -115,5 +115,5 @@ WORDS = {
 
 
 def word(name: str, shown: str | None = None) -> Html:
-    """The word, with its meaning on hover, tap and focus."""
+    """Writes the word, with its meaning on hover, tap and focus."""
     return el("span", shown or name, class_="word", tabindex="0", data_tip=WORDS[name])
