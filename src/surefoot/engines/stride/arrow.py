@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from surefoot.compiler import Expr, lift, total
 from surefoot.engines.stride.spatial import Mat3, Spatial, Vec3, spatial, unpack
 
-Rows = list[list[Expr]]
+LowerTriangle = list[list[Expr]]
 """Lower triangle: row i has i + 1 entries."""
 
 
@@ -18,16 +18,16 @@ def pairs(n: int) -> list[tuple[int, int]]:
     return [(i, j) for i in range(n) for j in range(i + 1)]
 
 
-def triangle(flat: Sequence[Expr], n: int) -> Rows:
+def triangle(flat: Sequence[Expr], n: int) -> LowerTriangle:
     return [[flat[i * (i + 1) // 2 + j] for j in range(i + 1)] for i in range(n)]
 
 
-def factor(H: Rows) -> tuple[Rows, list[Expr]]:
+def factor(H: LowerTriangle) -> tuple[LowerTriangle, list[Expr]]:
     """H = L diag(1 / inverse) L' with L's unit diagonal left out: (L, inverse)."""
     n = len(H)
-    L: Rows = [[lift(0.0)] * i for i in range(n)]
+    L: LowerTriangle = [[lift(0.0)] * i for i in range(n)]
     inverse: list[Expr] = []
-    scaled: Rows = [[] for _ in range(n)]  # L[i][j] * d[j]
+    scaled: LowerTriangle = [[] for _ in range(n)]  # L[i][j] * d[j]
     for j in range(n):
         d = H[j][j] - total(L[j][k] * scaled[j][k] for k in range(j))
         inverse.append(1.0 / d)
@@ -38,14 +38,14 @@ def factor(H: Rows) -> tuple[Rows, list[Expr]]:
     return L, inverse
 
 
-def forward(L: Rows, b: Sequence[Expr]) -> list[Expr]:
+def forward(L: LowerTriangle, b: Sequence[Expr]) -> list[Expr]:
     out: list[Expr] = []
     for i, x in enumerate(b):
         out.append(x - total(L[i][k] * out[k] for k in range(i)))
     return out
 
 
-def backward(L: Rows, b: Sequence[Expr]) -> list[Expr]:
+def backward(L: LowerTriangle, b: Sequence[Expr]) -> list[Expr]:
     """Solves L' x = b."""
     n, out = len(b), list(b)
     for i in reversed(range(n)):
@@ -57,7 +57,7 @@ def backward(L: Rows, b: Sequence[Expr]) -> list[Expr]:
 class Eliminated:
     """A chain's factor, and its couplings and gradient after forward substitution."""
 
-    L: Rows
+    L: LowerTriangle
     inverse: list[Expr]
     Z: list[list[Expr]]  # [depth][6]
     z: list[Expr]
@@ -87,19 +87,19 @@ class Eliminated:
         return out | {f"ez{k}": self.z[k] for k in range(n)}
 
 
-def eliminate(H: Rows, couplings: Sequence[Spatial], gradient: Sequence[Expr]) -> Eliminated:
+def eliminate(H: LowerTriangle, couplings: Sequence[Spatial], gradient: Sequence[Expr]) -> Eliminated:
     L, inverse = factor(H)
     columns = [forward(L, [c.flat()[a] for c in couplings]) for a in range(6)]
     Z = [[columns[a][k] for a in range(6)] for k in range(len(H))]
     return Eliminated(L, inverse, Z, forward(L, gradient))
 
 
-def base_matrix(mass: Expr, h: Vec3, J: Sequence[Expr], extra: Sequence[Expr]) -> Rows:
+def base_matrix(mass: Expr, h: Vec3, J: Sequence[Expr], extra: Sequence[Expr]) -> LowerTriangle:
     """The trunk's 6x6: composite inertia plus `extra` (21 entries), linear part first."""
     inertia = unpack(J)
     # angular rows: h x linear, J angular
     cross = Mat3([(0, -h[2], h[1]), (h[2], 0, -h[0]), (-h[1], h[0], 0)])
-    rows: Rows = []
+    rows: LowerTriangle = []
     for i, j in pairs(6):
         if i < 3:
             value = mass if i == j else lift(0.0)
@@ -113,7 +113,7 @@ def base_matrix(mass: Expr, h: Vec3, J: Sequence[Expr], extra: Sequence[Expr]) -
     return rows
 
 
-def solve(H: Rows, gradient: Sequence[Expr]) -> Spatial:
+def solve(H: LowerTriangle, gradient: Sequence[Expr]) -> Spatial:
     """-H^-1 gradient."""
     L, inverse = factor(H)
     y = forward(L, gradient)
