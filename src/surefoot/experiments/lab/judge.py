@@ -16,26 +16,27 @@ LEARNED = "confirmation"
 
 
 def usable_baselines(plan: RobotPlan) -> tuple[str, ...]:
-    """Those that the robot can do: a trot needs legs of hip, thigh and calf."""
-    found = []
+    """Returns the baselines that the robot can do: a trot needs legs of hip, thigh and calf."""
+    usable = []
     for name in BASELINES:
         try:
             baseline(name, plan.task.contract, plan.task.robot, plan.recipe.control_hz, plan.panel.seeds)
         except SurefootError:
             continue
-        found.append(name)
-    return tuple(found)
+        usable.append(name)
+    return tuple(usable)
 
 
 def place(run: RunFolder, plan: RobotPlan, policy: str) -> Path:
-    """Where the pass of a policy over the plan's panel stands: `policy` is a baseline, or `trained`."""
+    """Returns where the pass of a policy over the plan's panel stands: `policy` is a baseline, or
+    `trained`."""
     where = LEARNED if policy == TRAINED else f"baseline-{policy}"
     return run.path / "panels" / plan.panel.name / where
 
 
 def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, ...]) -> None:
-    """The nominal column on native MuJoCo, then it and `columns` on the fast engine; into the run's folder.
-    What is there already is checked and left as it is."""
+    """Runs the nominal column on native MuJoCo, then it and `columns` on the fast engine; into the run's
+    folder. What is there already is checked and left as it is."""
     folder = place(run, plan, policy)
     if (folder / "summary.json").is_file():
         read_summary(folder, plan)
@@ -54,7 +55,7 @@ def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, .
 
 
 def read_summary(folder: Path, plan: RobotPlan) -> PanelSummary:
-    """The summary of a pass; refused where it was not measured as the plan says."""
+    """Reads the summary of a pass; refused where it was not measured as the plan says."""
     found = read_json(folder / "summary.json", PanelSummary)
     if (found.construct_id, found.panel_digest) != (plan.construct_id, plan.panel.digest):
         raise SurefootError(

@@ -15,7 +15,7 @@ from surefoot.experiments.studies.verdict import RULE, Verdict, verdicts
 
 
 class StudyRecord(Frozen):
-    """study.json."""
+    """Holds study.json."""
 
     schema_version: int = 1
     id: str
@@ -61,7 +61,7 @@ def write_record(folder: Path, record: StudyRecord) -> StudyRecord:
 
 
 def with_results(folder: Path, record: StudyRecord) -> StudyRecord:
-    """The record with everything that the runs' artifacts say so far."""
+    """Returns the record with everything that the runs' artifacts say so far."""
     design = record.design
     points = read_points(design, folder)
     groups = [group(points, value, budget) for budget in BUDGETS for value in design.values]
@@ -77,7 +77,7 @@ def with_results(folder: Path, record: StudyRecord) -> StudyRecord:
 
 
 def write_csv(path: Path, record: StudyRecord) -> None:
-    """A row per policy: its figures, success and falls by column, failures by label."""
+    """Writes a row per policy: its figures, success and falls by column, failures by label."""
     plain = [n for n in Point.model_fields if n not in ("columns", "labels", "disturbed_labels")]
     columns = list(dict.fromkeys(c.column for p in record.points for c in p.columns))
     labels = sorted({x for p in record.points for x in (*p.labels, *p.disturbed_labels)})
