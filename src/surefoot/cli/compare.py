@@ -138,7 +138,7 @@ def _worth(d: Difference) -> str:
 
 
 def forest_bar(d: Difference, reach: float, width: int = WIDTH) -> str:
-    """An interval as text: -- from low to high, o at the value, | at zero."""
+    """Draws an interval as text: -- from low to high, o at the value, | at zero."""
 
     def at(x: float) -> int:
         return round((min(max(x / reach, -1), 1) + 1) / 2 * (width - 1))

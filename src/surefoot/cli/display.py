@@ -220,8 +220,8 @@ class StudyProgress:
         usual = sum(known) / len(known) if known else spent / self._share
 
         def lasts(value: int) -> float:
-            mine = self._spent.get(value)
-            return sum(mine) / len(mine) if mine else usual
+            seconds = self._spent.get(value)
+            return sum(seconds) / len(seconds) if seconds else usual
 
         return lasts(self.todo[self._at][0]) * (1 - self._share) + sum(
             lasts(v) for v, _ in self.todo[self._at + 1 :]

@@ -91,23 +91,25 @@ def print_learners(console: Console, c: LearnerComparison) -> None:
         f"{c.task}: {c.samples:,} samples each, {c.panel}, {c.half} half; 95% intervals over training seeds",
         "learner", "seeds", "success", "steps/s", "minutes", "95% reached", "samples to it", "syncs/step",
     )  # fmt: skip
-    for of in c.learners:
+    for learner in c.learners:
         table.add_row(
-            of.learner if of.timeouts != "corrected" else f"{of.learner}, corrected",
-            str(len(of.seeds)) + (f", {len(of.failed)} failed" if of.failed else ""),
-            rate_text(of.columns["nominal"]),
-            f"{of.steps_per_second.value:,.0f}",
-            f"{of.train_minutes.value:.1f}",
-            f"{of.reached.seeds} of {of.reached.of}",
-            samples_text(of),
-            "not measured" if of.host_syncs_per_step is None else f"{of.host_syncs_per_step:.1f}",
+            learner.learner if learner.timeouts != "corrected" else f"{learner.learner}, corrected",
+            str(len(learner.seeds)) + (f", {len(learner.failed)} failed" if learner.failed else ""),
+            rate_text(learner.columns["nominal"]),
+            f"{learner.steps_per_second.value:,.0f}",
+            f"{learner.train_minutes.value:.1f}",
+            f"{learner.reached.seeds} of {learner.reached.of}",
+            samples_text(learner),
+            "not measured" if learner.host_syncs_per_step is None else f"{learner.host_syncs_per_step:.1f}",
         )
     console.print(table, highlight=False)
     names = c.learners[0].column_names
     if len(names) > 1:
-        worse = plain_table("Success under disturbances", "column", *[of.learner for of in c.learners])
+        worse = plain_table(
+            "Success under disturbances", "column", *[learner.learner for learner in c.learners]
+        )
         for name in names[1:]:
-            worse.add_row(name, *[rate_text(of.columns[name]) for of in c.learners])
+            worse.add_row(name, *[rate_text(learner.columns[name]) for learner in c.learners])
         console.print()
         console.print(worse, highlight=False)
 
@@ -118,6 +120,6 @@ def rate_text(f: Estimate) -> str:
     return f"{100 * f.value:.1f}% ({low:.0f} to {high:.0f})"
 
 
-def samples_text(of: LearnerFigures) -> str:
+def samples_text(learner: LearnerFigures) -> str:
     """Writes the samples to the target by seed: an interval says nothing unless every seed got there."""
-    return " ".join("-" if s is None else f"{s / 1e6:.2f}M" for s in of.reached.samples)
+    return " ".join("-" if s is None else f"{s / 1e6:.2f}M" for s in learner.reached.samples)

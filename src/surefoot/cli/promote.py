@@ -71,14 +71,14 @@ def sentence(p: Promotion, sides: list[Side]) -> str:
         shown = "; ".join(f"{b.name}: {b.measured}" for b in p.bars)
         better = f"{escape(p.candidate)} is better on both, and works by itself"
         return f"[green]Promoted:[/green] {better} ({escape(shown)})."
-    said = "[red]Not promoted:[/red]"
+    text = "[red]Not promoted:[/red]"
     if any(s.outcome != "better" for s in sides):
         why = "; ".join(f"{s.name}: {s.outcome}" for s in sides if s.outcome != "better")
-        said += f" both must be better. {why}."
+        text += f" both must be better. {why}."
     missed = [f"{b.name}: asked {b.asked}, measured {b.measured}" for b in p.bars if not b.met]
     if missed:
-        said += (
+        text += (
             f" The candidate does not work by itself. {escape('; '.join(missed))}. Train it until it does; a "
             "panel cut by --eval-families may be too small to show that."
         )
-    return said
+    return text

@@ -173,7 +173,7 @@ class ReplayCommand:
         return 0
 
     def _check_options(self) -> None:
-        """What is replayed otherwise than with an option that was given would not be what was asked for."""
+        """Refuses options that the chosen way to replay does not take."""
         way = (
             "--trace" if self.trace is not None else "--family" if self.family is not None else "RUN EPISODE"
         )

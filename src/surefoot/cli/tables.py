@@ -18,7 +18,7 @@ COLOURS: dict[Grade, str] = {"good": "green", "mixed": "yellow", "bad": "red"}
 
 
 def print_plan(console: Console, plan: Plan) -> None:
-    """The contract, the recipe with its accounting, the seeds and the strata."""
+    """Prints the contract, the recipe with its accounting, the seeds and the strata."""
     for table in (*_contract(plan, console), _recipe(plan)):
         console.print()
         console.print(table, highlight=False)
@@ -160,7 +160,7 @@ def print_summary(
     training: bool = True,
     report: Path | None = None,
 ) -> None:
-    """What came out, where it is, and what to type next."""
+    """Prints what came out, where it is, and what to type next."""
 
     def number(name: str, unit: str) -> str:
         value, f = getattr(s, name), s.figures.get(name)
@@ -229,7 +229,7 @@ def print_summary(
 
 
 def print_columns(console: Console, s: PanelSummary) -> None:
-    """The columns beside the nominal one, the baselines, and what follows from all of them."""
+    """Prints the columns beside the nominal one, the baselines, and what follows from all of them."""
     console.print()
     if len(s.columns) > 1:
         console.print(_columns(s), highlight=False)
@@ -266,18 +266,18 @@ def _row(c: ColumnSummary) -> tuple[str, ...]:
 
 
 def _from_to(s: PanelSummary, tag: str) -> str:
-    """The interval of a transfer tag; of a column, the engine's where it holds."""
+    """Writes the interval of a transfer tag; that of a column is of the engine where it holds."""
     cls = tag.removeprefix("terrain:")
     if cls in s.terrain and cls != tag:
         low, high = s.terrain[cls].low, s.terrain[cls].high
     else:
-        found = next(c for c in s.columns if c.column == tag and c.holds)
-        low, high = found.success_low, found.success_high
+        column = next(c for c in s.columns if c.column == tag and c.holds)
+        low, high = column.success_low, column.success_high
     return "not measured" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}%"
 
 
 def verdicts(s: PanelSummary) -> list[str]:
-    """What the columns say, in sentences."""
+    """Says in sentences what the columns show."""
     grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
     out = [
         f"[bold {COLOURS[grade]}]{WORDS[grade]}:[/] {percent(s.success)} of {s.episodes} held-out episodes "

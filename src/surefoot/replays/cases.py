@@ -1,5 +1,5 @@
 """Failures found elsewhere, brought back into the batch: a case is what an episode was given, not what came
-of it, and it can be lived by many environments whose factors differ a little.
+of it, and it can be played by many environments whose factors differ a little.
 
 The layout is that of `traces/*.npz`; the same names in a JSON object are read too. docs/evidence.md lists it.
 """
@@ -35,7 +35,7 @@ PARAMETERS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One episode's givens."""
+    """Holds what one episode was given."""
 
     name: str
     control_hz: float
@@ -57,12 +57,14 @@ class Case:
 
 
 def load_case(path: str | Path, robot: RobotSpec, contract: TaskContract) -> Case:
-    """A case from an npz or a JSON file; what is missing or of another shape is refused by name."""
+    """Reads a case from an npz or a JSON file; what is missing or of another shape is refused by name."""
     path = Path(path)
     raw = _json(path) if path.suffix == ".json" else load_npz(path)
-    found = raw.get("schema_version")
+    version = raw.get("schema_version")
     check_version(
-        path, int(found) if isinstance(found, np.ndarray) and found.ndim == 0 else found, STATES_VERSION
+        path,
+        int(version) if isinstance(version, np.ndarray) and version.ndim == 0 else version,
+        STATES_VERSION,
     )
     joints = len(robot.joints)
 
@@ -130,7 +132,8 @@ def _json(path: Path) -> Mapping[str, Any]:
 
 
 class CaseSampler:
-    """The case in environment 0, as it was; in the others with its declared factors moved, by key."""
+    """Draws the case as it was in environment 0, and in the others with its declared factors moved, by
+    key."""
 
     strata, first = 1, 0
     segment_steps = 1
@@ -194,7 +197,7 @@ class CaseSampler:
 
 
 def _moves(case: Case, count: int, contract: TaskContract, seeds: SeedPlan) -> dict[str, np.ndarray]:
-    """By how much each environment's factors differ from the case's; nothing in environment 0."""
+    """Returns by how much each environment's factors differ from the case's; nothing in environment 0."""
     joints = len(case.start["joint_position"])
     one = dict.fromkeys(("friction", "payload", "strength", "delay", "noise", "push"), 1)
     sizes = one | {"com": 3, "gains": 2, "pose": joints}

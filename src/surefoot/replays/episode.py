@@ -113,8 +113,8 @@ def _policy(plan: RobotPlan, run: RunFolder, like: Recorded) -> tuple[Policy, st
         return resolve_policy(plan, run, f"baseline:{like.row['policy']}")[0], str(like.row["policy"])
     for name in ("confirmed", "best", "latest"):
         if run.checkpoint_path(name).exists():
-            found, bundle = load_policy(run, name)
-            if found.digest == like.summary.checkpoint:
+            checkpoint, bundle = load_policy(run, name)
+            if checkpoint.digest == like.summary.checkpoint:
                 return bundle, TRAINED
     beside = like.folder / "policy.safetensors"
     if beside.is_file():

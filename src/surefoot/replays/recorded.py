@@ -1,4 +1,4 @@
-"""Replay: an episode of a panel lived again from its row, and compared with what was recorded.
+"""Replay: an episode of a panel played again from its row, and compared with what was recorded.
 
 An episode recorded on a CPU is replayed to the bit on the same kind of machine: physics does not depend on
 who else is in the batch, and inference always has the same number of rows. One recorded on a GPU (the
@@ -31,7 +31,7 @@ EXACT = ("success", "fall", "reason", "steps", "label", "cause", "recovered", "k
 
 @dataclass(frozen=True)
 class Recorded:
-    """A panel's table on disk, and one row of it."""
+    """Holds one row of a panel's table on disk."""
 
     folder: Path
     summary: PanelSummary
@@ -39,7 +39,7 @@ class Recorded:
 
     @property
     def column(self) -> Column:
-        """The perturbation that the row was recorded under."""
+        """Returns the perturbation that the row was recorded under."""
         kind, strength = str(self.row["perturbation"]), float(self.row["strength"])
         name = str(self.row["column"]) if kind else NOMINAL
         return Column(name=name, perturbation=kind, strength=strength)
@@ -51,7 +51,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a replay says about a recorded episode."""
+    """Says what a replay shows about a recorded episode."""
 
     same_states: bool
     """To the bit, every step; of an episode recorded on a GPU, to `GPU_TOLERANCE` for a second."""
@@ -67,12 +67,12 @@ class Verdict:
 
 
 def panel_folder(run: RunFolder, where: str) -> Path:
-    """`panels/<panel>/<where>` of a run; `where` may also name the panel: walk-flat-v1/confirmation."""
+    """Finds `panels/<panel>/<where>` of a run; `where` may also name the panel: walk-flat-v1/confirmation."""
     pattern = where if "/" in where else f"*/{where}"
-    found = [p.parent for p in sorted((run.path / "panels").glob(f"{pattern}/summary.json"))]
-    own = [p for p in found if p.parent.name == run.record.panel]
-    if len(own or found) == 1:
-        return (own or found)[0]
+    folders = [p.parent for p in sorted((run.path / "panels").glob(f"{pattern}/summary.json"))]
+    own = [p for p in folders if p.parent.name == run.record.panel]
+    if len(own or folders) == 1:
+        return (own or folders)[0]
     known = sorted((run.path / "panels").glob("*/*/summary.json"))
     there = [str(p.parent.relative_to(run.path / "panels")) for p in known]
     known_ones = f"use --where with one of: {', '.join(there)}"
@@ -83,7 +83,7 @@ def panel_folder(run: RunFolder, where: str) -> Path:
 def find_recorded(
     run: RunFolder, episode: str, where: str, column: str = NOMINAL, engine: str | None = None
 ) -> Recorded:
-    """The row of an episode: a scenario's number in a column, or the name of a trace."""
+    """Finds the row of an episode: by a scenario's number in a column, or the name of a trace."""
     folder = panel_folder(run, where)
     summary = read_summary(folder)
     path = folder / "episodes.parquet"
@@ -113,7 +113,7 @@ def find_recorded(
 def replay(
     evaluator: PanelEvaluator, policy: Policy, column: Column, name: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """(row, trace) of the one scenario that `evaluator` has laid out."""
+    """Plays and returns (row, trace) of the one scenario that `evaluator` has laid out."""
     result = evaluator.run(policy, column, name=name)
     row = {k: v[0] for k, v in result.rows.items()}
     return row, next(iter(result.traces.values()))
@@ -142,15 +142,15 @@ def verify(recorded: Recorded, row: dict[str, Any], trace: dict[str, np.ndarray]
 
 
 def _alike(recorded: Recorded, row: dict[str, Any], trace: dict[str, np.ndarray]) -> Verdict:
-    """Of an episode that was recorded on a GPU."""
+    """Compares a replay with an episode that was recorded on a GPU."""
     was, kept, largest = recorded.row, recorded.trace(), None
     if kept is not None:
         second = round(float(kept["control_hz"]))
         gaps = (np.abs(kept[k][:second] - trace[k][:second]).max(initial=0.0) for k in STATES)
         largest = max(float(x) for x in gaps)
     differing = tuple(k for k in ("success", "fall", "reason", "key") if was[k] != row[k])
-    near = largest is None or largest <= GPU_TOLERANCE
-    return Verdict(near, str(was["label"]) == str(row["label"]), largest, differing)
+    same_states = largest is None or largest <= GPU_TOLERANCE
+    return Verdict(same_states, str(was["label"]) == str(row["label"]), largest, differing)
 
 
 def _is_metric(name: str, row: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Small batches to look into: a case lived many times, or the environments of one seed family."""
+"""Small batches to look into: a case played many times, or the environments of one seed family."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ accident."""
 
 
 class CaseReport(Frozen):
-    """What became of a case in many environments."""
+    """Says what became of a case in many environments."""
 
     case: str
     envs: int
@@ -42,7 +42,7 @@ class CaseReport(Frozen):
 def rerun_case(
     task: Task, case: Case, policy: Policy, seeds: SeedPlan, envs: int, engine: str
 ) -> tuple[CaseReport, Episodes]:
-    """`envs` environments live the case, the first as it was, the others with their factors moved."""
+    """Plays the case in `envs` environments, in the first as it was, in the others with its factors moved."""
     if envs < 1:
         raise SurefootError(f"--envs is {envs}; use 1 or more.")
     flat = case.tile.cls == "flat" and not task.tiles
@@ -83,7 +83,7 @@ def _verdict(share: float, envs: int) -> str:
 
 
 class FamilySampler:
-    """Some environments of one training family, as if there were no others."""
+    """Draws some environments of one training family, as if there were no others."""
 
     dropout: Tensor | None = None
     first = 0
@@ -108,7 +108,8 @@ def rerun_family(
     family: int,
     envs: int,
 ) -> dict[str, Any]:
-    """The first training episodes of a seed family, on the training plant, without exploration noise."""
+    """Plays the first training episodes of a seed family, on the training plant, without exploration
+    noise."""
     if not 0 <= family < seeds.families:
         raise SurefootError(f"There is no training family {family}; use 0 to {seeds.families - 1}.")
     count = min(envs, seeds.envs_per_family)

@@ -1,4 +1,4 @@
-"""A trace as a film, through MuJoCo's offscreen renderer: the states that were lived, not lived again."""
+"""A trace as a video, through MuJoCo's offscreen renderer: the recorded states, not simulated again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from surefoot.terrain import Atlas, TileId, mujoco_hfield
 
 SIZE = (640, 400)
 FORMATS = (".mp4", ".gif", ".webp", ".png")
-FILM_HZ = 25.0
+VIDEO_HZ = 25.0
 
 
 def write_video(trace: Mapping[str, Any], robot: RobotSpec, path: str | Path) -> int:
@@ -32,8 +32,8 @@ def write_video(trace: Mapping[str, Any], robot: RobotSpec, path: str | Path) ->
 
 
 def frames(trace: Mapping[str, Any], robot: RobotSpec) -> Iterator[np.ndarray]:
-    """Images [H, W, 3] at 25 Hz, seen from the robot's side."""
-    model, shift = _stage(trace, robot)
+    """Yields images [H, W, 3] at 25 Hz, seen from the robot's side."""
+    model, shift = _scene(trace, robot)
     data = mujoco.MjData(model)
     joints = np.array([model.joint(j).qposadr[0] for j in robot.joints])
     base = int(model.jnt_qposadr[model.body_jntadr[model.body(robot.trunk).id]])
@@ -45,7 +45,7 @@ def frames(trace: Mapping[str, Any], robot: RobotSpec) -> Iterator[np.ndarray]:
             "or Mesa, or MUJOCO_GL=osmesa with libosmesa6; the trace itself needs none."
         ) from error
     camera = mujoco.MjvCamera()
-    every = max(1, round(float(trace["control_hz"]) / FILM_HZ))
+    every = max(1, round(float(trace["control_hz"]) / VIDEO_HZ))
     for t in range(0, len(trace["position"]), every):
         position = np.asarray(trace["position"][t], np.float64) + shift
         data.qpos[base : base + 3], data.qpos[base + 3 : base + 7] = position, trace["quaternion"][t]
@@ -58,8 +58,8 @@ def frames(trace: Mapping[str, Any], robot: RobotSpec) -> Iterator[np.ndarray]:
     renderer.close()
 
 
-def _stage(trace: Mapping[str, Any], robot: RobotSpec) -> tuple[mujoco.MjModel, np.ndarray]:
-    """The robot on its ground, and what to add to the trace's positions to stand there."""
+def _scene(trace: Mapping[str, Any], robot: RobotSpec) -> tuple[mujoco.MjModel, np.ndarray]:
+    """Returns the robot on its ground, and what to add to the trace's positions to stand there."""
     spec = robot.mjspec()
     spec.add_texture(
         name="sf_sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
@@ -94,13 +94,14 @@ def _stage(trace: Mapping[str, Any], robot: RobotSpec) -> tuple[mujoco.MjModel, 
 
 
 def _encoder(path: Path) -> Any:
-    """A function that writes images to `path`; refused before anything is rendered where it is missing."""
+    """Returns a function that writes images to `path`; refused before anything is rendered where it is
+    missing."""
     try:
         if path.suffix == ".mp4":
             import imageio.v2 as imageio
             import imageio_ffmpeg  # noqa: F401
 
-            return lambda images: imageio.mimwrite(path, images, fps=FILM_HZ, macro_block_size=1)
+            return lambda images: imageio.mimwrite(path, images, fps=VIDEO_HZ, macro_block_size=1)
         from PIL import Image
     except ImportError as error:
         wanted = "imageio and imageio-ffmpeg" if path.suffix == ".mp4" else "pillow"
@@ -111,6 +112,6 @@ def _encoder(path: Path) -> Any:
 
     def write(images: list[np.ndarray]) -> None:
         first, *rest = [Image.fromarray(x) for x in images]
-        first.save(path, save_all=True, append_images=rest, duration=round(1000 / FILM_HZ), loop=0)
+        first.save(path, save_all=True, append_images=rest, duration=round(1000 / VIDEO_HZ), loop=0)
 
     return write

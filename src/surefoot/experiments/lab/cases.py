@@ -1,4 +1,4 @@
-"""Failures of a lab that a person should look at, each lived again before it is shown."""
+"""Failures of a lab that a person should look at, each replayed before it is shown."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def find_cases(
     path: Path,
     plans: Mapping[Job, RobotPlan],
     runs: Mapping[Job, RunFolder],
-    told: Mapping[Job, Postmortem],
+    postmortems: Mapping[Job, Postmortem],
     baselines: Sequence[str],
     host: Job,
 ) -> tuple[LabCase, ...]:
-    """Those that the postmortems name, and what the perturbation does most often; where learners failed too
-    seldom, baselines' (kept by `host`)."""
+    """Returns the failures that the postmortems name, and what the perturbation does most often; where
+    learners failed too seldom, failures of baselines (kept by `host`)."""
     found: list[LabCase] = []
-    for job, postmortem in told.items():
+    for job, postmortem in postmortems.items():
         named = {c.trace: c for c in (*postmortem.cases, *_perturbed(runs[job])) if c.trace}
         found += [_case(path, runs[job], job, job.learner, LEARNED, c) for c in named.values()]
     for name in baselines:
@@ -46,7 +46,7 @@ def find_cases(
 
 
 def _perturbed(run: RunFolder) -> tuple[Case, ...]:
-    """The median of the most common failure under the perturbation."""
+    """Returns the median of the most common failure under the perturbation."""
     result = load_result(run)
     others = perturbed(result)
     if not others.size:
@@ -76,7 +76,7 @@ def _engine(run: RunFolder, where: str, case: Case) -> str:
 
 
 def replay_command(run: Path, episode: str, where: str, column: str = Column().name) -> str:
-    """Arguments of `surefoot` that live an episode again, given in the lab's folder."""
+    """Returns the arguments of `surefoot` that replay an episode, to be given in the lab's folder."""
     words = ["replay", run.as_posix(), episode]
     words += ["--where", where] if where != LEARNED else []
     words += ["--perturb", column] if column != Column().name else []

@@ -25,7 +25,7 @@ DEFAULT = "delay"
 UPDATES, SEEDS = 200, 3
 QUICK_SEEDS = 1
 QUICK_UPDATES = 240
-"""Of all runs together, so that a quick lab is as quick whatever it trains."""
+"""Updates of all runs together, so that a quick lab is as quick whatever it trains."""
 QUICK: dict[str, Any] = {
     "hidden": (64, 64),
     "epochs": 4,
@@ -38,7 +38,7 @@ QUICK: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Job:
-    """One run of the lab."""
+    """Names one run of the lab."""
 
     learner: str
     seed: int
@@ -50,7 +50,7 @@ class Job:
 
 
 class LabDesign(Frozen):
-    """design.json: what must be the same for a lab to be continued."""
+    """Holds design.json: what must be the same for a lab to be continued."""
 
     schema_version: int = 1
     task: str
@@ -59,9 +59,9 @@ class LabDesign(Frozen):
     seeds: tuple[int, ...]
     """Training seeds: the outer cluster of every interval over learners."""
     updates: int
-    """Of every run; with the recipe's T x N its sample budget."""
+    """Updates of every run; with the recipe's T x N its sample budget."""
     perturbation: str
-    """As asked for."""
+    """The word or column that was asked for."""
     column: Column | None
     """The panel's column; None where training is perturbed and not the panel."""
     timeouts: Timeouts
@@ -76,12 +76,13 @@ class LabDesign(Frozen):
 
     @property
     def says(self) -> str:
-        """The perturbation in words."""
+        """Says the perturbation in words."""
         known = OFFERED.get(self.perturbation)
         return known[1] if known else self.perturbation.replace("_", " ")
 
     def jobs(self) -> tuple[Job, ...]:
-        """Seeds outside, so that a lab that is cut short has all learners with the seeds that it has."""
+        """Returns all runs, seeds outside, so that a lab that is cut short has all learners with the seeds
+        that it has."""
         rewards = (False, True) if self.column is None else (False,)
         return tuple(Job(x, s, r) for s in self.seeds for r in rewards for x in self.learners)
 
@@ -148,21 +149,22 @@ def make_lab(options: LabOptions) -> tuple[LabDesign, dict[Job, RobotPlan]]:
     return design, {job: design.plan(job) for job in design.jobs()}
 
 
-def choose_column(panel: Panel, asked: str) -> Column | None:
-    """Returns the one column that `asked` stands for: a word of `OFFERED`, or as in `surefoot evaluate`."""
-    name = OFFERED[asked][0] if asked in OFFERED else asked
+def choose_column(panel: Panel, perturbation: str) -> Column | None:
+    """Returns the one column that `perturbation` stands for: a word of `OFFERED`, or as in `surefoot
+    evaluate`."""
+    name = OFFERED[perturbation][0] if perturbation in OFFERED else perturbation
     if name is None:
         return None
-    if asked not in OFFERED and asked in ("all", "none", NOMINAL):
+    if perturbation not in OFFERED and perturbation in ("all", "none", NOMINAL):
         raise SurefootError(
-            f"The lab has one perturbation, and '{asked}' is not one; choose of {', '.join(OFFERED)}, or a "
-            "column such as push_1.0."
+            f"The lab has one perturbation, and '{perturbation}' is not one; choose of "
+            f"{', '.join(OFFERED)}, or a column such as push_1.0."
         )
     fitting = columns(panel, (name,))
     if len(fitting) > 1:
         names = ", ".join(c.name for c in fitting)
         raise SurefootError(
-            f"'{asked}' has several strengths; say which: --perturbation with one of {names}."
+            f"'{perturbation}' has several strengths; say which: --perturbation with one of {names}."
         )
     return fitting[0]
 

@@ -28,7 +28,7 @@ METRICS = {
     "yaw_error_radps": None,
     "cost_of_transport": None,
 }
-"""Of a column's summary, with the ends of its interval where it has one."""
+"""Metrics of a column's summary, with the ends of the interval where there is one."""
 
 
 def gather(
@@ -54,10 +54,10 @@ def gather(
         for job, run in done.items():
             plan = plans[job] if number == 1 or second is None else plans[job].on_panel(second)
             entries += _entries(path, number, plan, run, job, job.learner)
-    told = {j: look_back(r) for j, r in done.items() if j.seed == host.seed}
-    cases = find_cases(path, plans, runs, told, baselines, host)
+    postmortems = {j: look_back(r) for j, r in done.items() if j.seed == host.seed}
+    cases = find_cases(path, plans, runs, postmortems, baselines, host)
     sparse = [r for j, r in runs.items() if j.sparse]
-    retold = [p.task.contract for j, p in plans.items() if j.sparse][:1]
+    sparse_contracts = [p.task.contract for j, p in plans.items() if j.sparse][:1]
     return LabRecord(
         id=path.name,
         created=timestamp(),
@@ -66,7 +66,10 @@ def gather(
         contract_digest=first.task.contract.digest,
         prose=(
             *contract_prose(first.task.contract, first.recipe, first.panel),
-            *(f"With the sparse reward: {reward_prose(c.rewards)} ({c.rewards[0].doc}.)" for c in retold),
+            *(
+                f"With the sparse reward: {reward_prose(c.rewards)} ({c.rewards[0].doc}.)"
+                for c in sparse_contracts
+            ),
         ),
         recipe=first.recipe,
         samples=design.updates * first.accounting.samples_per_update,
@@ -81,7 +84,7 @@ def gather(
         cases_note=""
         if len(cases) >= LEAST
         else f"{len(cases)} failures with a trace were found, and no more among the baselines.",
-        postmortems=tuple(told.values()),
+        postmortems=tuple(postmortems.values()),
         versions=versions(),
     )
 
@@ -127,7 +130,7 @@ def _run(path: Path, job: Job, run: RunFolder) -> RunAbout:
 def _entries(
     path: Path, number: int, plan: RobotPlan, run: RunFolder, job: Job | None, policy: str
 ) -> list[Entry]:
-    """Recomputed from the rows; one per column and engine."""
+    """Returns what the rows say of a policy, computed anew: an entry per column and engine."""
     folder = place(run, plan, TRAINED if job else policy)
     summary = checked_summary(folder, plan)
     out = []
@@ -153,7 +156,8 @@ def _entries(
 
 
 def _episodes(path: Path, plan: RobotPlan, run: RunFolder, policy: str) -> list[Episode]:
-    """Five of the nominal pass, evenly spread over its scenarios: the same for every baseline."""
+    """Returns five episodes of the nominal pass, evenly spread over its scenarios: the same for every
+    baseline."""
     folder = place(run, plan, policy)
     summary = checked_summary(folder, plan)
     parts = split_columns(read_rows(folder, summary))
@@ -189,8 +193,8 @@ def _episodes(path: Path, plan: RobotPlan, run: RunFolder, policy: str) -> list[
 
 
 def co_computed(entries: Sequence[Entry]) -> tuple[CoComputed, ...]:
-    """What both panels measured of the same policy, column and engine. A metric that one of them lacks is in
-    neither's report: it would be compared with nothing."""
+    """Returns what both panels measured of the same policy, column and engine. A metric that one of them
+    lacks is in neither's report: it would be compared with nothing."""
     second = {e.key: e for e in entries if e.panel == 2}
     out = []
     for a in (e for e in entries if e.panel == 1 and e.key in second):

@@ -15,26 +15,27 @@ LEARNED = "confirmation"
 
 
 def usable_baselines(plan: RobotPlan) -> tuple[str, ...]:
-    """Those that the robot can do: a trot needs legs of hip, thigh and calf."""
-    found = []
+    """Returns the baselines that the robot can do: a trot needs legs of hip, thigh and calf."""
+    usable = []
     for name in BASELINES:
         try:
             plan.baseline(name)
         except SurefootError:
             continue
-        found.append(name)
-    return tuple(found)
+        usable.append(name)
+    return tuple(usable)
 
 
 def place(run: RunFolder, plan: RobotPlan, policy: str) -> Path:
-    """Where the pass of a policy over the plan's panel stands: `policy` is a baseline, or `trained`."""
+    """Returns where the pass of a policy over the plan's panel stands: `policy` is a baseline, or
+    `trained`."""
     where = LEARNED if policy == TRAINED else f"baseline-{policy}"
     return run.path / "panels" / plan.panel.name / where
 
 
 def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, ...]) -> None:
-    """The nominal column on native MuJoCo, then it and `columns` on the fast engine; into the run's folder.
-    What is there already is checked and left as it is."""
+    """Runs the nominal column on native MuJoCo, then it and `columns` on the fast engine; into the run's
+    folder. What is there already is checked and left as it is."""
     folder = place(run, plan, policy)
     if (folder / "summary.json").is_file():
         checked_summary(folder, plan)

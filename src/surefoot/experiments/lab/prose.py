@@ -8,8 +8,8 @@ from surefoot.contract import Panel, Recipe, RewardTerm, TaskContract
 
 
 def contract_prose(c: TaskContract, recipe: Recipe, panel: Panel) -> tuple[str, ...]:
-    """A paragraph each: what it is asked, sees and does; what it is told; paid for; when it ends; success;
-    what varies."""
+    """Writes a paragraph each: what it is asked, sees and does; what it is told; paid for; when it ends;
+    success; what varies."""
     s, scenarios = c.success, panel.select("confirmation")
     sees = _list(f"{_plain(t.name)} ({t.size})" for t in c.observation)
     privileged = _list(_plain(t.name) for t in c.privileged)

@@ -15,7 +15,8 @@ Reward = Literal["task", "sparse"]
 
 
 class PanelAbout(Frozen):
-    """A panel of the lab. What was measured on one is never set against what was measured on another."""
+    """Describes a panel of the lab. What was measured on one is never set against what was measured on
+    another."""
 
     number: Literal[1, 2]
     name: str
@@ -24,11 +25,11 @@ class PanelAbout(Frozen):
     construct_id: str
     seeds: SeedPlan
     families: int
-    """Of the half that was judged."""
+    """Seed families of the half that was judged."""
     episodes: int
     apart_from_training: Disjointness
     apart_from_first: Disjointness | None = None
-    """Of a second panel: that it shares no draw with the first."""
+    """Proof that a second panel shares no draw with the first; None for the first."""
 
 
 class RunAbout(Frozen):
@@ -48,18 +49,19 @@ class RunAbout(Frozen):
 
 
 class Entry(Frozen):
-    """One policy on one column of one panel on one engine: one pass over the held-out scenarios."""
+    """Holds how one policy did on one column of one panel on one engine: one pass over the held-out
+    scenarios."""
 
     panel: Literal[1, 2]
     policy: str
     """A learner or a baseline."""
     seed: int | None
-    """Of training; None: a baseline."""
+    """Training seed; None: a baseline."""
     reward: Reward | None
     column: str
     """nominal, or the perturbed one."""
     folder: str
-    """Of the rows and traces."""
+    """Where rows and traces stand."""
     checkpoint: str
     """Digest of the policy."""
     ends: dict[str, int]
@@ -69,13 +71,13 @@ class Entry(Frozen):
 
     @property
     def key(self) -> tuple[str, int | None, str | None, str, str]:
-        """What it is of, whichever the panel."""
+        """Names what the entry is of, whichever the panel."""
         return self.policy, self.seed, self.reward, self.column, self.found.engine
 
 
 class Episode(Frozen):
-    """One of the five seeded episodes that every baseline is shown on, from its nominal pass on the first
-    panel."""
+    """Holds one of the five seeded episodes that every baseline is shown on, from its nominal pass on the
+    first panel."""
 
     policy: str
     engine: str
@@ -94,14 +96,14 @@ class Episode(Frozen):
     label: str
     cause: str
     episode_return: float
-    """Of the lived steps; the terms are before the floor on the step's sum."""
+    """Sum over the steps of the episode; the terms are before the floor on the step's sum."""
     terms: dict[str, float]
     replay: str
     """Arguments of `surefoot`, in the lab's folder."""
 
 
 class CoComputed(Frozen):
-    """A metric that both panels measured alike, panel by panel: two statements, not a difference."""
+    """Holds a metric that both panels measured alike, panel by panel: two statements, not a difference."""
 
     policy: str
     seed: int | None
@@ -116,7 +118,7 @@ class CoComputed(Frozen):
 
 
 class LabCase(Frozen):
-    """A labelled failure that can be lived again."""
+    """Holds a labelled failure that can be replayed."""
 
     policy: str
     seed: int | None
@@ -142,7 +144,7 @@ class LabRecord(Frozen):
     prose: tuple[str, ...]
     recipe: Recipe
     samples: int
-    """Of every run."""
+    """Sample budget of every run."""
     panels: tuple[PanelAbout, ...]
     runs: tuple[RunAbout, ...]
     episodes: tuple[Episode, ...]
@@ -156,7 +158,7 @@ class LabRecord(Frozen):
     cases: tuple[LabCase, ...]
     cases_note: str
     postmortems: tuple[Postmortem, ...]
-    """Of the first training seed's runs."""
+    """Postmortems of the first training seed's runs."""
     versions: dict[str, str]
 
     def entry(

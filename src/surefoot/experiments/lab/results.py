@@ -24,7 +24,7 @@ RATES = ("success", "fall_rate")
 
 
 def results(lab: LabRecord) -> Html:
-    """Everybody on the first panel; with a second one, only what both measured."""
+    """Shows everybody on the first panel; with a second one, only what both measured."""
     p, heads = lab.panels[0], headings(lab)
     alone = len(lab.panels) == 1  # else their figures stand below, panel by panel
     both = " Of two panels, what stands below was measured on both; each has its own line." * (not alone)

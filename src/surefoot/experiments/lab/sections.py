@@ -29,7 +29,7 @@ def learning(lab: LabRecord) -> list[Html]:
 
 
 def _learned(c: LearnerComparison) -> list[Html]:
-    """The curves; and, where there are several, the figures over training seeds."""
+    """Shows the curves; and, where there are several, the figures over training seeds."""
     if max(len(of.seeds) for of in c.learners) < 2:
         return [curves(c)]
     note = "95% intervals here take training seeds for the independent draws: a few of them bound little."
@@ -105,7 +105,7 @@ def postmortems(lab: LabRecord) -> Html:
 
 
 def _stands(s: Sentence) -> Html:
-    """The file and field of every number in a sentence."""
+    """Names the file and field of every number in a sentence."""
     found = [el("li", el("code", f"{e.file}: {e.field} = {e.value}")) for e in s.evidence]
     return el("details", el("summary", "evidence"), el("ul", *found))
 

@@ -9,7 +9,7 @@ from surefoot.contract import NOMINAL
 from surefoot.experiments.lab.record import LabRecord
 
 SKIPPED = ("column", "policy", "engine", "labels", "trained")
-"""Of a column's summary: said elsewhere in the row, or by the contract."""
+"""Fields of a column's summary that are left out: said elsewhere in the row, or by the contract."""
 
 
 def rows_of(lab: LabRecord) -> list[dict[str, Any]]:

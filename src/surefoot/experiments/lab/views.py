@@ -10,7 +10,7 @@ from surefoot.experiments.lab.record import Entry, LabRecord, Reward
 
 @dataclass(frozen=True)
 class Who:
-    """A row: a baseline, or a learner with one training seed."""
+    """Names a row: a baseline, or a learner with one training seed."""
 
     policy: str
     seed: int | None
@@ -24,7 +24,8 @@ class Who:
 
 @dataclass(frozen=True)
 class Heading:
-    """A column: of the panel on an engine, or the nominal one of policies trained with a sparse reward."""
+    """Names a column: of the panel on an engine, or the nominal one of policies trained with a sparse
+    reward."""
 
     column: str
     engine: str
@@ -42,7 +43,8 @@ def policies(lab: LabRecord) -> list[Who]:
 
 
 def headings(lab: LabRecord) -> list[Heading]:
-    """The nominal column first, on the reference, then on the engine of the perturbed one, then that."""
+    """Returns the nominal column first, on the reference, then on the engine of the perturbed one, then
+    that."""
     found = dict.fromkeys(Heading(e.column, e.found.engine) for e in lab.entries)
     order = sorted(found, key=lambda h: (h.column != NOMINAL, h.engine != REFERENCE))
     return order + ([Heading(NOMINAL, order[0].engine, True)] if lab.sparse else [])

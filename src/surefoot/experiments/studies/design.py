@@ -25,10 +25,10 @@ for are left out."""
 
 @dataclass(frozen=True)
 class Knob:
-    """The quantity that a kind of study varies."""
+    """Describes the quantity that a kind of study varies."""
 
     field: str
-    """Of the recipe."""
+    """Its name in the recipe."""
     option: str
     unit: str
     more: str
@@ -45,7 +45,7 @@ KNOBS: dict[Kind, Knob] = {
 
 
 class Setting(Frozen):
-    """One value of the varied quantity, with everything that follows from it."""
+    """Holds one value of the varied quantity, with everything that follows from it."""
 
     value: int
     envs: int
@@ -58,32 +58,32 @@ class Setting(Frozen):
     envs_per_family: int
     samples_per_update: int
     updates: int
-    """That the sample budget is."""
+    """The sample budget in updates."""
 
 
 class Design(Frozen):
-    """Frozen when a study begins; a resumed study goes on with it."""
+    """Holds all that is fixed when a study begins; a resumed study goes on with it."""
 
     kind: Kind
     task: str
     values: tuple[int, ...]
     seeds: tuple[int, ...]
     samples: int
-    """Of every run under the sample budget, exactly."""
+    """Samples of every run under the sample budget, exactly."""
     seconds: float | None
-    """Of training under the time budget; None: what the first run takes for the samples."""
+    """Seconds of training under the time budget; None: what the first run takes for the samples."""
     device: str
     engine: str
-    """That trains."""
+    """The engine that trains."""
     scored_on: str
-    """That the panel is run on."""
+    """The engine that the panel is run on."""
     columns: tuple[Column, ...]
-    """Beside the nominal one."""
+    """Columns beside the nominal one."""
     margin: float
-    """Of success: a smaller gain counts as none."""
+    """Gain of success below which it counts as none."""
     keep: Keep
     overrides: dict[str, Any]
-    """Of the recipe, the same for all runs."""
+    """Recipe fields that are not the task's own, the same for all runs."""
     settings: tuple[Setting, ...]
 
     @property
@@ -145,7 +145,7 @@ class DesignOptions:
     kind: Kind
     task: str
     values: tuple[int, ...] = ()
-    """Of the varied quantity; empty: the task's own, and one on either side."""
+    """Values of the varied quantity; empty: the task's own, and one on either side."""
     seeds: int = 5
     seed: int = 1
     """The first of the training seeds."""

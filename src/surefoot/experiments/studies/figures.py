@@ -28,7 +28,7 @@ COMPARED = (JUDGED, "fall", "disturbed_success", "velocity_error_mps")
 
 
 class ColumnFigure(Frozen):
-    """One column of the panel under one policy."""
+    """Holds how one policy did on one column of the panel."""
 
     column: str
     perturbation: str
@@ -38,7 +38,7 @@ class ColumnFigure(Frozen):
 
 
 class Point(Frozen):
-    """One policy: a value, a seed, and the budget that it was trained to."""
+    """Holds one policy: a value, a seed, and the budget that it was trained to."""
 
     value: int
     seed: int
@@ -78,7 +78,7 @@ class Point(Frozen):
 
 
 class Group(Frozen):
-    """All seeds at one value and budget."""
+    """Holds all seeds at one value and budget."""
 
     value: int
     budget: Budget
@@ -91,7 +91,7 @@ class Group(Frozen):
 
 
 class Step(Frozen):
-    """From one value to the next, seed by seed: the larger value's figure less the smaller's."""
+    """Compares one value with the next, seed by seed: the larger value's figure less the smaller's."""
 
     budget: Budget
     figure: str
@@ -110,7 +110,7 @@ class Step(Frozen):
 
 
 def place(budget: Budget) -> str:
-    """Folder of a budget's panel pass within a run."""
+    """Returns the folder of a budget's panel pass within a run."""
     return f"study-{budget}"
 
 
@@ -119,12 +119,12 @@ def folder_name(design: Design, value: int, seed: int) -> str:
 
 
 def passed(run: Path, panel: str, budget: Budget) -> bool:
-    """Whether the policy of a budget has been scored."""
+    """Tells whether the policy of a budget has been scored."""
     return (run / "panels" / panel / place(budget) / "summary.json").is_file()
 
 
 def read_points(design: Design, study: Path) -> list[Point]:
-    """Every policy that has been scored; refused where two were not measured alike."""
+    """Reads every policy that has been scored; refused where two were not measured alike."""
     found: list[tuple[Result, Point]] = []
     for seed in design.seeds:
         for value in design.values:
@@ -237,24 +237,24 @@ GROUPED = (
 
 
 def group(points: Sequence[Point], value: int, budget: Budget) -> Group | None:
-    """None where no seed has been scored."""
-    mine = [p for p in points if (p.value, p.budget) == (value, budget)]
-    if not mine:
+    """Returns the group of a value under a budget; None where no seed has been scored."""
+    members = [p for p in points if (p.value, p.budget) == (value, budget)]
+    if not members:
         return None
     figures = {
-        name: over_seeds([getattr(p, name) for p in mine], rate=name in RATES)
+        name: over_seeds([getattr(p, name) for p in members], rate=name in RATES)
         for name in GROUPED
-        if any(getattr(p, name) is not None for p in mine)
+        if any(getattr(p, name) is not None for p in members)
     }
-    names = [c.column for c in mine[0].columns]
-    by = {n: [c.success for p in mine for c in p.columns if c.column == n] for n in names}
+    names = [c.column for c in members[0].columns]
+    by = {n: [c.success for p in members for c in p.columns if c.column == n] for n in names}
     return Group(
         value=value,
         budget=budget,
         figures=figures,
         columns={n: over_seeds(v, rate=True) for n, v in by.items()},
-        labels=_sum(p.labels for p in mine),
-        disturbed_labels=_sum(p.disturbed_labels for p in mine),
+        labels=_sum(p.labels for p in members),
+        disturbed_labels=_sum(p.disturbed_labels for p in members),
     )
 
 
@@ -266,7 +266,7 @@ def _sum(counts: Any) -> dict[str, int]:
 
 
 def over_seeds(values: Sequence[float | None], rate: bool = False) -> Estimate:
-    """The mean of one value per seed, with the interval of K independent values.
+    """Returns the mean of one value per seed, with the interval of K independent values.
 
     A rate that is the same in every seed has no interval: no spread bounds nothing, and 0 +- 0 would say that
     it does.
@@ -283,7 +283,8 @@ def over_seeds(values: Sequence[float | None], rate: bool = False) -> Estimate:
 
 
 def steps(points: Sequence[Point], values: Sequence[int]) -> list[Step]:
-    """Neighbouring values under each budget, in every compared figure, over the seeds that both have."""
+    """Compares neighbouring values under each budget, in every compared figure, over the seeds that both
+    have."""
     at = {(p.budget, p.value, p.seed): p for p in points}
     out = []
     for budget in BUDGETS:

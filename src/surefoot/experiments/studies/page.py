@@ -94,7 +94,7 @@ def _verdict(record: StudyRecord, budget: Budget) -> Html:
 
 
 def summary_word(v: Verdict) -> str:
-    """The outcome where all steps share one, else `mixed`."""
+    """Returns the outcome where all steps share one, else `mixed`."""
     outcomes = {s.outcome for s in v.steps}
     return next(iter(outcomes)) if len(outcomes) == 1 else "mixed"
 

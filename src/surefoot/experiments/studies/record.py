@@ -13,7 +13,7 @@ from surefoot.experiments.studies.verdict import RULE, Verdict, verdicts
 
 
 class StudyRecord(Frozen):
-    """study.json."""
+    """Holds study.json."""
 
     schema_version: int = 1
     id: str
@@ -59,7 +59,7 @@ def write_record(folder: Path, record: StudyRecord) -> StudyRecord:
 
 
 def with_results(folder: Path, record: StudyRecord) -> StudyRecord:
-    """The record with everything that the runs' artifacts say so far."""
+    """Returns the record with everything that the runs' artifacts say so far."""
     design = record.design
     points = read_points(design, folder)
     groups = [group(points, value, budget) for budget in BUDGETS for value in design.values]

@@ -26,7 +26,7 @@ class StepVerdict(Frozen):
 
 
 class Verdict(Frozen):
-    """What a study says under one budget."""
+    """Holds what a study says under one budget."""
 
     budget: Budget
     sentence: str
@@ -34,7 +34,7 @@ class Verdict(Frozen):
 
 
 def judge(s: Step, margin: float) -> Outcome:
-    """From the interval alone, except where nothing has been learned or nothing varies."""
+    """Judges a step by the interval alone, except where nothing has been learned or nothing varies."""
     if s.low is None or s.high is None:
         return "undecided"
     if max(s.a, s.b) <= margin:  # neither has learned: equal failure is no evidence about learning
@@ -50,12 +50,12 @@ def judge(s: Step, margin: float) -> Outcome:
 
 
 def verdicts(steps: Sequence[Step], design: Design, seconds: float | None) -> list[Verdict]:
-    """One per budget that has anything to compare."""
+    """Returns a verdict per budget that has anything to compare."""
     out = []
     for budget in BUDGETS:
-        mine = [s for s in steps if (s.budget, s.figure) == (budget, JUDGED)]
-        if mine:
-            out.append(_verdict(mine, design, budget, seconds))
+        judged = [s for s in steps if (s.budget, s.figure) == (budget, JUDGED)]
+        if judged:
+            out.append(_verdict(judged, design, budget, seconds))
     return out
 
 
@@ -78,7 +78,7 @@ def _verdict(steps: Sequence[Step], design: Design, budget: Budget, seconds: flo
 
 
 def headline(judged: Sequence[StepVerdict], knob: Knob) -> str:
-    """The steps in one sentence."""
+    """Says the steps in one sentence."""
     outcomes = [s.outcome for s in judged]
     more = knob.more[0].lower() + knob.more[1:]
     first, last = judged[0].lower, judged[-1].upper
