@@ -38,7 +38,7 @@ from surefoot.runs import RunFolder
 from surefoot.statistics import paired
 from surefoot.statistics.columns import Rows, agreement, column_summary
 from surefoot.statistics.estimates import SPANS
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from surefoot.training.restore import load_policy, restore_plan
 
 ENGINES = ("mujoco", "stride")

@@ -57,7 +57,7 @@ from surefoot.learners import Ppo, symmetry
 from surefoot.robots import robot
 from surefoot.rollout import RolloutBlock
 from surefoot.training import collect
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from throughput_results import LAYERS, PLANTS, QUICK, Case, Results, Sizes, plot, print_results
 
 

@@ -34,7 +34,7 @@ from surefoot.artifacts import write_json
 from surefoot.compute.cores import prepare_torch
 from surefoot.trackers import make_tracker
 from surefoot.training.plan import Plan
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from surefoot.training.selection import Limits
 from surefoot.training.trainer import Trainer, new_run
 from training_loop import Loop, captured, milliseconds, seconds, settle

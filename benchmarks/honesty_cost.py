@@ -30,7 +30,7 @@ from surefoot.learners import Ppo, symmetry
 from surefoot.rollout import RolloutBlock
 from surefoot.training import EVERY as HONESTY_EVERY
 from surefoot.training import collect, honesty_figures
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 
 OUT = Path(__file__).with_name("honesty_cost.json")
 

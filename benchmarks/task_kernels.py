@@ -28,7 +28,7 @@ from surefoot.compute.cores import prepare_torch
 from surefoot.env.compiled import CompiledEnv
 from surefoot.rollout import RolloutBlock
 from surefoot.training.plan import Plan
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from training_loop import captured, milliseconds
 
 SCHEMA_VERSION = 1

@@ -53,7 +53,7 @@ from surefoot.policy.bundle import PolicyBundle, PolicyCard
 from surefoot.runs import RunFolder, checkpoint
 from surefoot.statistics import PanelResult
 from surefoot.training.plan import Plan
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from training_loop import Loop, seconds
 
 SCHEMA_VERSION = 1

@@ -20,7 +20,7 @@ from surefoot.engines.stride.reset import reset_source
 from surefoot.env.compiled.kernels import generate
 from surefoot.tasks.registry import BUILT_IN
 from surefoot.training.plan import RobotPlan
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 
 PINS = Path(__file__).with_name("pins.json")
 FEW = {"envs": 32, "families": 4}

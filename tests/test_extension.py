@@ -31,7 +31,7 @@ from surefoot.runs.results import load_result
 from surefoot.tasks import WALK_REWARDS, Task, reweighted, task_names, velocity_task
 from surefoot.tasks import task as find_task
 from surefoot.terrain import Atlas
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from tiny import surefoot as run_cli
 
 ROOT = Path(__file__).parents[1]

@@ -28,7 +28,7 @@ from peers.iterations import seconds_per_iteration
 from surefoot.compute.cores import prepare_torch
 from surefoot.env.compiled import CompiledEnv
 from surefoot.rollout import RolloutBlock
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from training_loop import Loop, captured, device_name, seconds, settle
 
 NO_NOISE = -50.0

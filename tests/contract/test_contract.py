@@ -50,7 +50,7 @@ from surefoot.tasks import task
 from surefoot.tasks.registry import BUILT_IN
 from surefoot.terrain import HELD_OUT, TRAINED
 from surefoot.training.checks import check_disjoint
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from tiny import PANEL, surefoot, tiny_panel
 
 WALK = task("walk-flat")
@@ -420,7 +420,7 @@ def test_a_panel_that_shares_draws_with_training_is_refused(monkeypatch: pytest.
     assert check_disjoint(plan.model_copy(update={"root": panel.seeds.root}), panel).disjoint, (
         "the split keeps them apart"
     )
-    monkeypatch.setattr("surefoot.training.planning.load_panel", lambda name: leaky)
+    monkeypatch.setattr("surefoot.training.plan_makers.load_panel", lambda name: leaky)
     with pytest.raises(SurefootError, match="shares keys with training"):
         make_plan("walk-flat", seed=5)
     make_plan("walk-flat", seed=6)

@@ -29,7 +29,7 @@ from surefoot.tasks import Task, task
 from surefoot.terrain import SIZE_M, Atlas
 from surefoot.training.batch import _terrain
 from surefoot.training.iteration import TrainingIteration
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 
 ENVS, FAMILIES = 48, 4
 ROUGH = task("walk-rough")

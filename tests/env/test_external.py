@@ -35,7 +35,7 @@ from surefoot.env.external.env import ActionScale
 from surefoot.evaluation import ExternalEvaluator
 from surefoot.policy.bundle import HoldPose
 from surefoot.runs import RunFolder, read_ledger
-from surefoot.training.planning import make_plan, robot_plan
+from surefoot.training.plan_makers import make_plan, robot_plan
 from tiny import surefoot
 
 LIMIT = 5

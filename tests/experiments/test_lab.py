@@ -26,7 +26,7 @@ from surefoot.experiments.lab.progress import Stages
 from surefoot.policy.baselines import BASELINES
 from surefoot.runs import RunFolder
 from surefoot.tasks import task
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from surefoot.training.session import train_planned
 from surefoot.training.trainer import new_run
 from tiny import surefoot

@@ -25,7 +25,7 @@ from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryStep
 from surefoot.policy.bundle import read_policy
 from surefoot.runs import RunFolder
 from surefoot.training.library_worker import flatten
-from surefoot.training.planning import make_plan, robot_plan
+from surefoot.training.plan_makers import make_plan, robot_plan
 from surefoot.training.restore import load_policy
 from tiny import surefoot
 

@@ -29,7 +29,7 @@ from surefoot.rollout import RolloutBlock
 from surefoot.runs import RunFolder, without_timing
 from surefoot.terrain import Atlas
 from surefoot.training.checks import check_share, device_bytes
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from surefoot.training.restore import restore_plan
 from tiny import surefoot, walk
 

@@ -18,7 +18,7 @@ from surefoot.statistics import effective_n, icc
 from surefoot.training import EVERY as HONESTY_EVERY
 from surefoot.training import honesty_figures, honesty_row
 from surefoot.training.honesty import ages, duplicates, family_worth, sync_index, two_way_coverage
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from tiny import surefoot
 
 T, N = 24, 512

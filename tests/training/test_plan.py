@@ -12,7 +12,7 @@ import torch
 from places import SOURCE
 from surefoot.contract import SurefootError, environment_seeds, load_panel, second_panel
 from surefoot.training import ExternalPlan, Plan, RobotPlan, make_plan, robot_plan
-from surefoot.training.planning import Options, PlanOptions
+from surefoot.training.plan_makers import Options, PlanOptions
 
 PENDULUM = "gym:InvertedPendulum-v5"
 

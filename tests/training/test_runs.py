@@ -27,7 +27,7 @@ from surefoot.runs import RunFolder, checkpoint, without_timing
 from surefoot.runs.status import record_outcome
 from surefoot.statistics import PanelSummary
 from surefoot.terrain import HELD_OUT, TRAINED
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from surefoot.training.restore import load_policy, restore_plan
 from surefoot.training.trainer import Trainer, new_run
 from tiny import RECIPE, surefoot

@@ -8,7 +8,7 @@ from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_po
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.observers import UNOBSERVED, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
-from surefoot.training.planning import make_plan, robot_plan
+from surefoot.training.plan_makers import make_plan, robot_plan
 from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
 from surefoot.training.selection import Limits, Progress, panel_summary
 from surefoot.training.session import TrainedRun, TrainOptions, resume, train, train_planned

@@ -9,7 +9,7 @@ from surefoot.contract import TRAINED, ExternalContract, SurefootError, text_dig
 from surefoot.policy import PREFIX, Policy, PolicyBundle, PolicyCard
 from surefoot.runs import Checkpoint, RunFolder, section
 from surefoot.training.plan import Plan, RobotPlan
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 
 
 def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:

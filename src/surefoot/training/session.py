@@ -22,7 +22,7 @@ from surefoot.training.evaluate import PassOptions, evaluate_policy
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
 from surefoot.training.observers import UNOBSERVED, SessionObserver
 from surefoot.training.plan import Plan
-from surefoot.training.planning import make_plan
+from surefoot.training.plan_makers import make_plan
 from surefoot.training.restore import check_resumable, load_policy, restore_plan
 from surefoot.training.selection import Limits
 from surefoot.training.tracking import begin_tracker

@@ -1,6 +1,6 @@
 """What PPO does besides matrix products, as Warp kernels: one source for CPU and CUDA.
 
-`learners/reference.py` computes the same in plain torch: read that first. In the order of an update:
+`learners/ppo_reference.py` computes the same in plain torch: read that first. In the order of an update:
 minibatch (keys, shuffle, gather), activation, loss, optimiser (norm, decision, Adam), normalise.
 
 Warp reads the annotations as values, which is why they are not types and not strings here. Sums over samples

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""PPO's loss and its derivatives, sample by sample. `learners/reference.py` says the same in plain torch."""
+"""PPO's loss and its derivatives, sample by sample; `learners/ppo_reference.py` says it in plain torch."""
 
 from typing import Any
 

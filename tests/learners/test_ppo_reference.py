@@ -1,4 +1,4 @@
-"""The kernels compute what `learners/reference.py` says: minibatches, loss, gradient, and a whole update."""
+"""The kernels compute what `learners/ppo_reference.py` says: minibatches, loss, gradient, a whole update."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import tiny
 from surefoot.contract import Recipe, SeedPlan
 from surefoot.learners import Ppo, symmetry
 from surefoot.learners.kernels import CLIPPED, KL, PLAIN, POLICY_LOSS, RATIO_ERROR, VALUE_LOSS
-from surefoot.learners.reference import FIELDS, ReferencePpo, epoch_order, ppo_loss
+from surefoot.learners.ppo_reference import FIELDS, ReferencePpo, epoch_order, ppo_loss
 from surefoot.rollout import RolloutBlock
 
 CPU = torch.device("cpu")
