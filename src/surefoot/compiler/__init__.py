@@ -1,6 +1,6 @@
 """The compiler: numbers that record what is done with them, and the text that computes it on CPUs and GPUs.
 
-Its stages, in order:
+Its parts, in the order in which they work:
 
 expressions  scalars that record what is done with them, equal ones made once
 program      blocks of expressions with names, branches and loops: what a kernel does

@@ -31,12 +31,12 @@ class Expr:
 
     def __new__(cls, op: str, args: tuple[Expr, ...] = (), value: Any = None) -> Expr:
         key = (op, args, value, math.copysign(1.0, value) if op == "const" else None)
-        found = cls._made.get(key)
-        if found is None:
-            found = super().__new__(cls)
-            found.op, found.args, found.value = op, args, value
-            cls._made[key] = found
-        return found
+        node = cls._made.get(key)
+        if node is None:
+            node = super().__new__(cls)
+            node.op, node.args, node.value = op, args, value
+            cls._made[key] = node
+        return node
 
     def __add__(self, other: Any) -> Expr:
         return add(self, lift(other))
@@ -261,16 +261,16 @@ def evaluate(
     """The values of expressions in float64; `values` maps each symbol's variable to a number or an array.
     `nodes` is order(roots), where it is known already."""
     look = values if callable(values) else values.__getitem__
-    found: dict[Expr, Any] = {}
+    results: dict[Expr, Any] = {}
     with np.errstate(all="ignore"):  # the side of a `where` that is not taken may be anything
         for node in order(roots) if nodes is None else nodes:
             if node.op == "const":
-                found[node] = node.value
+                results[node] = node.value
             elif node.op == "symbol":
-                found[node] = look(node.value)
+                results[node] = look(node.value)
             elif len(node.args) == 2:
                 a, b = node.args
-                found[node] = _NUMPY[node.op](found[a], found[b])
+                results[node] = _NUMPY[node.op](results[a], results[b])
             else:
-                found[node] = _NUMPY[node.op](*[found[a] for a in node.args])
-    return [found[r] for r in roots]
+                results[node] = _NUMPY[node.op](*[results[a] for a in node.args])
+    return [results[r] for r in roots]

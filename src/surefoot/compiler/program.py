@@ -29,7 +29,7 @@ from surefoot.compiler.sums import arranged
 Domain = Literal["env", "chain", "slot", "item"]
 
 AXES: dict[Domain, int] = {"chain": 1, "slot": 2}
-"""Of a parameter's table."""
+"""How many axes a parameter's table has, by domain."""
 
 COUNT = "items"
 """The chain variable that says how many items its list has; assigning 0 to it empties the list."""
@@ -104,7 +104,8 @@ class If:
 
 @dataclass
 class While:
-    """Turns while any environment wants one. `together`: warps of a CUDA block begin each turn together."""
+    """Repeats its body while the condition holds in any environment, `limit` times at most. `together`: warps
+    of a CUDA block begin each iteration together."""
 
     condition: Expr
     limit: int
@@ -151,9 +152,9 @@ class Program:
         self.known: dict[str, Expr] = {}
         """Variables that need no memory: constants, and others under another name."""
         self.part = ""
-        """Of the computation, that statements are now added to."""
+        """The part of the computation that statements are now added to."""
         self.parts: dict[int, str] = {}
-        """Of every statement, by its id()."""
+        """The part that every statement belongs to, by the statement's id()."""
         self._named: dict[bytes, str] = {}
         self._open = [self.body]
         self._ready: dict[Var, float] = {}
@@ -191,8 +192,8 @@ class Program:
         return lift(float(scale)) * symbol(key)
 
     def keep(self, domain: Domain, outputs: Mapping[str, Any]) -> None:
-        """Like `let` for variables that are assigned here and nowhere else: constants and parameters are
-        remembered instead of stored, and equal expressions are stored once."""
+        """Does what `let` does, for variables that are assigned here and nowhere else: constants and
+        parameters are remembered instead of stored, and equal expressions are stored once."""
         stored: dict[Expr, Expr] = {}
         into: dict[str, Expr] = {}
         for name, value in outputs.items():
@@ -221,8 +222,8 @@ class Program:
         self._put(Collect(group, when, self._targets("item", outputs)))
 
     def _targets(self, domain: Domain, outputs: Mapping[str, Any]) -> dict[Var, Expr]:
-        found = self.variables_named(list(outputs), domain)
-        return {var: lift(value) for var, value in zip(found, outputs.values(), strict=True)}
+        variables = self.variables_named(list(outputs), domain)
+        return {var: lift(value) for var, value in zip(variables, outputs.values(), strict=True)}
 
     def sum(self, names: Sequence[str]) -> None:
         """`x_sum` becomes the sum of the chain variable `x`."""
@@ -293,13 +294,13 @@ def vectors(name: str, values: Sequence[Any]) -> dict[str, Any]:
 Function = Callable[..., Sequence[np.ndarray]]
 
 Watch = Callable[[Any, np.ndarray | None, tuple[np.ndarray, ...]], None]
-"""Told of every block, collection, sum and external as it runs; where it holds: the items [K, N] that a block
-over items takes now, the slots [S, K, N] that are collected; and the conditions [N] of the branches and loops
-around it, outermost first."""
+"""Is called with every block, collection, sum and external as it runs; with where it holds: the items [K, N]
+that a block over items takes now, the slots [S, K, N] that are collected; and with the conditions [N] of the
+branches and loops around it, outermost first."""
 
 
 def nobody(*_: Any) -> None:
-    """Watches."""
+    """Does nothing: the `Watch` of a run that is not watched."""
 
 
 def run(
@@ -326,12 +327,12 @@ def run(
         for k, t in program.tables.items()
     }
     _run(program.body, program, state, tables, functions or {}, watch, ())
-    found = {var.name: value for var, value in state.items()}
+    arrays = {var.name: value for var, value in state.items()}
     for name, value in zip(
         program.known, evaluate(list(program.known.values()), state | tables), strict=True
     ):
-        found[name] = np.broadcast_to(value, shapes["chain"])
-    return found
+        arrays[name] = np.broadcast_to(value, shapes["chain"])
+    return arrays
 
 
 def _run(
@@ -357,16 +358,16 @@ def _run(
             count = state[program.variables[COUNT]]
             for k in range(int(count.max())):
                 watch(s, count > k, within)
-                found = evaluate(list(s.outputs.values()), reader(item=k), s.nodes)
-                for var, value in zip(s.outputs, found, strict=True):
+                values = evaluate(list(s.outputs.values()), reader(item=k), s.nodes)
+                for var, value in zip(s.outputs, values, strict=True):
                     if var.domain == "item":
                         state[var][k] = value
                     else:
                         state[var] += np.where(count > k, value, 0.0)
         elif isinstance(s, Block):
             watch(s, None, within)
-            found = evaluate(list(s.outputs.values()), reader(), s.nodes)
-            for var, value in zip(s.outputs, found, strict=True):
+            values = evaluate(list(s.outputs.values()), reader(), s.nodes)
+            for var, value in zip(s.outputs, values, strict=True):
                 if s.add:
                     state[var] += value
                 else:
@@ -376,11 +377,11 @@ def _run(
             size = (s.group.stop - s.group.start, *count.shape)
             when = np.broadcast_to(evaluate([s.when], reader(s.group))[0], size)
             watch(s, when, within)
-            found = evaluate(list(s.outputs.values()), reader(s.group), s.nodes)
+            values = evaluate(list(s.outputs.values()), reader(s.group), s.nodes)
             for i, here in enumerate(when):
                 chain, env = np.nonzero(here)
                 at = count[chain, env].astype(int)
-                for var, value in zip(s.outputs, found, strict=True):
+                for var, value in zip(s.outputs, values, strict=True):
                     state[var][at, chain, env] = np.broadcast_to(value, size)[i, chain, env]
                 count += here
         elif isinstance(s, Sum):

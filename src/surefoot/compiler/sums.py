@@ -19,7 +19,7 @@ LATENCY = {"symbol": 0.0, "const": 0.0, "neg": 0.0, "abs": 0.0} | {
     "sin": 10.0,
     "cos": 10.0,
 }
-"""Of operations, roughly, in those of an addition; others take as long as one. Only the order of sums depends
+"""How long operations take, roughly, in additions; others take as long as one. Only the order of sums depends
 on it."""
 
 SUMS = ("add", "sub")
@@ -28,7 +28,7 @@ Term = tuple[int, Expr]
 
 
 def arranged(roots: Iterable[Expr], ready: Mapping[Any, float]) -> tuple[list[Expr], list[float]]:
-    """The same values, and when they are there; `ready` says so of variables."""
+    """Returns expressions of the same values, and when each has its value; `ready` says so of variables."""
     roots = list(roots)
     nodes = order(roots)
     work = _Arrangement(nodes, roots, ready)
@@ -47,7 +47,7 @@ class _Arrangement:
         self.at: dict[Expr, float] = {}
 
     def add(self, x: Expr) -> None:
-        """Operands come before their operations."""
+        """Arranges `x`, whose operands were added before it."""
         if x in self.inner:
             return
         if x.op in SUMS:
@@ -72,7 +72,7 @@ class _Arrangement:
         return x.op == "mul" and self.uses[x] == 1
 
     def _wanted(self, x: Expr) -> float:
-        """When it can be added: the factors of a product are enough."""
+        """Returns when `x` can be added: the factors of a product are enough."""
         return max(self.at[a] for a in x.args) if self._is_product(x) else self.at[x]
 
     def _end(self, terms: list[Term]) -> float:

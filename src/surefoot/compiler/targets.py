@@ -79,7 +79,7 @@ _NO_MEETING = """
 #define MEET(n)
 #define TAKE(i, x) SUM(x)
 """
-"""Sums need no meeting."""
+"""Sums need no barrier where lanes are not emulated."""
 
 BLOCK = 128
 """Threads in a CUDA block: four warps, which a multiprocessor's four schedulers run side by side.

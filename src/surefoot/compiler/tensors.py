@@ -209,7 +209,7 @@ def _clamp(x: Any, min: Any = None, max: Any = None) -> Symbols:
 
 
 def _quotient(a: Expr, b: Expr) -> Expr:
-    """Divided, not multiplied by a rounded reciprocal: whole numbers must come out whole."""
+    """Divides and does not multiply by a rounded reciprocal: whole numbers must come out whole."""
     return a if b is lift(1.0) else Expr("div", (a, b))
 
 
@@ -279,9 +279,9 @@ def _fold(of: Callable[[Expr, Expr], Expr]) -> Callable[[list[Expr]], Expr]:
 
 def _join(stack: bool) -> Callable[..., Symbols]:
     def make(parts: Sequence[Any], dim: int = 0) -> Symbols:
-        found = [symbols(p) for p in parts]
-        mask = all(p.mask for p in found)
-        arrays = [p.a if mask else number(p).a for p in found]
+        tensors = [symbols(p) for p in parts]
+        mask = all(p.mask for p in tensors)
+        arrays = [p.a if mask else number(p).a for p in tensors]
         return Symbols(np.stack(arrays, dim) if stack else np.concatenate(arrays, dim), mask)
 
     return make
@@ -433,4 +433,4 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "getitem": lambda x, at: symbols(x)[at],
     "deg2rad": lambda x: number(x) * (math.pi / 180.0),
 }
-"""By torch's names; a name with underscores around it is the same operation."""
+"""The traced operations by torch's names; a name with underscores around it is the same operation."""

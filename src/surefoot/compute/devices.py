@@ -21,10 +21,10 @@ def check_device(device: str) -> None:
         )
     here = world_info()
     if kind == "cuda" and here.world > 1 and torch.cuda.device_count() < here.local_world:
-        found = torch.cuda.device_count()
+        gpus = torch.cuda.device_count()
         raise SurefootError(
-            f"--device cuda takes a GPU for each process, and this machine has {found} for "
-            f"{here.local_world}; use --nproc-per-node {found}."
+            f"--device cuda takes a GPU for each process, and this machine has {gpus} for "
+            f"{here.local_world}; use --nproc-per-node {gpus}."
         )
     if kind not in ("cpu", "cuda"):
         raise SurefootError(f"Device '{device}' is not supported; use --device cpu or --device cuda.")

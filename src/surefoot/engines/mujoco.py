@@ -223,7 +223,7 @@ class MujocoEngine:
         }
 
     def parameters(self) -> Parameters:
-        """Read back from the models, not from what was asked for."""
+        """Returns what is in the models, not what resets were given."""
         trunk, spec = self._scene.trunk, self.robot
         limit = np.array([m.actuator_forcerange[0, 1] for m in self._models])
         kp = np.array([m.actuator_gainprm[0, 0] for m in self._models])
@@ -249,8 +249,8 @@ class MujocoEngine:
             "failed": self._failed,
             "tile": self._tile,
         }
-        asked = {f"parameters.{k}": v.clone() for k, v in self._parameters.tensors().items()}
-        return {k: torch.from_numpy(v.copy()) for k, v in arrays.items()} | asked
+        parameters = {f"parameters.{k}": v.clone() for k, v in self._parameters.tensors().items()}
+        return {k: torch.from_numpy(v.copy()) for k, v in arrays.items()} | parameters
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
         self._state[:] = snapshot["state"].numpy()

@@ -49,7 +49,7 @@ PER_WORLD = (
 """Model fields that differ between environments."""
 
 CONTACTS_PER_GEOM = 4
-"""MuJoCo Warp makes no more, on a plane or on a heightfield."""
+"""MuJoCo Warp makes no more contacts of a geom, with a plane or with a heightfield."""
 
 LOST = int(
     mjw.OverflowType.NEFC | mjw.OverflowType.BROADPHASE | mjw.OverflowType.NARROWPHASE | mjw.OverflowType.CCD
@@ -221,7 +221,7 @@ class MujocoWarpEngine:
         return {"qpos": qpos[rows], "qvel": qvel[rows], "control": self._control[:, rows].transpose(0, 1)}
 
     def parameters(self) -> Parameters:
-        """Read back from the batched model, not from what was asked for."""
+        """Returns what is in the batched model, not what resets were given."""
         trunk, spec, field = self._scene.trunk, self.robot, self._fields
         strength = field["actuator_forcerange"][:, 0, 1] / spec.torque_limit_nm[0]
         return Parameters(
@@ -235,8 +235,8 @@ class MujocoWarpEngine:
         )
 
     def snapshot(self) -> dict[str, Tensor]:
-        asked = {f"parameters.{k}": v.clone() for k, v in self._parameters.tensors().items()}
-        return {k: v.clone() for k, v in self._saved().items()} | asked
+        parameters = {f"parameters.{k}": v.clone() for k, v in self._parameters.tensors().items()}
+        return {k: v.clone() for k, v in self._saved().items()} | parameters
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
         for name, tensor in self._parameters.tensors().items():

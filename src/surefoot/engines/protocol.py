@@ -32,9 +32,9 @@ class Rows:
     def blend(self: T, mask: Tensor, other: T) -> None:
         """Writes `other` (one row) into the environments in `mask` [N] bool, in place."""
         for f in fields(self):
-            mine = getattr(self, f.name)
-            wide = mask.view(-1, *(1,) * (mine.ndim - 1))
-            mine.copy_(torch.where(wide, getattr(other, f.name), mine))
+            tensor = getattr(self, f.name)
+            wide = mask.view(-1, *(1,) * (tensor.ndim - 1))
+            tensor.copy_(torch.where(wide, getattr(other, f.name), tensor))
 
     def tensors(self) -> dict[str, Tensor]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -129,8 +129,8 @@ class Engine(Protocol):
         """
 
     def state(self, rows: Tensor | None = None) -> RobotState:
-        """The current state, of the environments numbered in `rows` or of all; environments that were just
-        reset show their starting state with zero torque."""
+        """Returns the current state, of the environments numbered in `rows` or of all; environments that were
+        just reset show their starting state with zero torque."""
 
     def push(self, mask: Tensor, velocity: Tensor) -> None:
         """Adds `velocity` [N, 2] (world xy, m/s) to the base of the environments in `mask`."""
@@ -139,14 +139,14 @@ class Engine(Protocol):
         """Moves the environments in `mask` by `offset` [N, 2] in world xy, all else unchanged."""
 
     def failures(self) -> dict[str, Tensor]:
-        """For the environments that failed in the last step, in their order: what they failed from, for
+        """Returns what the environments that failed in the last step failed from, in their order, for
         replay."""
 
     def parameters(self) -> Parameters:
-        """Physical parameters read back from the models that are simulated."""
+        """Returns the physical parameters, read back from the models that are simulated."""
 
     def snapshot(self) -> dict[str, Tensor]:
-        """Everything that the future depends on, as tensors; `restore` continues to the bit."""
+        """Returns everything that the future depends on, as tensors; `restore` continues to the bit."""
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None: ...
 

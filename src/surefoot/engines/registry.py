@@ -80,11 +80,11 @@ def make_engine(
 
 
 def _mujoco_warp() -> type[MujocoWarpEngine]:
-    """Imported when asked for: it is an optional extra, and loading Warp takes a second."""
-    found = importlib.metadata.version("mujoco-warp") if importlib.util.find_spec("mujoco_warp") else "4"
-    if int(found.split(".")[0]) < 4:
+    """Imports the engine at the first use: it is an optional extra, and loading Warp takes a second."""
+    version = importlib.metadata.version("mujoco-warp") if importlib.util.find_spec("mujoco_warp") else "4"
+    if int(version.split(".")[0]) < 4:
         raise SurefootError(
-            f"Engine 'mujoco-warp' needs MuJoCo Warp 4 and this environment has {found}, which mjlab pins; "
+            f"Engine 'mujoco-warp' needs MuJoCo Warp 4 and this environment has {version}, which mjlab pins; "
             "install Surefoot apart from mjlab: pip install 'surefoot[warp]'."
         )
     try:

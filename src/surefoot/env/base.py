@@ -60,7 +60,7 @@ class Finals(NamedTuple):
 
 @dataclass
 class EpisodeStats:
-    """Episodes that began and ended since the environments were last asked."""
+    """Episodes that began and ended since `episode_stats` was last called."""
 
     ended: list[dict[str, np.ndarray]]
     """Columns of finished episodes, one dict per group of them; one row per episode."""
@@ -107,12 +107,12 @@ class TrainingEnv(Protocol):
 
     So `obs` after an end is the next episode's first, and the last observation of an episode that ran out of
     time is in what `rollout` and `step_into` return. Actions are clipped to the contract's range. All tensors
-    are on `device`, and float32 unless said otherwise.
+    are on `device`, and float32 where nothing else is stated.
     """
 
     @property
     def num_envs(self) -> int:
-        """N."""
+        """The number of environments, N."""
 
     @property
     def device(self) -> torch.device:
@@ -179,7 +179,7 @@ class TrainingEnv(Protocol):
         """Returns the tensors that `episode_stats` needs on the host, as they stand until the next step."""
 
     def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
-        """Returns what happened since it was last asked, from copies of `stats_tensors` on the host. Asked
+        """Returns what happened since it was last called, from copies of `stats_tensors` on the host. Asked
         once after each rollout: compiled environments forget the one before."""
 
     def snapshot(self) -> dict[str, Tensor]:
@@ -207,7 +207,7 @@ class Stepwise(ABC):
 
     @property
     def asynchronous(self) -> bool:
-        """Never: ended environments are found by asking the device."""
+        """Is never true: the device has to say which environments ended."""
         return False
 
     def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]:

@@ -59,10 +59,10 @@ class TileTable:
     @classmethod
     def of(cls, atlas: Atlas, contract: TaskContract, device: torch.device) -> TileTable:
         names, levels = contract.factor("terrain").categories, contract.terrain_levels
-        found: dict[tuple[str, int], list[int]] = {}
+        by_cell: dict[tuple[str, int], list[int]] = {}
         for k, t in enumerate(atlas.tiles):
-            found.setdefault((t.cls, t.level), []).append(k)
-        cells = [found.get((name, level), []) for name in names for level in range(levels)]
+            by_cell.setdefault((t.cls, t.level), []).append(k)
+        cells = [by_cell.get((name, level), []) for name in names for level in range(levels)]
         most = max(len(c) for c in cells)
         padded = [[*c, *[-1] * (most - len(c))] for c in cells]
         start = np.column_stack([atlas.origins, atlas.spawn_height])
@@ -245,7 +245,7 @@ class EpisodeSampler:
         return high, -low, how.float()
 
     def facts(self, env: Tensor, episode: Tensor, level: Tensor) -> DealtRows:
-        """For environments [M] in their episodes [M] at a level [M] of the terrain, int64."""
+        """Returns what is dealt to environments [M] in their episodes [M] at terrain levels [M], int64."""
         mode = self.modes.index(env, episode)
 
         def row(deal: Schedule) -> Tensor:

@@ -43,7 +43,7 @@ ENVIRONMENTS = {
     "surefoot/WalkBipedFlat-v0": "walk-biped-flat",
 }
 MOST_FAMILIES = 32
-"""As many seed families as the recipes train with."""
+"""The recipes train with this many seed families."""
 
 
 class SurefootVectorEnv(VectorEnv[Array, Array, Array]):
@@ -278,7 +278,7 @@ def spaces_of(contract: TaskContract) -> tuple[Box, Box]:
 
 
 def to_numpy(x: Tensor) -> Array:
-    """A copy: what a caller does to it must not reach the environment."""
+    """Returns a copy: what a caller does to it must not reach the environment."""
     return np.array(x.cpu().numpy())
 
 
@@ -290,7 +290,7 @@ def _action(actions: Array, space: gymnasium.Space[Any], vec: VecEnv) -> Tensor:
 
 
 def _reset_mask(options: dict[str, Any] | None, n: int) -> NDArray[np.bool_]:
-    """Everyone, where the options say nothing."""
+    """Returns which environments to reset: all of them, where the options do not say."""
     mask = np.array((options or {}).get("reset_mask", np.ones(n, bool)))
     if mask.dtype != np.bool_ or mask.shape != (n,) or not mask.any():
         raise SurefootError(f"The reset_mask must be a bool array of shape ({n},) with at least one True.")
@@ -315,12 +315,12 @@ def step_info(vec: VecEnv, step: Step) -> dict[str, Any]:
 
 
 def _masked(values: dict[str, Any], mask: NDArray[np.bool_]) -> dict[str, Any]:
-    """Gymnasium's layout: beside each key, `_key` says which environments have it."""
+    """Returns Gymnasium's layout: beside each key, `_key` says which environments have it."""
     return values | {f"_{k}": mask.copy() for k in values}
 
 
 def _only(values: dict[str, Any], mask: NDArray[np.bool_]) -> dict[str, Any]:
-    """Zeros (or empty strings) outside `mask`."""
+    """Returns the values with zeros (or empty strings) outside `mask`."""
     out: dict[str, Any] = {}
     for k, v in values.items():
         if isinstance(v, dict):

@@ -1,4 +1,4 @@
-"""What is told of episodes: those that ended, those that began, states that engines failed from, and where on
+"""The log of episodes: those that ended, those that began, states that engines failed from, and where on
 the terrain environments stand."""
 
 from __future__ import annotations

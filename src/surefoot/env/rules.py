@@ -70,7 +70,7 @@ class Rules:
     # ---- acting
 
     def joint_targets(self, action: Tensor) -> Tensor:
-        """Returns what servos are told for actions [N, A]: rad, [N, A]."""
+        """Returns the servos' targets for actions [N, A]: rad, [N, A]."""
         targets = self.const.default_pose + self.contract.action.scale_rad * action
         prior = self.contract.prior
         if prior is None or prior.lift_rad == 0:  # a clock alone leaves the legs to the policy
@@ -166,9 +166,9 @@ class Rules:
     def step_progress(self, view: View) -> Tensor:
         """Returns [N, 2] of a control step, for the terrain curriculum: metres along the command, and
         commanded."""
-        asked = view.task.command[:, :2].norm(dim=1)
-        along = (view.robot.linear_velocity[:, :2] * view.task.command[:, :2]).sum(1) / asked.clamp_min(1e-6)
-        return torch.stack([along, asked], 1) * self.dt
+        speed = view.task.command[:, :2].norm(dim=1)
+        along = (view.robot.linear_velocity[:, :2] * view.task.command[:, :2]).sum(1) / speed.clamp_min(1e-6)
+        return torch.stack([along, speed], 1) * self.dt
 
     # ---- terrain
 
@@ -176,9 +176,9 @@ class Rules:
         """Returns the level of the next episode [N]: one up after walking 70% of what was commanded, one down
         below 40%; past the top, anywhere (by the draw `u`)."""
         top = self.contract.terrain_levels
-        walked, asked = progress.unbind(1)
-        enough = asked > 1.0
-        move = (enough & (walked > 0.7 * asked)).long() - (enough & (walked < 0.4 * asked)).long()
+        walked, commanded = progress.unbind(1)
+        enough = commanded > 1.0
+        move = (enough & (walked > 0.7 * commanded)).long() - (enough & (walked < 0.4 * commanded)).long()
         level = level + move
         return torch.where(level >= top, (u * top).long(), level.clamp_min(0))
 

@@ -274,15 +274,15 @@ class PanelSampler:
 
     @property
     def scenarios(self) -> Scenarios:
-        """All of them, one row per environment."""
+        """All scenarios, one row per environment."""
         return self._all
 
 
 def _start(
     robot: RobotSpec, atlas: Atlas | None, tile: np.ndarray, yaw: np.ndarray, pose: np.ndarray
 ) -> Start:
-    """At rest and upright in the default pose plus `pose`, feet just above the ground at the middle of the
-    tile."""
+    """Returns starts at rest and upright in the default pose plus `pose`, feet just above the ground at the
+    middle of the tile."""
     n = len(yaw)
     position = np.zeros((n, 3), np.float32)
     position[:, 2] = robot.stand_height_m + 0.01

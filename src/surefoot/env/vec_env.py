@@ -117,7 +117,7 @@ class VecEnv(Rules, Stepwise):
     def reset_rows(self, mask: Tensor) -> None:
         """Environments in `mask` [N] bool leave their episode, wherever it stands, and begin their next one.
 
-        The episode they leave is not told in `log`.
+        The episode they leave is not in `log`.
         """
         for name in ("obs", "critic", "exploration"):  # the last Step shares them
             setattr(self, name, getattr(self, name).clone())
@@ -326,7 +326,7 @@ class VecEnv(Rules, Stepwise):
         return {} if self.height_field is None else {"occupancy": self.log.occupancy(self.script.tile)}
 
     def episode_stats(self, host: Mapping[str, Tensor]) -> EpisodeStats:
-        """Returns what happened since it was last asked."""
+        """Returns what happened since it was last called."""
         return self.log.take(host.get("occupancy"))
 
     # ---- exact resume

@@ -177,8 +177,8 @@ class Keyed:
     ) -> Tensor:
         width = family.shape[0] if any(isinstance(first, Tensor) for _, _, first in draws) else 1
         block = torch.empty((layout.channels.shape[0], width), dtype=torch.int64, device=self.device)
-        for (_, _, first), mine in zip(draws, layout.blocks, strict=True):
-            block[mine] = layout.ramp[mine] + (first >> 2)
+        for (_, _, first), places in zip(draws, layout.blocks, strict=True):
+            block[places] = layout.ramp[places] + (first >> 2)
         words = philox(self.plan.root, family, block, layout.channels, env, episode)  # [blocks, rows, 4]
         return uniform(words).transpose(0, 1).flatten(1)
 
@@ -189,10 +189,10 @@ class Keyed:
         width = family.shape[0] if any(isinstance(first, np.ndarray) for first in firsts) else 1
         ramp = layout.ramp.numpy()
         block = np.empty((ramp.shape[0], width), dtype=np.int64)
-        for first, mine in zip(firsts, layout.blocks, strict=True):
+        for first, places in zip(firsts, layout.blocks, strict=True):
             if isinstance(first, np.ndarray) and np.bitwise_and(first, 3).any():
                 raise ValueError("a tensor `first` must hold multiples of 4")
-            np.add(ramp[mine], first >> 2, block[mine])
+            np.add(ramp[places], first >> 2, block[places])
         row = [x.numpy() & WORD if isinstance(x, Tensor) else x & WORD for x in (family, env, episode)]
         pairs = philox_pairs(self.plan.root, row[0], block & WORD, layout.channels.numpy(), row[1], row[2])
         halves = pair_words(pairs)  # [2, blocks, rows, 2]

@@ -37,8 +37,8 @@ class Output(nn.Linear):
 
 
 class Elu(nn.Module):
-    """For acting: in place, and not differentiable. On a CPU as the larger of x and exp(min(x, 0)) - 1, which
-    is the same, at half the cost of torch's, which takes the more exact and slower expm1."""
+    """Computes ELU for acting: in place, and not differentiable. On a CPU it is the larger of x and
+    exp(min(x, 0)) - 1, at half the cost of torch's, which takes the more exact and slower expm1."""
 
     def forward(self, x: Tensor) -> Tensor:
         if x.device.type != "cpu":

@@ -38,7 +38,7 @@ class Ppo:
         align: int | None = None,
         group: ProcessGroup = SINGLE,
     ) -> None:
-        """`align`: of the layout of the parameters, in numbers; by default what the device wants. `group`:
+        """`align`: what the layout pads parameters to, in numbers; by default what the device wants. `group`:
         the processes that learn together, each from its own block; all of them have the same weights."""
         self.recipe, self.device, self._group = recipe, device, group
         self.symmetry = s = symmetry if recipe.mirror else None

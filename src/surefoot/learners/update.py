@@ -47,7 +47,7 @@ PARTS = 256
 """Warps that add up the squares of the gradient on CUDA."""
 
 SPARE = 8
-"""Standard deviations of a process' share of a minibatch that there is room for, beyond its mean."""
+"""There is room for a process' share of a minibatch up to this many standard deviations beyond its mean."""
 
 LANES = 32
 """CUDA threads, a warp, that work on a sample or on a group of them together."""
@@ -265,7 +265,7 @@ class PpoUpdate:
             self._graph.replay()
 
     def prepare(self) -> None:
-        """On CUDA, captures the update; `run` does so otherwise."""
+        """Captures the update on CUDA; without this call the first `run` does."""
         if self.device.type == "cuda" and self._graph is None:
             self._graph = self._capture()
 

@@ -88,7 +88,7 @@ class OpenLoopTrot:
         self._feet = torch.tensor(np.stack(feet), dtype=torch.float32)  # [F, 3] from the trunk
 
     def start(self, family: Tensor, member: Tensor) -> Tensor:
-        """Memory [N, 1]: control steps lived."""
+        """Returns the memory [N, 1]: control steps taken."""
         return torch.zeros(len(family), 1)
 
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -118,7 +118,8 @@ def _command_slice(contract: TaskContract) -> tuple[slice, float]:
 
 
 def _jacobians(robot: RobotSpec) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """For each foot: how joints must move [J, 3] to move it in x, y, z, and where it is, from the trunk."""
+    """Returns for each foot how joints must move [J, 3] to move it in x, y, z, and where it is, from the
+    trunk."""
     model = robot.compile()
     data = mujoco.MjData(model)
     joints = [model.joint(j) for j in robot.joints]
@@ -131,13 +132,13 @@ def _jacobians(robot: RobotSpec) -> tuple[list[np.ndarray], list[np.ndarray]]:
     for name in robot.feet:
         geom, jacobian = model.geom(name).id, np.zeros((3, model.nv))
         mujoco.mj_jacGeom(model, data, jacobian, None, geom)
-        mine = jacobian[:, columns]
-        own = np.abs(mine).max(0) > 1e-9
+        by_joint = jacobian[:, columns]
+        own = np.abs(by_joint).max(0) > 1e-9
         if own.sum() < 3:
             raise SurefootError(
                 f"Foot '{name}' of robot '{robot.name}' has {own.sum()} joints, and an open-loop trot needs "
                 "three to put it anywhere; leave that baseline out."
             )
-        legs.append(np.linalg.pinv(mine, rcond=1e-3))
+        legs.append(np.linalg.pinv(by_joint, rcond=1e-3))
         feet.append(data.geom_xpos[geom] - trunk)
     return legs, feet

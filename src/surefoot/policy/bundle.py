@@ -57,13 +57,15 @@ class FixedBatch:
         self.policy, self.size = policy, size
         self._rows, chunk = rows, rows // size
         self._chunks = [(c * size, (chunk == c).nonzero()[:, 0]) for c in sorted(set(chunk.tolist()))]
-        self._order = torch.cat([mine for _, mine in self._chunks]).argsort()
+        self._order = torch.cat([index for _, index in self._chunks]).argsort()
         self._whole = rows.tolist() == list(range(size))
 
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         if self._whole:  # each row is at its place
             return self.policy(obs, state)
-        parts = [self._at(self._rows[mine] - first, obs[mine], state[mine]) for first, mine in self._chunks]
+        parts = [
+            self._at(self._rows[index] - first, obs[index], state[index]) for first, index in self._chunks
+        ]
         return torch.cat([a for a, _ in parts])[self._order], torch.cat([s for _, s in parts])[self._order]
 
     def _at(self, place: Tensor, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +77,7 @@ class FixedBatch:
 
 class PolicyCard(Frozen):
     """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's
-    lift). Outside, where there is no robot that Surefoot knows, `box` says what actions mean."""
+    lift). In an external environment, where Surefoot knows no robot, `box` says what actions mean."""
 
     schema_version: int = 1
     task: str
@@ -95,7 +97,7 @@ class PolicyCard(Frozen):
     observation_clip: float | None = None
     """What normalised observations are clipped to, either side; None: they are not."""
     box: ActionBox | None = None
-    """What the actions of an environment from outside are scaled to."""
+    """What the actions of an external environment are scaled to."""
 
 
 def policy_card(
@@ -204,10 +206,10 @@ class HoldPose:
 
 def read_policy(path: Path) -> PolicyBundle:
     """Reads a bundle of `PolicyBundle.save`, its digests verified."""
-    found = load_checkpoint(path)
-    if "policy" not in found.meta:
+    checkpoint = load_checkpoint(path)
+    if "policy" not in checkpoint.meta:
         raise SurefootError(f"'{path}' is not a policy bundle; give a policy.safetensors.")
-    bundle = PolicyBundle(PolicyCard.model_validate(found.meta["policy"]), found.tensors)
-    if bundle.normaliser_digest != found.meta.get("normaliser_digest"):
+    bundle = PolicyBundle(PolicyCard.model_validate(checkpoint.meta["policy"]), checkpoint.tensors)
+    if bundle.normaliser_digest != checkpoint.meta.get("normaliser_digest"):
         raise SurefootError(f"The normaliser in '{path}' is not the one that it was saved with.")
     return bundle

@@ -20,8 +20,10 @@ Array = NDArray[np.float64]
 def missing(kind: str, names: Iterable[str], existing: Iterable[str], hint: str = "") -> SurefootError:
     """Returns an error that says what is not in the MJCF and lists what is."""
     wanted = ", ".join(f"'{n}'" for n in names)
-    found = ", ".join(existing) or "none (name them in the MJCF)"
-    return SurefootError(f"The MJCF has no {kind} {wanted}; it has: {found}." + (f" {hint}" if hint else ""))
+    present = ", ".join(existing) or "none (name them in the MJCF)"
+    return SurefootError(
+        f"The MJCF has no {kind} {wanted}; it has: {present}." + (f" {hint}" if hint else "")
+    )
 
 
 def one_line(error: Exception) -> str:

@@ -19,14 +19,14 @@ FILE = "robot.json"
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
-"""w first."""
+"""A unit quaternion, w first."""
 
 
 class Body(Frozen):
     """A body, placed in the frame of its parent as it is with all joints at their reference."""
 
     parent: int | None
-    """None: the world."""
+    """The number of the body that it hangs on; None: the world."""
     position: Vector
     quaternion: Quaternion
     joints: tuple[int, ...]

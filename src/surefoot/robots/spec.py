@@ -48,9 +48,9 @@ class RobotSpec(BaseModel):
     ground at several points (a box) is one foot: its force is their sum."""
     default_pose: tuple[float, ...]
     kp: tuple[float, ...]
-    """N m/rad."""
+    """Position gains of the joints' servos, N m/rad."""
     kd: tuple[float, ...]
-    """N m s/rad, on top of any joint damping in the MJCF."""
+    """Velocity gains, N m s/rad, on top of any joint damping in the MJCF."""
     torque_limit_nm: tuple[float, ...]
     joint_low: tuple[float, ...]
     joint_high: tuple[float, ...]

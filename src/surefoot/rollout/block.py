@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass
 class RolloutBlock:
-    """Preallocated once, overwritten by every rollout."""
+    """Holds one rollout: allocated once, overwritten by every rollout."""
 
     obs: Tensor  # [T, N, O]
     critic: Tensor  # [T, N, C]
@@ -65,5 +65,5 @@ class RolloutBlock:
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
     def flat(self, name: str) -> Tensor:
-        """A field as [T * N, ...]."""
+        """Returns a field as [T * N, ...]."""
         return getattr(self, name).flatten(0, 1)  # type: ignore[no-any-return]

@@ -156,12 +156,12 @@ class Task:
         """Checks that every class that is dealt has a tile at every level."""
         if not self.tiles:
             return
-        c, found = self.contract, {(t.cls, t.level) for t in self.tiles}
+        c, existing = self.contract, {(t.cls, t.level) for t in self.tiles}
         if "terrain" not in c.stratify:
             raise SurefootError(f"Task '{c.name}' has tiles; stratify the factor 'terrain' to deal them.")
         for name in c.factor("terrain").categories:
             for level in range(c.terrain_levels):
-                if (name, level) not in found:
+                if (name, level) not in existing:
                     raise SurefootError(
                         f"Task '{c.name}' trains on '{name}' but has no tile of it at level {level}; "
                         f"add TileId('{name}', {level}, 0)."

@@ -193,9 +193,9 @@ class VelocityOptions(Training, total=False):
     ranges: Ranges | None
     """Ranges of some factors; the others keep theirs."""
     action_scale_rad: float
-    """Radians of a joint's target for an action of 1; 0.3 unless said."""
+    """Radians of a joint's target for an action of 1; 0.3 by default."""
     success: Success | None
-    """Limits of a successful episode; those of `Success` unless said."""
+    """Limits of a successful episode; those of `Success` by default."""
 
 
 def velocity_task(
@@ -302,8 +302,8 @@ def _check_legs(
 
 
 AS_GOOD = {"precision": "bf16"}
-"""Where held-out success with bf16 was compared with that of tf32 over seeds, and is not worse
-(benchmarks/time_to_walk.py)."""
+"""What the recipe changes for tasks whose held-out success with bf16 was compared with that of tf32 over
+seeds, and is not worse (benchmarks/time_to_walk.py)."""
 
 
 def walk_flat() -> Task:
@@ -325,10 +325,11 @@ def trot_flat() -> Task:
 
 
 def walk_rough() -> Task:
-    """On a GPU wider networks, because the ground is seen by the critic and has to be guessed by the policy,
-    and few evaluations: an update takes milliseconds. No more environments than on flat ground: levels move
-    at the ends of episodes, and twice the environments have half as many episodes each. Torques near their
-    limits are paid for: without that some seeds learn a gait with one at its limit in 3% of steps."""
+    """Makes `walk-rough`. A GPU trains wider networks, because the ground is seen by the critic and has to be
+    guessed by the policy, and makes few evaluations: an update takes milliseconds. It takes no more
+    environments than on flat ground: levels move at the ends of episodes, and twice the environments have
+    half as many episodes each. Torques near their limits are paid for: without that some seeds learn a gait
+    with one at its limit in 3% of steps."""
     rewards = (
         *reweighted(WALK_REWARDS, vertical_velocity=-0.5, tilt=-0.5),
         RewardTerm(name="torque_limits", weight=-2.0, params={"share": 0.8}),

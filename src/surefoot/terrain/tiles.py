@@ -105,12 +105,12 @@ def tile(
     The draws come from Philox with the 128-bit key (first 8 bytes of SHA-256 of the class name, `key`).
     `classes` saves the search for installed classes when many tiles are made (see `generators`).
     """
-    found = terrain_class(cls, classes)
+    terrain = terrain_class(cls, classes)
     level = _integer("terrain level", level, LEVELS)
     key = _integer("terrain key", key, 1 << 64)
     family = int.from_bytes(hashlib.sha256(cls.encode()).digest()[:8], "big")
     rng = np.random.Generator(np.random.Philox(key=(family << 64) | key))
-    heights = np.asarray(found.make(rng, *(figure.at(level) for figure in found.figures)))
+    heights = np.asarray(terrain.make(rng, *(figure.at(level) for figure in terrain.figures)))
     if heights.shape != (SAMPLES, SAMPLES) or not np.isfinite(heights).all():
         raise SurefootError(
             f"The terrain class '{cls}' made heights of shape {heights.shape}"

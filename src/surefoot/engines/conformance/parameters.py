@@ -71,7 +71,7 @@ def check_parameters_are_read_back_from_the_model(make: Make) -> None:
     with closing(make(3)) as engine:
         ramp = torch.linspace(0.0, 1.0, 3, device=engine.device)
         delay = vector(engine, 0, 1, 3) * engine.plant.dt_s
-        asked = Parameters(
+        parameters = Parameters(
             friction=0.3 + ramp,
             payload_kg=0.1 * engine.robot.mass_kg * (2 * ramp - 1),
             com_m=0.04 * torch.stack([ramp, -ramp, ramp / 2], 1),
@@ -80,8 +80,8 @@ def check_parameters_are_read_back_from_the_model(make: Make) -> None:
             kd_scale=0.9 + 0.3 * ramp,
             delay_s=delay + 0.3 * engine.plant.dt_s,
         )
-        begin(engine, parameters=asked)
-        expected = replace(asked, delay_s=delay)  # rounded to whole physics steps
+        begin(engine, parameters=parameters)
+        expected = replace(parameters, delay_s=delay)  # rounded to whole physics steps
         for name, value in engine.parameters().tensors().items():
             near(value, getattr(expected, name), 1e-5, f"{name} is read back as it was set")
 

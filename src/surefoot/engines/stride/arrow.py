@@ -114,7 +114,7 @@ def base_matrix(mass: Expr, h: Vec3, J: Sequence[Expr], extra: Sequence[Expr]) -
 
 
 def solve(H: LowerTriangle, gradient: Sequence[Expr]) -> Spatial:
-    """-H^-1 gradient."""
+    """Returns -H^-1 gradient."""
     L, inverse = factor(H)
     y = forward(L, gradient)
     return spatial(backward(L, [-(a * b) for a, b in zip(y, inverse, strict=True)]))

@@ -23,13 +23,13 @@ class Buffers:
     """Names the rows of the arrays."""
 
     state: RowLayout
-    """What goes from step to step."""
+    """Rows of what goes from step to step."""
     parameters: RowLayout
-    """What a reset sets."""
+    """Rows of what a reset sets."""
     outputs: RowLayout
-    """RobotState."""
+    """Rows of the fields of RobotState."""
     staging: RowLayout
-    """Columns of what a reset is told."""
+    """Columns of what a reset reads."""
     joints: int
 
 
@@ -45,7 +45,7 @@ class Arrays:
     integers: Tensor  # [3, E] int32: HEAD of the ring, DELAY in physics steps, TILE
     mask: Tensor  # [E] uint8, whom a reset or a look is for
     targets: Tensor  # [E, joints] float32, of the coming control step
-    staging: Tensor  # [E, columns] float32, what a reset is told
+    staging: Tensor  # [E, columns] float32, what a reset reads
     tiles: Tensor  # float32, heights of the atlas; a zero on a plane
     origins: Tensor  # [tiles, 2] float32, world xy of tiles
 
@@ -56,8 +56,8 @@ class Arrays:
 
     def of_a_reset(self) -> list[Tensor]:
         """Returns the arguments of the kernel that resets, in its order."""
-        told = [self.mask, self.staging, self.origins]
-        return [self.state, self.parameters, self.history, self.flags, self.integers, *told]
+        inputs = [self.mask, self.staging, self.origins]
+        return [self.state, self.parameters, self.history, self.flags, self.integers, *inputs]
 
 
 def allocate(b: Buffers, count: int, history: int, atlas: Atlas | None, device: torch.device) -> Arrays:

@@ -20,7 +20,8 @@ from surefoot.engines.stride.arrow import pairs
 from surefoot.engines.stride.spatial import SYMMETRIC, Mat3, Spatial, Vec3, skew, unpack
 
 TINY = 1e-12
-"""Below any tangential acceleration that matters; keeps divisions finite where their result is not used."""
+"""A length below any tangential acceleration that matters: it keeps divisions finite where their result is
+not used."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class SpringFigures:
 
 
 def impedance(position: Expr, s: SpringFigures) -> Expr:
-    """From `low` at 0 to `high` at `width`, an S made of two powers that meet at the midpoint."""
+    """Rises from `low` at 0 to `high` at `width`, in an S made of two powers that meet at the midpoint."""
     x = minimum(absolute(position) / s.width, 1.0)
     if s.power == 1:
         return s.low + x * (s.high - s.low)
@@ -112,7 +113,8 @@ class DryFriction:
         return where(absolute(self.force(acceleration)) < self.bound, self.D, 0.0)
 
     def zone(self, acceleration: Expr) -> Expr:
-        """Between the bounds 0, at a bound its sign: crossing from one to the other changes no curvature."""
+        """Returns 0 between the bounds, at a bound its sign: crossing from one to the other changes no
+        curvature."""
         force = self.force(acceleration)
         return where(force >= self.bound, 1.0, where(force <= -self.bound, -1.0, 0.0))
 
@@ -134,13 +136,13 @@ class Contact:
     s: float  # sqrt(impratio)
 
     def split(self, residual: Vec3) -> tuple[Expr, Vec3, Expr]:
-        """N, the scaled tangential vector and its length T."""
+        """Returns N, the scaled tangential vector and its length T."""
         N = self.normal.dot(residual)
         tangential = (residual - self.normal * N) * self.s
         return N, tangential, sqrt(tangential.dot(tangential))
 
     def zones(self, N: Expr, T: Expr) -> tuple[Expr, Expr]:
-        """Masks: sticking, sliding."""
+        """Returns where the contact sticks and where it slides, as masks."""
         touching = self.D > 0.0
         sticking = self.mu * N + T <= 0.0
         return touching & sticking, touching & ~sticking & (self.mu * T > N)
@@ -217,7 +219,7 @@ class Touch:
     """The point's acceleration by those of the joints, from the trunk on."""
 
     def moved(self, base: Spatial, joints: Sequence[Expr]) -> Vec3:
-        """The point's acceleration."""
+        """Returns the point's acceleration."""
         out = base.at(self.point)
         for column, a in zip(self.columns, joints, strict=False):
             out = out + column * a
@@ -227,7 +229,7 @@ class Touch:
         return self.moved(base, joints) - self.aref
 
     def wrench(self, force: Vec3) -> Spatial:
-        """At the trunk's origin."""
+        """Returns force and moment at the trunk's origin."""
         return Spatial(force, self.point.cross(force))
 
     def on_trunk(self, C: Mat3) -> list[Expr]:

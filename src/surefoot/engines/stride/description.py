@@ -23,9 +23,10 @@ from surefoot.engines.stride.refusals import cannot, refuse_what_cannot_be_repre
 Array = np.ndarray
 MINIMP, MAXIMP, MINVAL = 1e-4, 0.9999, 1e-15  # mjMINIMP, mjMAXIMP, mjMINVAL
 TOLERANCE = 1e-4
-"""The strictest, whatever a plant asks for. Ten times more saves 3 to 5% of the iterations and leaves some
-robots 1e-6 to 1e-5 m off after ten control steps: where rows change their zone the step before the last is
-not yet quadratic. A tenth of it costs 2 to 4% more of them and brings robots at rest nearer to MuJoCo."""
+"""The strictest tolerance of the solver, whatever a plant asks for. Ten times more saves 3 to 5% of
+the iterations and leaves some robots 1e-6 to 1e-5 m off after ten control steps: where rows change their zone
+the step before the last is not yet quadratic. A tenth of it costs 2 to 4% more of them and brings robots at
+rest nearer to MuJoCo."""
 UNLIMITED = 1e9
 """rad: the limit of a joint that has none."""
 
@@ -81,7 +82,7 @@ class Point:
     centre: Array
     radius: float
     outward: Array
-    """From the box's centre to the corner: only corners that look down touch. Zero elsewhere."""
+    """Points from the box's centre to the corner: only corners that look down touch. Zero elsewhere."""
     body: int  # index in `weights`
     spring: Spring
 
@@ -117,7 +118,7 @@ class Description:
     gravity: Array
     impratio: float
     tolerance: float
-    """Of the solver, against `tolerance_scale`."""
+    """The solver's tolerance, measured against `tolerance_scale`."""
     tolerance_scale: float
     """Mean inertia times degrees of freedom: MuJoCo measures a solver's improvement against it."""
     trunk_mass: float
@@ -417,7 +418,7 @@ def _weights(
     com: Array,
     inertia: Array,
 ) -> Weights:
-    """From the block inverse of M = [[B, F], [F', L]] with S = B - F L^-1 F'."""
+    """Computes the weights from the block inverse of M = [[B, F], [F', L]] with S = B - F L^-1 F'."""
     mujoco.mj_crb(model, data)
     full = np.zeros((model.nv, model.nv))
     mujoco.mj_fullM(model, data, full)

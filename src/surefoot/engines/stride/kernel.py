@@ -22,7 +22,7 @@ from surefoot.terrain import RESOLUTION_M
 MAX_SPEED = 100.0
 """m/s or rad/s: no legged robot moves a base or a joint this fast, an exploding simulation does."""
 MAX_TARGET = 1e10
-"""rad: mjMAXVAL."""
+"""The largest joint target, rad: mjMAXVAL."""
 MAX_ACCELERATION = 1e10
 MAX_POSITION = 1e6
 HEAD, DELAY, TILE = 0, 1, 2

@@ -70,7 +70,7 @@ class Spot:
     number: int
     """Distinguishes spots."""
     repeats: bool = False
-    """Its points are a hot spot's, touching the ground a second time."""
+    """Whether its points are a hot spot's, which touch the ground a second time."""
     second: int = -1
     """The slot for the second contact of the first point, if there may be one. In a group each of its points
     then stands twice: the slots from here on are for touching a second time."""
@@ -166,12 +166,14 @@ def stack(layouts: Sequence[Layout]) -> Layout:
     """Robots of one shape as one, for the numpy backend: every number of links, points and feet becomes an
     array whose last axis is the robots. Time step, gravity and impratio are of the program and must be
     equal."""
-    found = [x.description for x in layouts]
+    descriptions = [x.description for x in layouts]
     for name in ("timestep", "gravity", "impratio"):
-        if len({np.asarray(getattr(d, name)).tobytes() for d in found}) > 1:
+        if len({np.asarray(getattr(d, name)).tobytes() for d in descriptions}) > 1:
             raise ValueError(f"robots that are stacked have one {name}")
-    strictest = min(d.tolerance_scale for d in found)
-    description = replace(found[0], feet=_stacked([d.feet for d in found]), tolerance_scale=strictest)
+    strictest = min(d.tolerance_scale for d in descriptions)
+    description = replace(
+        descriptions[0], feet=_stacked([d.feet for d in descriptions]), tolerance_scale=strictest
+    )
     links, spots = (_stacked([getattr(x, name) for x in layouts]) for name in ("links", "spots"))
     return replace(layouts[0], description=description, links=links, spots=spots)
 

@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 
 ITERATIONS = 20
 SEARCH_ITERATIONS = 4
-"""Robots that need more are few, and those beside them in a warp wait: another Newton step costs less."""
+"""Iterations of a line search. Robots that need more are few, and those beside them in a warp wait: another
+Newton step costs less."""
 PATIENCE, PATIENT_ITERATIONS = 8, 16
 """After so many Newton steps a search may take longer: short ones can go to and fro without an end."""
 SEARCH_TOLERANCE = 0.1
-"""Of the slope left, relative to the decrement."""
+"""The slope that a search may leave, relative to the decrement."""
 BRACKET = ("low", "below", "high", "above", "moved")
 """Step lengths on either side of the slope's zero, the slopes there, and how far the last step moved."""
 FAR = 1e6
-"""No upper end yet."""
+"""The upper end of a bracket that has none yet."""
 
 
 def constraint_forces(p: StepProgram) -> None:
@@ -175,11 +176,11 @@ def _line_search(p: StepProgram) -> None:
     slope0, bend0 = -php - p.variable("y1_sum"), php - p.variable("y2_sum")
     p.let("env", {"slope0": slope0, "bend0": bend0})
     start = {"low": lift(0.0), "below": -php, "high": lift(FAR), "above": lift(0.0), "moved": one}
-    found = _next_step(p, one, start)
-    turns = where(p.variable("iterations") < PATIENCE, SEARCH_ITERATIONS, PATIENT_ITERATIONS)
-    searching = where((p.variable("open") > 0.5) & ~found["done"], turns, 0.0)  # how many turns are left
-    exact = where(found["done"] & (p.variable("changed_sum") < 0.5), 1.0, 0.0)
-    p.let("env", {k: found[k] for k in ("step", *BRACKET)} | {"searching": searching, "exact": exact})
+    trial = _next_step(p, one, start)
+    limit = where(p.variable("iterations") < PATIENCE, SEARCH_ITERATIONS, PATIENT_ITERATIONS)
+    searching = where((p.variable("open") > 0.5) & ~trial["done"], limit, 0.0)  # how many iterations are left
+    exact = where(trial["done"] & (p.variable("changed_sum") < 0.5), 1.0, 0.0)
+    p.let("env", {k: trial[k] for k in ("step", *BRACKET)} | {"searching": searching, "exact": exact})
     with p.while_any(p.variable("searching") > 0.5, PATIENT_ITERATIONS):
         step = p.variable("step")
 
@@ -187,12 +188,12 @@ def _line_search(p: StepProgram) -> None:
             return list(contact.along(line, step)[:2])
 
         _rows(p, LINE[2:4], there, [step])
-        found = _next_step(p, step, {k: p.variable(k) for k in BRACKET})
+        trial = _next_step(p, step, {k: p.variable(k) for k in BRACKET})
         left = p.variable("searching")
         on = left > 0.5
-        kept = {"step": where(on, found["step"], step)}  # whoever is done no longer looks at the rest
-        kept |= {k: found[k] for k in BRACKET}
-        p.let("env", kept | {"searching": where(on & ~found["done"], left - 1.0, 0.0)})
+        kept = {"step": where(on, trial["step"], step)}  # whoever is done no longer looks at the rest
+        kept |= {k: trial[k] for k in BRACKET}
+        p.let("env", kept | {"searching": where(on & ~trial["done"], left - 1.0, 0.0)})
     on, step = p.variable("open") > 0.5, p.variable("step")
     tolerance = p.d.tolerance * p.d.tolerance_scale
     finished = (php <= tolerance) | (p.variable("exact") > 0.5)

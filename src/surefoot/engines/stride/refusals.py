@@ -72,7 +72,7 @@ def refuse_what_cannot_be_represented(model: mujoco.MjModel, trunk: int) -> None
 
 
 def _flags(option: mujoco.MjOption) -> None:
-    """Those that are not known to be harmless are refused, a newer MuJoCo's too."""
+    """Refuses flags that are not known to be harmless, a newer MuJoCo's too."""
     for way, bits in (("disable", mujoco.mjtDisableBit), ("enable", mujoco.mjtEnableBit)):
         left = int(getattr(option, f"{way}flags"))
         for name, bit in bits.__members__.items():
@@ -95,8 +95,8 @@ def _joints(model: mujoco.MjModel, trunk: int) -> None:
         if kind == int(kinds.mjJNT_FREE):
             raise cannot(f"a second free body ('{model.body(body).name}')", "take it out of the MJCF")
         if kind != int(kinds.mjJNT_HINGE):
-            said = "ball" if kind == int(kinds.mjJNT_BALL) else "slide"
-            raise cannot(f"the {said} joint '{name}'", "replace it by hinges")
+            joint_type = "ball" if kind == int(kinds.mjJNT_BALL) else "slide"
+            raise cannot(f"the {joint_type} joint '{name}'", "replace it by hinges")
         if model.body_jntnum[body] > 1:
             raise cannot(
                 f"several joints on body '{model.body(body).name}'", "put a body between each two of them"

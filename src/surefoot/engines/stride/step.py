@@ -88,7 +88,7 @@ class StepProgram(Program):
         return spatial(self.variables_of(name, 6, "chain"))
 
     def frames(self) -> list[Frame]:
-        """Only their axes: what the solver needs."""
+        """Returns the links' frames with their axes only: the solver needs no more."""
         return [Frame(TRUNK.rotation, TRUNK.origin, self.six(f"S{i}_")) for i in range(self.depth)]
 
     def mass_rows(self) -> list[list[Expr]]:
@@ -115,7 +115,7 @@ class StepProgram(Program):
         )
 
     def limits(self) -> list[Limit]:
-        """Worked out anew wherever they are needed: joints are rarely at their limits."""
+        """Returns the limits, worked out anew wherever they are needed: joints are rarely at them."""
         if not self.limited:
             return []
         out = []
@@ -305,7 +305,8 @@ class Points:
 
 
 def _asked(p: StepProgram, spot: Spot) -> Call:
-    """Where the heightfield is near a spot's points: normal and distance of up to two contacts each."""
+    """Returns the call that finds the heightfield near a spot's points: normal and distance of up to two
+    contacts each."""
     points, R, pos = Points(p, spot), p.env("R", 9), p.env("pos", 3)
     at = [pos[k] + Vec3(*R[3 * k : 3 * k + 3]).dot(points.centre) for k in range(3)]
     names = ["wn0", "wn1", "wn2", "gap"]
@@ -319,7 +320,7 @@ def _asked(p: StepProgram, spot: Spot) -> Call:
 
 
 def _touch(p: StepProgram, spot: Spot) -> None:
-    """Which points of a spot touch the ground, and with what stiffness and reference."""
+    """Computes which points of a spot touch the ground, and with what stiffness and reference."""
     points, R, pos = Points(p, spot), p.env("R", 9), p.env("pos", 3)
     frame, centre, radius, springs = points.frame, points.centre, points.radius, points.springs
     up, heightfield = Vec3(*R[6:]), p.layout.heightfield

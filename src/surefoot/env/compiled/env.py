@@ -34,7 +34,7 @@ KEPT_FAILURES = 256
 """States that engines failed from are kept for replay, at most this many per rollout; all are counted."""
 BLOCK = 64
 NO_NOISE = -50.0
-"""Logarithm of a standard deviation that no action feels: exploration is somebody else's."""
+"""Logarithm of a standard deviation too small to change an action: the caller has already explored."""
 
 
 @lru_cache(maxsize=32)
@@ -86,7 +86,7 @@ class CompiledEnv(Compiled):
         self._no_noise = torch.full((self.contract.action.size,), NO_NOISE, device=self.device)
         self._records = torch.zeros(0, len(RECORD) + len(self.reward_names), device=self.device)
         self.launches: list[list[list[Launch]]] = []
-        """Of every step, of every share of the environments: act, physics, task, reset, look, observe."""
+        """The launches by step and share of the environments: act, physics, task, reset, look, observe."""
         self._bound: tuple[Any, ...] = ()
         body = plain.parameters
         self._bodies = {k: getattr(body, k).cpu().numpy() for k in ("friction", "payload_kg")}  # for life
@@ -95,7 +95,7 @@ class CompiledEnv(Compiled):
 
     @property
     def asynchronous(self) -> bool:
-        """Says so on CUDA."""
+        """Whether rollouts never wait for the host: on CUDA."""
         return self.device.type == "cuda"
 
     def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]:
@@ -110,7 +110,7 @@ class CompiledEnv(Compiled):
         return inference, Finals(self._final_step.long(), self._everyone, self._final_critic)
 
     def step_into(self, block: RolloutBlock, t: int, action: Tensor) -> Tensor:
-        """Does what `TrainingEnv.step_into` says: actions are means of an exploration that nobody feels."""
+        """Does what `TrainingEnv.step_into` says: actions are means of an exploration of size NO_NOISE."""
         if t == 0:
             self._begin(self._no_noise, block)
         block.mean[t] = action

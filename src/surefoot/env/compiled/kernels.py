@@ -65,7 +65,7 @@ class Sources:
 
 
 def generate(env: VecEnv, memory: Memory, target: Target) -> Sources:
-    """Returns the three texts. `env` is only asked what it does."""
+    """Returns the three texts. `env` is traced and not changed."""
     assert isinstance(env.engine, StrideEngine)
     made = [
         _Kernel(env, env.engine, memory, Source(target, env.sampler.seeds.split_number)) for _ in range(3)
@@ -104,7 +104,7 @@ class _Kernel:
             self._on_terrain()
 
     def _on_terrain(self) -> None:
-        """Height queries and the tables of tiles are asked by symbols."""
+        """Makes height queries and the tables of tiles answer to symbols."""
         env, field = self.env, self.env.height_field
         self.scan = env.scan_points.tolist()
         env.height_field = HeightField(
@@ -125,19 +125,19 @@ class _Kernel:
         return Table(self.memory.sections.first(name), tuple(tensor.shape))
 
     def _ground(self, robot: Any) -> Ground:
-        """VecEnv's own, asked about one point of the scan; all of them are a loop."""
+        """Traces VecEnv's own function for one point of the scan; all points are a loop."""
         env: Any = self.env
-        found: dict[str, Any] = {}
+        traced: dict[str, Any] = {}
 
         def height(point: Any) -> Any:
             env.scan_points = Symbols([list(point)])
-            found["ground"] = VecEnv.ground(env, robot)
-            return found["ground"].scan.flat()[0]
+            traced["ground"] = VecEnv.ground(env, robot)
+            return traced["ground"].scan.flat()[0]
 
         if not self.scan:
             return VecEnv.ground(env, robot)
         scan: Any = self.s.loop("scan", self.scan, height)
-        ground: Ground = found["ground"]
+        ground: Ground = traced["ground"]
         return replace(ground, scan=scan)
 
     def _field(self, name: str) -> Any:
@@ -209,27 +209,27 @@ class _Kernel:
         robot = _state(**safe, trunk_contact=robot.trunk_contact & ~void, failed=void)
         applied = _choose(robot.failed, 0.0, self._field("applied"))
         stratum = env.stratum
-        found = env.outcome(robot, applied)
-        after = found.view.task
-        returns = self._field("returns") + found.terms
+        outcome = env.outcome(robot, applied)
+        after = outcome.view.task
+        returns = self._field("returns") + outcome.terms
         progress = self._field("progress")
         if env.contract.terrain_levels > 1:
-            progress = progress + env.step_progress(found.view)
-        s.add(f"PUT_SINGLE(reward.data, float, {s.compute(found.reward.flat())[0]})")
+            progress = progress + env.step_progress(outcome.view)
+        s.add(f"PUT_SINGLE(reward.data, float, {s.compute(outcome.reward.flat())[0]})")
         width = len(env.reward_names)
-        s.put_row("e0 + l < n", "terms.data", f"(e0 + l) * {width}", s.compute(found.terms.flat()))
-        ends = {"terminated": found.terminated.flat()[0], "truncated": found.truncated.flat()[0]}
+        s.put_row("e0 + l < n", "terms.data", f"(e0 + l) * {width}", s.compute(outcome.terms.flat()))
+        ends = {"terminated": outcome.terminated.flat()[0], "truncated": outcome.truncated.flat()[0]}
         s.put(ends)
         for name in ends:
             s.add(f"PUT_SINGLE({name}_out.data, unsigned char, ({name} ? K(1.0f) : K(0.0f)))")
-        s.put({"reason": found.reason.flat()[0], "lived": stratum.flat()[0]})
+        s.put({"reason": outcome.reason.flat()[0], "lived": stratum.flat()[0]})
         s.add(
             "PUT_SINGLE(reason_out.data, unsigned char, reason)",
             "PUT_SINGLE(stratum_out.data, long long, lived)",
         )
         # The command seen next is that of the next step's segment.
         env.state = after
-        ahead = View(robot, env.state, env.parameters, found.view.ground, env.const)
+        ahead = View(robot, env.state, env.parameters, outcome.view.ground, env.const)
         env.state.command = env.current_command()
         if env.auto_reset:
             self._finals(ahead)

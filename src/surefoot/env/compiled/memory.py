@@ -45,16 +45,16 @@ class Memory:
 
     @staticmethod
     def _terrain(env: VecEnv) -> tuple[RowLayout, Tensor]:
-        """Tables by name, one after the other in one array; nothing but a zero on a plane."""
+        """Returns the tables by name and in one array, one after the other; nothing but a zero on a plane."""
         sections, tables = RowLayout(), [torch.zeros(1, device=env.device)]
         sections.add("nothing", 1)
-        found: dict[str, Tensor] = {}
+        terrain: dict[str, Tensor] = {}
         if env.height_field is not None:
-            found |= {"heights": env.height_field.heights, "origins": env.height_field.origins}
+            terrain |= {"heights": env.height_field.heights, "origins": env.height_field.origins}
         land = env.sampler.composition.land if isinstance(env.sampler, TrainSampler) else None
         if land is not None:
-            found |= {"count": land.count, "tiles": land.tiles, "start": land.start}
-        for name, table in found.items():
+            terrain |= {"count": land.count, "tiles": land.tiles, "start": land.start}
+        for name, table in terrain.items():
             sections.add(name, table.numel())
             tables.append(table.reshape(-1).to(torch.float32))
         return sections, torch.cat(tables)
@@ -100,7 +100,7 @@ class Memory:
             self.integers(name).copy_(value)
 
     def give(self, env: VecEnv) -> None:
-        """Copies it back."""
+        """Copies what the arrays hold back into the environments."""
         for name, kind in RECORDS.items():
             old = self._records(env)[name].tensors()
             new = {}

@@ -17,7 +17,7 @@ from surefoot.env.rules import resting
 from surefoot.env.vec_env import VecEnv
 
 STILL = -float("inf")
-"""Log of the exploration's size: none."""
+"""Logarithm of the exploration's size: a panel has no exploration."""
 
 
 class CompiledPanel(Compiled):

@@ -158,14 +158,14 @@ class Source:
                 changing.add(node)
         needed = [a for node in nodes if node in changing for a in node.args]
         before = [a for a in dict.fromkeys(needed) if a not in changing and a.op != "const"]
-        found: dict[Expr, Expr] = {}
+        replaced: dict[Expr, Expr] = {}
         for i, (node, text) in enumerate(zip(before, self.compute(before), strict=True)):
-            found[node] = self.read(f"{name}_before_{i}", text)
+            replaced[node] = self.read(f"{name}_before_{i}", text)
             self._fetch(f"{name}_before_{i}")
         for node in nodes:
             if node in changing and node.args:
-                found[node] = Expr(node.op, tuple(found.get(a, a) for a in node.args), node.value)
-        return found.get(loop.value, loop.value)
+                replaced[node] = Expr(node.op, tuple(replaced.get(a, a) for a in node.args), node.value)
+        return replaced.get(loop.value, loop.value)
 
     def branch(self, condition: str) -> None:
         self.add(f"if ({condition}) {{")

@@ -37,16 +37,16 @@ def check_scenarios_differ(make: Make) -> None:
 
 
 def check_episodes_add_up(make: Make) -> None:
-    """Every end is told once, with its reason, its steps and its return; every step belongs to an episode."""
+    """Every end is logged once, with its reason, steps and return; every step belongs to an episode."""
     with closing(make(range(ENVS))) as env:
         names, reasons = env.reward_names, len(env.reasons)
         hold(stats_of(env).resets.sum() == ENVS, "Each environment begins one episode when it is made.")
         rolled = live(env, 4.0)
     ends, reason = torch.cat([r.ends for r in rolled]).cpu(), joined(rolled, "reason").cpu()
-    told, shown = (
+    logged, shown = (
         np.bincount(x, minlength=reasons) for x in (column(rolled, "reason").astype(int), reason[ends])
     )
-    hold((told == shown).all(), f"Ends are told as rollouts show them, by reason: {told} for {shown}.")
+    hold((logged == shown).all(), f"Ends are told as rollouts show them, by reason: {logged} for {shown}.")
     order = torch.arange(1, len(ends) + 1)[:, None]
     lasted = (ends * order).amax(0)  # [N] steps up to the last end
     steps = int(column(rolled, "steps").sum())

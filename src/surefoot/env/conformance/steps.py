@@ -56,8 +56,8 @@ def check_shapes_and_kinds(make: Make) -> None:
 
 
 def _is(env: TrainingEnv, name: str, x: Tensor, shape: tuple[int, ...], kind: torch.dtype) -> None:
-    found = f"{list(x.shape)} {x.dtype} on {x.device}"
-    promise = f"`{name}` is {list(shape)} {kind} on {env.device}; here it is {found}."
+    actual = f"{list(x.shape)} {x.dtype} on {x.device}"
+    promise = f"`{name}` is {list(shape)} {kind} on {env.device}; here it is {actual}."
     hold(tuple(x.shape) == shape and x.dtype == kind and x.device.type == env.device.type, promise)
 
 
@@ -93,9 +93,9 @@ def check_final_observations_are_the_true_ones(make: Make) -> None:
         for rolled in live(env):
             b, (step, whose, critic) = rolled.block, rolled.finals
             rows = step >= 0
-            found = torch.zeros_like(b.truncated)
-            found[step[rows], whose[rows]] = True
-            hold(torch.equal(found, b.truncated), "Finals name the steps that were truncated, and no others.")
+            named = torch.zeros_like(b.truncated)
+            named[step[rows], whose[rows]] = True
+            hold(torch.equal(named, b.truncated), "Finals name the steps that were truncated, and no others.")
             hold(rows.sum() == b.truncated.sum(), "Finals name each truncated step once.")
             following = torch.cat([b.critic[1:], rolled.critic[None]])
             for t, n, last in zip(step[rows].tolist(), whose[rows].tolist(), critic[rows], strict=True):

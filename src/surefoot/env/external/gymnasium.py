@@ -86,15 +86,15 @@ class GymnasiumSource:
         return SourceStep(self._tensor(obs), self._tensor(reward), *flags)
 
     def restart(self, rows: Tensor) -> Tensor:
-        begun, mine = time.perf_counter(), rows.cpu().numpy()
+        begun, index = time.perf_counter(), rows.cpu().numpy()
         if self._same_step:
             first = self._next
         else:
             mask = np.zeros(len(self.seeds), bool)
-            mask[mine] = True
+            mask[index] = True
             first = self.envs.reset(options={"reset_mask": mask})[0]
         self.seconds += time.perf_counter() - begun
-        return self._tensor(first[mine])
+        return self._tensor(first[index])
 
     def _tensor(self, x: np.ndarray) -> Tensor:
         return torch.from_numpy(np.array(x, np.float32)).to(self.device)

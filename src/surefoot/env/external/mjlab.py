@@ -110,9 +110,9 @@ def _put_generators(device: str, states: tuple[Any, ...]) -> None:
 
 
 def _groups(name: str) -> dict[str, tuple[str, ...]]:
-    """Which groups of observations the actor and the critic of mjlab's own learner see."""
-    found = dict(_tasks(name).load_rl_cfg(name).obs_groups)
-    return {who: tuple(found[who]) for who in ("actor", "critic")}
+    """Returns the groups of observations that the actor and the critic of mjlab's own learner see."""
+    groups = dict(_tasks(name).load_rl_cfg(name).obs_groups)
+    return {who: tuple(groups[who]) for who in ("actor", "critic")}
 
 
 def _size(name: str, group: str, space: Any) -> int:
@@ -153,5 +153,5 @@ def _tasks(name: str) -> Any:
 
 
 def _quiet() -> contextlib.redirect_stdout[io.StringIO]:
-    """mjlab prints its managers as tables."""
+    """Keeps mjlab from printing its managers as tables."""
     return contextlib.redirect_stdout(io.StringIO())

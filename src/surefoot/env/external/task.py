@@ -46,10 +46,10 @@ RECIPE = Recipe(
     entropy=0.0,
     evaluate_every=25,
 )
-"""For simulators that step tens of environments on a CPU."""
+"""The recipe for simulators that step tens of environments on a CPU."""
 
 MANY: dict[str, Any] = {"envs": 1024, "horizon": 24, "families": 1024, "minibatches": 4, "epochs": 5}
-"""What differs for those that step thousands."""
+"""What the recipe changes for simulators that step thousands of environments."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ExternalTask:
     contract: ExternalContract
     recipe: Recipe
     make: Callable[[Sequence[int], str], Source]
-    """Environments for seeds, on a device."""
+    """Makes an environment for each seed, on a device."""
     minutes: float = 6.0
     until: float | None = None
     """`train` stops at this success, where success is a return; lasting alone is no reason to stop."""
@@ -76,51 +76,58 @@ def external_task(name: str, device: str = "cpu", success_return: float | None =
     if not environment:
         raise SurefootError(f"'{name}' names no environment; write e.g. gym:Ant-v5.")
     module = cast(SourceModule, importlib.import_module(f"surefoot.env.external.{SOURCES[prefix]}"))
-    found = module.describe(environment)
+    description = module.describe(environment)
     recipe = RECIPE.model_copy(update=MANY if torch.device(device).type == "cuda" else {})
-    hz = 1.0 / found.step_s if found.step_s else 1.0
-    success = _success(found, success_return)
+    hz = 1.0 / description.step_s if description.step_s else 1.0
+    success = _success(description, success_return)
     return ExternalTask(
-        contract=_contract(name, environment, found, success),
+        contract=_contract(name, environment, description, success),
         recipe=recipe.model_copy(update={"control_hz": round(hz, 6), "decimation": 1}),
         make=partial(module.make, environment),
         until=None if success.return_at_least is None else 0.98,
     )
 
 
-def _success(found: Description, asked: float | None) -> ReturnSuccess:
-    if asked is not None and asked != found.reward_threshold:
-        doc = f"return of at least {asked:g}, as --success-return said"
-        return ReturnSuccess(return_at_least=asked, doc=doc)
-    if found.reward_threshold is not None:
-        doc = f"return of at least {found.reward_threshold:g}, the environment's registered reward threshold"
-        return ReturnSuccess(return_at_least=found.reward_threshold, doc=doc)
-    doc = f"the episode lasts its {found.episode_steps} steps; no reward threshold is registered"
+def _success(description: Description, success_return: float | None) -> ReturnSuccess:
+    if success_return is not None and success_return != description.reward_threshold:
+        doc = f"return of at least {success_return:g}, as --success-return said"
+        return ReturnSuccess(return_at_least=success_return, doc=doc)
+    threshold = description.reward_threshold
+    if threshold is not None:
+        doc = f"return of at least {threshold:g}, the environment's registered reward threshold"
+        return ReturnSuccess(return_at_least=threshold, doc=doc)
+    doc = f"the episode lasts its {description.episode_steps} steps; no reward threshold is registered"
     return ReturnSuccess(return_at_least=None, doc=doc)
 
 
-def _contract(name: str, environment: str, found: Description, success: ReturnSuccess) -> ExternalContract:
-    extra = (ObservationTerm(name="privileged", size=found.privileged, unit=""),) if found.privileged else ()
+def _contract(
+    name: str, environment: str, description: Description, success: ReturnSuccess
+) -> ExternalContract:
+    extra = (
+        (ObservationTerm(name="privileged", size=description.privileged, unit=""),)
+        if description.privileged
+        else ()
+    )
     return ExternalContract(
         name=name,
-        source=found.source,
+        source=description.source,
         environment=environment,
-        versions=found.versions,
-        observation=(ObservationTerm(name="observation", size=found.observation, unit=""),),
+        versions=description.versions,
+        observation=(ObservationTerm(name="observation", size=description.observation, unit=""),),
         privileged=extra,
         action=ActionBox(
-            size=found.actions,
-            clip=1.0 if found.low is not None else UNBOUNDED_CLIP,
-            low=found.low,
-            high=found.high,
+            size=description.actions,
+            clip=1.0 if description.low is not None else UNBOUNDED_CLIP,
+            low=description.low,
+            high=description.high,
         ),
         rewards=(
             RewardTerm(name="reward", weight=1.0, event=True, doc="per step, as the environment gives it"),
         ),
         terminations=(Termination(name="terminated", doc="the environment terminates the episode"),),
         panel=PANEL,
-        episode_steps=found.episode_steps,
-        step_s=found.step_s,
+        episode_steps=description.episode_steps,
+        step_s=description.step_s,
         success=success,
-        seeding=found.seeding,
+        seeding=description.seeding,
     )

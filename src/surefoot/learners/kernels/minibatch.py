@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: UP018, RUF046  (int(0) is how Warp is told of a variable)
-"""Which samples a minibatch has: keys of an epoch, a permutation keyed by them, and the gather."""
+"""Chooses the samples of a minibatch: keys of an epoch, a permutation keyed by them, and the gather."""
 
 from typing import Any
 

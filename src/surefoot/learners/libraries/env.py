@@ -16,7 +16,7 @@ from surefoot.env import OBSERVATION_LIMIT, TrainingEnv
 from surefoot.rollout import RolloutBlock
 
 Value = Callable[[Tensor, Tensor], Tensor]
-"""[B] a library's values of observations [B, O] and critic observations [B, C]."""
+"""Returns a library's values [B] of observations [B, O] and critic observations [B, C]."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class LibraryEnv:
 
     @torch.no_grad()
     def step(self, action: Tensor) -> LibraryStep:
-        """`action` [N, A] in the contract's units; the environment clips it to the contract's range."""
+        """Takes a step with `action` [N, A], in the contract's units; the environment clips it."""
         begun = time.perf_counter()
         self.begun_at = self.begun_at or begun
         t, b = self._at, self.block

@@ -29,7 +29,7 @@ class LibraryVectorEnv(VectorEnv[Array, Array, Array]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Where the environments stand: seeds are the run's, and first episodes begin at staggered ages."""
+        """Returns what is seen now: seeds are the run's, and first episodes begin at staggered ages."""
         return self.env.obs.cpu().numpy(), {}
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Which libraries there are, what each needs, and how it treats an episode that ran out of time."""
+"""Lists the libraries there are, what each needs, and how it treats an episode that ran out of time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Library:
     adapter: str
     """Module that trains with it; imported in the worker only."""
     extra: str
-    """Of this package; empty: nothing to install."""
+    """The extra of this package that installs it; empty: nothing to install."""
     package: str
     needs: str
     """Module that the package installs."""
@@ -31,7 +31,7 @@ class Library:
 
     @property
     def version(self) -> str | None:
-        """Of the package installed; None for a learner of our own."""
+        """The version of the package that is installed; None for a learner of our own."""
         return version(self.package) if self.package else None
 
     def handling(self, timeouts: Timeouts) -> Timeouts:

@@ -26,7 +26,7 @@ from surefoot.learners.libraries.session import (
 )
 
 CLIP = 5.0
-"""Of normalised observations; written into rl_games."""
+"""The largest normalised observation; rl_games has it written into its code."""
 
 
 def settings(recipe: Recipe, seed: int, device: str, folder: str) -> dict[str, Any]:

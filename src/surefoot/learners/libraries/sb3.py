@@ -28,7 +28,7 @@ from surefoot.learners.libraries.session import (
 )
 
 CLIP = 10.0
-"""Of normalised observations; VecNormalize's own default."""
+"""The largest normalised observation, which is VecNormalize's own default."""
 
 
 def settings(recipe: Recipe, seed: int, device: str) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class AdapterSession(Protocol):
     device: str
     timeouts: Timeouts
     folder: Path
-    """For what a library writes of its own accord."""
+    """The folder for what a library writes of its own accord."""
 
     def begin(self, about: LibraryNotes) -> None: ...
 
