@@ -125,12 +125,12 @@ def on_stride(name: str, envs: int, steps: int, device: torch.device) -> Iterato
     engine = StrideEngine(robot(name), PLANT, envs, atlas=ground(), device=device)
     ends = {}
     for kind in KINDS:
-        found, ends[kind] = ordeal(engine, kind, steps)
+        row, ends[kind] = ordeal(engine, kind, steps)
         if kind == "poisoned":
             beside = torch.arange(envs, device=engine.device) % POISONED != 0
             moved = (ends["poisoned"] != ends["random"]).any(1) & beside
-            found |= {"beside_poisoned": int(beside.sum()), "disturbed": int(moved.sum())}
-        yield found
+            row |= {"beside_poisoned": int(beside.sum()), "disturbed": int(moved.sum())}
+        yield row
     engine.close()
 
 
@@ -158,9 +158,9 @@ def main() -> None:
     device, steps, results = torch.device(args.device), round(seconds * PLANT.control_hz), []
     for name in robots:
         ours = (on_stride(name, n, steps, device) for n in envs)
-        for found in chain(*ours, on_mujoco(name, reference, steps)):
-            results.append(found)
-            print(json.dumps(found), flush=True)
+        for row in chain(*ours, on_mujoco(name, reference, steps)):
+            results.append(row)
+            print(json.dumps(row), flush=True)
     about_it = {"simulated_s": seconds, "level": LEVELS - 1, "plant": PLANT.model_dump(mode="json")}
     keep(args.out, device, about(device, args.quick) | about_it | {"results": results}, SCHEMA_VERSION)
 

@@ -99,7 +99,7 @@ def on_both(trained: Trained, runs: Path) -> tuple[dict[str, Any], dict[str, Row
         e: column_summary(r, plan.task.contract).model_dump(mode="json", exclude={"column", "labels"})
         for e, r in rows.items()
     }
-    found = {
+    comparison = {
         "policy": trained.name,
         "panel": plan.panel.name,
         "scenarios": len(rows["mujoco"]["key"]),
@@ -108,7 +108,7 @@ def on_both(trained: Trained, runs: Path) -> tuple[dict[str, Any], dict[str, Row
         "stride_minus_mujoco": differences(rows["mujoco"], rows["stride"]),
         "agreement": agreement(rows["mujoco"], rows["stride"]).model_dump(mode="json"),
     }
-    return found, rows
+    return comparison, rows
 
 
 @contextmanager
@@ -140,8 +140,8 @@ def other_contacts(trained: Trained, runs: Path, surface_rows: Rows) -> dict[str
         return rows
 
     with prisms_for_legs_and_trunk():
-        found = {"prisms for legs and trunk": rows_on(prisms=False)}
-    found["prisms"] = rows_on(prisms=True)
+        rows_by_contact = {"prisms for legs and trunk": rows_on(prisms=False)}
+    rows_by_contact["prisms"] = rows_on(prisms=True)
     return {
         name: column_summary(rows, plan.task.contract).model_dump(
             mode="json", include={"episodes", "effective_episodes", *SCORES}
@@ -150,7 +150,7 @@ def other_contacts(trained: Trained, runs: Path, surface_rows: Rows) -> dict[str
             "minus_surface": differences(surface_rows, rows),
             "same_outcome": float(np.mean(rows["success"] == surface_rows["success"])),
         }
-        for name, rows in found.items()
+        for name, rows in rows_by_contact.items()
     }
 
 
@@ -159,7 +159,7 @@ def on_level_ground(trained: Trained, runs: Path, every: int = 4) -> dict[str, d
     run = trained.run(runs)
     plan, (_, policy) = restore_plan(run), load_policy(run, "confirmed")
     flat = make_plan(FLAT_TASK, overrides={}, seed=plan.seeds.root, engine="stride", device="cpu")
-    found = {}
+    scores = {}
     hz, grounds = (
         plan.recipe.control_hz,
         (("plane", None), ("level heightfield", "surface"), ("level prisms", "prisms")),
@@ -176,10 +176,10 @@ def on_level_ground(trained: Trained, runs: Path, every: int = 4) -> dict[str, d
             )
             rows = evaluator.run(policy, traces=False).rows
             evaluator.close()
-            found[f"{ground}, {engine}"] = column_summary(rows, plan.task.contract).model_dump(
+            scores[f"{ground}, {engine}"] = column_summary(rows, plan.task.contract).model_dump(
                 mode="json", include={"episodes", "effective_episodes", *SCORES}
             )
-    return found
+    return scores
 
 
 def differences(a: Rows, b: Rows) -> dict[str, dict[str, Any]]:
@@ -188,25 +188,25 @@ def differences(a: Rows, b: Rows) -> dict[str, dict[str, Any]]:
     for title, column in METRICS.items():
         x, y = (np.asarray(r[column], np.float64) for r in (a, b))
         known = np.isfinite(x) & np.isfinite(y)
-        found = paired(x[known], y[known], a["family"][known], SPANS[column])
-        out[title] = asdict(found) | {"holds_zero": bool(found.low <= 0.0 <= found.high)}
+        difference = paired(x[known], y[known], a["family"][known], SPANS[column])
+        out[title] = asdict(difference) | {"holds_zero": bool(difference.low <= 0.0 <= difference.high)}
     return out
 
 
-def show(found: dict[str, Any]) -> None:
-    print(f"\n{found['policy']}, {found['panel']}, {found['scenarios']} scenarios")
-    for engine, s in found["scores"].items():
+def show(comparison: dict[str, Any]) -> None:
+    print(f"\n{comparison['policy']}, {comparison['panel']}, {comparison['scenarios']} scenarios")
+    for engine, s in comparison["scores"].items():
         text = f"{s['success']:.3f} [{s['success_low']:.3f}, {s['success_high']:.3f}]"
         print(f"  on {engine:7s} success {text}, velocity error {s['velocity_error_mps']:.4f} m/s")
-    print_differences("stride - mujoco", found["stride_minus_mujoco"])
-    a = found["agreement"]
+    print_differences("stride - mujoco", comparison["stride_minus_mujoco"])
+    a = comparison["agreement"]
     print(
         f"  same outcome {a['success_agreement']:.3f}, rank correlation {a['rank_correlation']}", flush=True
     )
 
 
-def print_differences(title: str, found: dict[str, dict[str, Any]]) -> None:
-    for metric, d in found.items():
+def print_differences(title: str, by_metric: dict[str, dict[str, Any]]) -> None:
+    for metric, d in by_metric.items():
         print(f"  {title}, {metric}: {d['value']:+.4f} [{d['low']:+.4f}, {d['high']:+.4f}]")
 
 
@@ -221,11 +221,11 @@ def main() -> None:
     rough, rough_rows = on_both(ROUGH, args.runs)
     others = other_contacts(ROUGH, args.runs, rough_rows["mujoco"])
     level = on_level_ground(ROUGH, args.runs)
-    for found in (*flat, rough):
-        show(found)
+    for comparison in (*flat, rough):
+        show(comparison)
     print("\ntrained on stride less trained on mujoco")
-    for engine, found in between.items():
-        print_differences(f"on {engine}", found)
+    for engine, by_metric in between.items():
+        print_differences(f"on {engine}", by_metric)
     print(f"\n{ROUGH.name}, walk-flat-v1")
     for where, s in level.items():
         print(f"  {where}: success {s['success']:.3f}, falls {s['fall_rate']:.3f} of {s['episodes']}")

@@ -57,12 +57,12 @@ def measured(name: str, ground: str, device: str, rounds: int) -> dict[str, Any]
             # The driver has a cache of its own for what Warp hands over as PTX.
             caches = {"WARP_CACHE_PATH": f"{folder}/warp", "CUDA_CACHE_PATH": f"{folder}/driver"}
             command = [sys.executable, __file__, "--device", device, "--build", name, ground]
-            for found in took.values():
+            for times in took.values():
                 done = subprocess.run(command, env=os.environ | caches, stdout=subprocess.PIPE, check=True)
-                found.append([round(float(x), 3) for x in done.stdout.split()])
+                times.append([round(float(x), 3) for x in done.stdout.split()])
     row: dict[str, Any] = {"robot": name, "ground": ground, "rounds": took}
-    for k, found in took.items():
-        row[f"{k}_s"], row[f"{k}_processor_s"] = map(statistics.median, zip(*found, strict=True))
+    for k, times in took.items():
+        row[f"{k}_s"], row[f"{k}_processor_s"] = map(statistics.median, zip(*times, strict=True))
     return row
 
 

@@ -75,8 +75,8 @@ def traffic() -> str:
 
 
 def scaling() -> str:
-    _, found = on_gpu(HERE / "gpu_training.json")
-    measured = {r["case"]: r for r in found.get("table", [])}
+    _, machine = on_gpu(HERE / "gpu_training.json")
+    measured = {r["case"]: r for r in machine.get("table", [])}
     rows = []
     for case in CASES:
         ms = measured.get(str(case), {}).get("ms")

@@ -13,8 +13,8 @@ HERE = Path(__file__).parent
 
 def measured(name: str) -> dict[str, Any]:
     """One of the JSON files beside this."""
-    found: dict[str, Any] = json.loads((HERE / name).read_text())
-    return found
+    document: dict[str, Any] = json.loads((HERE / name).read_text())
+    return document
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

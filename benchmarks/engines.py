@@ -146,8 +146,8 @@ def ratios_of(rows: list[dict[str, Any]]) -> dict[str, float]:
     out = {}
     for case, by in turns.items():
         for what, (above, below) in pairs.items():
-            found = statistics.median(a / b for a, b in zip(by[above], by[below], strict=True))
-            out[f"{case}: {what}"] = round(found, 2)
+            ratio = statistics.median(a / b for a, b in zip(by[above], by[below], strict=True))
+            out[f"{case}: {what}"] = round(ratio, 2)
     return out
 
 
@@ -202,9 +202,9 @@ def in_turns(name: str, ground: str, atlas: Atlas | None, envs: int, sizes: Size
     halves.close()
     for _, engine in made:
         engine.close()
-    found = [*(case for case, _ in made), apart]
-    print(*found, sep="\n", flush=True)
-    return found
+    cases = [*(case for case, _ in made), apart]
+    print(*cases, sep="\n", flush=True)
+    return cases
 
 
 def kernel_figures(engine: StrideEngine) -> dict[str, int]:
@@ -240,7 +240,7 @@ def achieved_occupancy(name: str, plant: str, envs: int, rounds: int) -> dict[st
     as a share of the most that there can be."""
     device = torch.cuda.get_device_properties(0)
     most = device.max_threads_per_multi_processor // device.warp_size * device.multi_processor_count
-    found = []
+    shares = []
     engine = Watched(robot(name), PLANTS[plant], envs, device="cuda", max_delay_s=0.0)
     per_warp = device.warp_size // engine._per_launch[1]
     for _ in range(rounds):
@@ -250,8 +250,8 @@ def achieved_occupancy(name: str, plant: str, envs: int, rounds: int) -> dict[st
         for launch in engine.step_launches[0]:
             launch()
         born, died, _ = engine.arrays.integers[:, :envs:per_warp].cpu().numpy().astype(np.int64)
-        found.append(float((died - born).sum() / ((died.max() - born.min()) * most)))
-    return {"warps": len(born), "most_warps": most, "achieved_occupancy": round(statistics.median(found), 4)}
+        shares.append(float((died - born).sum() / ((died.max() - born.min()) * most)))
+    return {"warps": len(born), "most_warps": most, "achieved_occupancy": round(statistics.median(shares), 4)}
 
 
 def bytes_per_step(engine: StrideEngine) -> int:
@@ -335,13 +335,13 @@ def plot(machines: dict[str, Any], path: Path) -> bool:
     from matplotlib import pyplot as plt
 
     figure, (over_n, per_thread) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
-    for device, found in sorted(machines.items()):
+    for device, machine in sorted(machines.items()):
         lines: dict[str, list[tuple[int, float]]] = {}
-        for r in found["rates"]:
+        for r in machine["rates"]:
             if r.get("threads", 1) == 1 and r["plant"] == "evaluation":
                 label = f"{r['engine']}, {r['robot']}, {r['ground']}"
                 lines.setdefault(label, []).append((r["envs"], r["steps_per_second"]))
-        if found["cuda"]:
+        if machine["cuda"]:
             for label, points in lines.items():
                 over_n.plot(*zip(*sorted(points), strict=True), marker="o", label=f"{label} ({device})")
         else:
@@ -389,9 +389,9 @@ def main() -> None:
     cases: list[Case] = []
     before = kept(args.out).get(device_name(device), {"rates": []})["rates"] if args.append else []
     if args.mjx:
-        told = [json.loads(line) for line in args.mjx.read_text().splitlines()]
-        assert all(row["device"] == device_name(device) for row in told), "figures of another device"
-        before = [row for row in before if row["engine"] != "mjx"] + told
+        mjx_rows = [json.loads(line) for line in args.mjx.read_text().splitlines()]
+        assert all(row["device"] == device_name(device) for row in mjx_rows), "figures of another device"
+        before = [row for row in before if row["engine"] != "mjx"] + mjx_rows
     if cuda:
         on_cuda(sizes, cases, args.seconds, before)
     else:
@@ -401,9 +401,9 @@ def main() -> None:
     ratios = ratios_of(rows)
     for key, value in ratios.items():
         print(f"{key}: {value:.2f}")
-    found = about(device, args.quick) | {"rates": rows, "ratios": ratios}
-    found["versions"]["mujoco-warp"] = version("mujoco-warp")
-    keep(args.out, device, found, SCHEMA_VERSION)
+    entry = about(device, args.quick) | {"rates": rows, "ratios": ratios}
+    entry["versions"]["mujoco-warp"] = version("mujoco-warp")
+    keep(args.out, device, entry, SCHEMA_VERSION)
     plot(kept(args.out), args.out.with_suffix(".svg"))
 
 

@@ -135,8 +135,8 @@ def main() -> None:
         parser.error("fetching is measured on a CUDA device, and this machine has none")
     prepare_torch()
     device = torch.device("cuda")
-    found = about(device, quick=False) | {"loops": loops(), "steps": steps()}
-    keep(args.out, device, found, SCHEMA_VERSION)
+    entry = about(device, quick=False) | {"loops": loops(), "steps": steps()}
+    keep(args.out, device, entry, SCHEMA_VERSION)
 
 
 if __name__ == "__main__":

@@ -124,8 +124,8 @@ class Costs:
 
     def domain(self, x: Expr) -> str:
         """Where its values differ: from item to item, slot, chain or robot; nowhere if it is a constant."""
-        found = {leaf.domain for leaf in self.leaves(x)}
-        return next((d for d in ("item", "slot", "chain", "env") if d in found), "")
+        domains = {leaf.domain for leaf in self.leaves(x)}
+        return next((d for d in ("item", "slot", "chain", "env") if d in domains), "")
 
     def straight(self, body: list[Any]) -> dict[str, int]:
         """Of a lane that goes through a body once and takes no branch, loop or contact in it."""
@@ -262,7 +262,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
     envs, horizon = (BLOCK, 1) if args.quick else (512, Sizes().horizon)
-    found = {
+    document = {
         "schema_version": SCHEMA_VERSION,
         "quick": args.quick,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -273,8 +273,8 @@ def main() -> None:
         "control_steps": 2 * horizon,
         "plants": {plant: counted(plant, envs, horizon) for plant in PLANTS},
     }
-    atomic_write(args.out, (json.dumps(found, indent=1) + "\n").encode())
-    for plant, figures in found["plants"].items():
+    atomic_write(args.out, (json.dumps(document, indent=1) + "\n").encode())
+    for plant, figures in document["plants"].items():
         print(plant, json.dumps(figures, indent=1))
     print(f"Wrote {args.out}")
 

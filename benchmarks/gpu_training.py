@@ -123,11 +123,11 @@ def parts(loop: Loop, rounds: int, table: bool) -> dict[str, float]:
         run()
         return milliseconds(run, count, rounds, loop.device)
 
-    found = {"update": time_of(loop.update)}
+    times = {"update": time_of(loop.update)}
     if table:  # a graph of its own for each: memory that the largest N need themselves
         rolling, collecting = (time_of(captured(f, loop.device)) for f in (loop.rollout, loop.collect))
-        found |= {"rollout": rolling, "advantages": collecting - rolling}
-    return found | {"physics": time_of(captured(_physics(loop), loop.device))}
+        times |= {"rollout": rolling, "advantages": collecting - rolling}
+    return times | {"physics": time_of(captured(_physics(loop), loop.device))}
 
 
 def _physics(loop: Loop) -> Any:
@@ -266,11 +266,11 @@ def main() -> None:
     peaks = Peaks(**{f.name: getattr(args, f"peak_{f.name}") for f in fields(Peaks)}) if cuda else None
     name = device_name(device)
     machines = kept(args.out)
-    found = about(device, args.quick) | {"peaks": asdict(peaks) if peaks else None, "left_out": []}
-    found |= {"table": [], "scaling": [], "peers": {}}
+    entry = about(device, args.quick) | {"peaks": asdict(peaks) if peaks else None, "left_out": []}
+    entry |= {"table": [], "scaling": [], "peers": {}}
     if args.peers_only:
-        found = machines.get(name, found)
-    machines[name] = found
+        entry = machines.get(name, entry)
+    machines[name] = entry
 
     def save() -> None:
         write_json(args.out, {"schema_version": SCHEMA_VERSION, "machines": machines})
@@ -278,22 +278,22 @@ def main() -> None:
     for part in () if args.peers_only else ("table", "scaling"):
         for case in getattr(sizes, part):
             if time.perf_counter() > end:
-                found["left_out"].append(f"{part}: {case}")
+                entry["left_out"].append(f"{part}: {case}")
                 continue
             try:
                 row = measure(case, device, sizes, peaks, part == "table")
             except torch.OutOfMemoryError:
                 row = {"case": str(case), "envs": case.envs, "not_measured": "out of memory"}
-            found[part].append(row)
+            entry[part].append(row)
             save()
             shown = {k: row.get(k) for k in ("steps_per_second", "ms", "memory", "not_measured")}
             print(f"{part}: {case}: {shown}", flush=True)
-    found["peers"] = peers(args.peer_site, sizes.peer_options, end)
+    entry["peers"] = peers(args.peer_site, sizes.peer_options, end)
     save()
-    drawn = plot_training(found, args.out.with_suffix(".svg"))
+    drawn = plot_training(entry, args.out.with_suffix(".svg"))
     print(f"Wrote {args.out}" + ("" if drawn else "; no plot: matplotlib is missing"))
-    if found["left_out"]:
-        print("Left out for lack of time: " + "; ".join(found["left_out"]))
+    if entry["left_out"]:
+        print("Left out for lack of time: " + "; ".join(entry["left_out"]))
 
 
 if __name__ == "__main__":

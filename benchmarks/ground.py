@@ -95,8 +95,8 @@ def main() -> None:
     parser.add_argument("--spheres", type=int, default=4000)
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
     args = parser.parse_args()
-    found = {name: measure(ground, args.spheres) for name, ground in GROUNDS.items()}
-    record = {"schema_version": 1, "mujoco": mujoco.__version__, "spheres": args.spheres, "grounds": found}
+    grounds = {name: measure(ground, args.spheres) for name, ground in GROUNDS.items()}
+    record = {"schema_version": 1, "mujoco": mujoco.__version__, "spheres": args.spheres, "grounds": grounds}
     args.out.write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -103,14 +103,14 @@ def main() -> None:
     machine = (
         torch.cuda.get_device_name() if args.device == "cuda" else platform.processor() or platform.machine()
     )
-    found = {
+    document = {
         "schema_version": 1,
         "device": args.device,
         "machine": machine,
         "every": HONESTY_EVERY,
         "cases": cases,
     }
-    atomic_write(args.out, (json.dumps(found, indent=2) + "\n").encode())
+    atomic_write(args.out, (json.dumps(document, indent=2) + "\n").encode())
     for c in cases:
         print(
             f"N {c['envs']}: update {1e3 * c['update_s']:.1f} ms, look {1e3 * c['look_s']:.2f} ms, "

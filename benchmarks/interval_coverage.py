@@ -99,9 +99,9 @@ def means(layout: str, draws: int) -> list[dict[str, Any]]:
             data = quantile(stats.norm.cdf(alike(rng, sizes, icc, draws)))
             held = [(r := mean_interval(x, family, (low, high))).low <= truth <= r.high for x in data]
             out.append(case("mean", layout, name, icc, held, few))
-            found = [iqm_interval(x, family) for x in data]
-            held = [r.low <= middle <= r.high for r in found]
-            out.append(case("iqm", layout, name, icc, held, math.isinf(found[0].high)))
+            intervals = [iqm_interval(x, family) for x in data]
+            held = [r.low <= middle <= r.high for r in intervals]
+            out.append(case("iqm", layout, name, icc, held, math.isinf(intervals[0].high)))
     return out
 
 
@@ -172,8 +172,8 @@ def main() -> None:
     with ProcessPoolExecutor(args.workers) as pool:
         found_by = [pool.submit(kind, layout, n) for kind, layout in jobs]
         cases = [c for f in found_by for c in f.result()]
-    found = {"schema_version": 3, "nominal": 0.95, "draws": n, "cases": cases, "beyond": beyond(n)}
-    atomic_write(args.out, (json.dumps(found, indent=1) + "\n").encode())
+    document = {"schema_version": 3, "nominal": 0.95, "draws": n, "cases": cases, "beyond": beyond(n)}
+    atomic_write(args.out, (json.dumps(document, indent=1) + "\n").encode())
     for kind in dict.fromkeys(c["interval"] for c in cases):
         for exact in (False, True):
             held = sorted(
@@ -188,7 +188,7 @@ def main() -> None:
                 )
                 print(what, *held[:6], sep="\n  ")
     average = np.mean([c["coverage"] for c in cases if not c["exact"]])
-    print(f"all that are not exact: average {average:.4f}", *found["beyond"], sep="\n")
+    print(f"all that are not exact: average {average:.4f}", *document["beyond"], sep="\n")
 
 
 if __name__ == "__main__":

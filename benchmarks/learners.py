@@ -130,8 +130,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only compare the document with learners.json")
     args = parser.parse_args()
     if args.check:
-        found = LearnerComparison.model_validate(json.loads(FOUND.read_text())["comparison"])
-        same = filled(DOCUMENT.read_text(), tables(found)) == DOCUMENT.read_text()
+        stored = LearnerComparison.model_validate(json.loads(FOUND.read_text())["comparison"])
+        same = filled(DOCUMENT.read_text(), tables(stored)) == DOCUMENT.read_text()
         print("docs/learners.md is up to date" if same else "docs/learners.md says something else")
         return 0 if same else 1
     if not args.read:

@@ -87,8 +87,8 @@ def by_class(run: RunFolder) -> dict[str, dict[str, list[int]]]:
         return {}
     out: dict[str, dict[str, list[int]]] = {}
     for e in sorted(set(engine[nominal])):
-        mine = {c: table["success"][nominal & (engine == e) & (terrain == c)] for c in classes}
-        out[e] = {c: [int(x.sum()), len(x)] for c, x in mine.items()}
+        successes = {c: table["success"][nominal & (engine == e) & (terrain == c)] for c in classes}
+        out[e] = {c: [int(x.sum()), len(x)] for c, x in successes.items()}
     return out
 
 
@@ -124,8 +124,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "learning.json")
     parser.add_argument("--reports", type=Path, help="keep the report of each task's first run here")
     options, rest = parser.parse_known_args()
-    found: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {"runs": []}
-    runs: list[dict[str, Any]] = found["runs"]
+    document: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {"runs": []}
+    runs: list[dict[str, Any]] = document["runs"]
     for task in options.tasks:
         for seed in options.seeds:
             if any(r["task"] == task and r["seed"] == seed for r in runs):
@@ -135,8 +135,8 @@ def main() -> None:
             if options.reports and seed == options.seeds[0]:
                 options.reports.mkdir(parents=True, exist_ok=True)
                 shutil.copy(page, options.reports / f"{task}-seed{seed}.html")
-            found = {"schema_version": 1, "machine": _machine(), "summary": by_task(runs), "runs": runs}
-            write_json(options.out, found)
+            document = {"schema_version": 1, "machine": _machine(), "summary": by_task(runs), "runs": runs}
+            write_json(options.out, document)
     rough = {t: [r for r in runs if r["task"] == t and r.get("classes")] for t in by_task(runs)}
     plot_terrain({t: r for t, r in rough.items() if r}, options.out.with_suffix(".svg"))
     print(json.dumps(by_task(runs), indent=2))

@@ -141,7 +141,7 @@ def main() -> None:
         plants[plant] = read(plant, args.nvdisasm) | {"counted": counted[plant]["lane"]}
         with sums_as_written():
             plants[plant]["sums as written"] = read(plant, args.nvdisasm)["iteration"]
-    found = {
+    document = {
         "schema_version": SCHEMA_VERSION,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"warp-lang": version("warp-lang")},
@@ -150,7 +150,7 @@ def main() -> None:
         "architecture": ARCHITECTURE,
         "plants": plants,
     }
-    write_json(args.out, found)
+    write_json(args.out, document)
     print(json.dumps(plants, indent=1))
     print(f"Wrote {args.out}")
 

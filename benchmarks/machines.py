@@ -37,11 +37,11 @@ def about(device: torch.device, quick: bool) -> dict[str, Any]:
 
 def kept(path: Path) -> dict[str, Any]:
     """By device."""
-    found: dict[str, Any] = json.loads(path.read_text())["machines"] if path.exists() else {}
-    return found
+    entries: dict[str, Any] = json.loads(path.read_text())["machines"] if path.exists() else {}
+    return entries
 
 
-def keep(path: Path, device: torch.device, found: dict[str, Any], schema_version: int) -> None:
-    machines = kept(path) | {device_name(device): found}
+def keep(path: Path, device: torch.device, entry: dict[str, Any], schema_version: int) -> None:
+    machines = kept(path) | {device_name(device): entry}
     write_json(path, {"schema_version": schema_version, "machines": machines})
     print(f"Wrote {path}")

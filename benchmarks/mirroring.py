@@ -93,9 +93,9 @@ def rise(of: dict[str, Any], until: int) -> float:
     return mean(of["selection"][:until])
 
 
-def rows(found: dict[str, Any]) -> list[list[str]]:
+def rows(document: dict[str, Any]) -> list[list[str]]:
     out = []
-    for of in found.values():
+    for of in document.values():
         seeds = list(of["seeds"].values())
         looks = [min(len(s[w]["selection"]) for w in WAYS) for s in seeds]
         gain = np.array(
@@ -116,9 +116,9 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
     return out
 
 
-def with_table(text: str, found: dict[str, Any]) -> str:
+def with_table(text: str, document: dict[str, Any]) -> str:
     head = ["", "samples are", "95% at, by seed", "mean over all evaluations", "confirmation"]
-    return filled(text, {"mirroring": table(head, rows(found))})
+    return filled(text, {"mirroring": table(head, rows(document))})
 
 
 def main() -> int:

@@ -63,12 +63,12 @@ def measure(task: str, updates: int, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     args = tyro.cli(Args, description=__doc__)
-    found = []
+    results = []
     with tempfile.TemporaryDirectory() as folder:
         for k, named in enumerate(args.tasks):
             task, updates = named.rsplit("=", 1)
-            found.append(measure(task, int(updates), Path(folder) / str(k)))
-            atomic_write(Path(args.out), (json.dumps(found, indent=1) + "\n").encode())
+            results.append(measure(task, int(updates), Path(folder) / str(k)))
+            atomic_write(Path(args.out), (json.dumps(results, indent=1) + "\n").encode())
 
 
 if __name__ == "__main__":

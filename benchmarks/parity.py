@@ -202,7 +202,7 @@ def meets_itself(name: str, n: int, device: torch.device) -> dict[str, Any]:
     begin(one)
     begin(two)
     away, grazed = after_ten_control_steps(one, two)
-    found = {
+    row = {
         "robot": name,
         "envs": n,
         "first": "wide, cpu",
@@ -211,11 +211,11 @@ def meets_itself(name: str, n: int, device: torch.device) -> dict[str, Any]:
         "share_over_1e-6_m": float((away > NEAR_M).float().mean()),
     }
     if one.robot.compile().geom(one.robot.feet[0]).type == mujoco.mjtGeom.mjGEOM_SPHERE:
-        found["share_grazing"] = float(grazed.float().mean())
-        found["max_m_of_others"] = float(f"{away[~grazed].max():.3g}")
+        row["share_grazing"] = float(grazed.float().mean())
+        row["max_m_of_others"] = float(f"{away[~grazed].max():.3g}")
     one.close()
     two.close()
-    return found
+    return row
 
 
 def cases(robots: list[str], quick: bool) -> Iterator[tuple[str, str, str]]:
@@ -239,12 +239,12 @@ def main() -> None:
     for case in cases(robots, args.quick):
         for row in measure(*case, envs, until_s, device):
             divergence.append(row)
-            told = (f"{t} s " + " / ".join(f"{x:.0e}" for x in v) for t, v in row["position_m"].items())
-            print(f"{', '.join(case)}: {row['engine']:26s} {'   '.join(told)}", flush=True)
-    found = about(device, args.quick) | {"envs": envs, "divergence": divergence}
-    found["after_ten_control_steps"] = [meets_itself(name, many, device) for name in robots]
-    print(*found["after_ten_control_steps"], sep="\n")
-    keep(args.out, device, found, SCHEMA_VERSION)
+            distances = (f"{t} s " + " / ".join(f"{x:.0e}" for x in v) for t, v in row["position_m"].items())
+            print(f"{', '.join(case)}: {row['engine']:26s} {'   '.join(distances)}", flush=True)
+    entry = about(device, args.quick) | {"envs": envs, "divergence": divergence}
+    entry["after_ten_control_steps"] = [meets_itself(name, many, device) for name in robots]
+    print(*entry["after_ten_control_steps"], sep="\n")
+    keep(args.out, device, entry, SCHEMA_VERSION)
 
 
 if __name__ == "__main__":

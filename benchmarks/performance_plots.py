@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 
-def plot_training(found: dict[str, Any], path: Path) -> bool:
+def plot_training(machine: dict[str, Any], path: Path) -> bool:
     """Where an update's time goes, and rate and memory over N; False where matplotlib is not installed."""
     try:
         import matplotlib
@@ -16,16 +16,16 @@ def plot_training(found: dict[str, Any], path: Path) -> bool:
     from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-    names = [r["case"] for r in found["table"]]
+    names = [r["case"] for r in machine["table"]]
     before = [0.0] * len(names)
     for part in ("rollout", "advantages", "update", "logging"):
-        took = [max(0.0, r["ms"][part]) for r in found["table"]]
+        took = [max(0.0, r["ms"][part]) for r in machine["table"]]
         left.barh(names, took, left=before, label=part)
         before = [a + b for a, b in zip(before, took, strict=True)]
     left.set(xlabel="milliseconds per update")
     left.tick_params(axis="y", labelsize="x-small")
     left.legend(fontsize="x-small")
-    small = [r for r in found["scaling"] if r.get("hidden") == found["scaling"][0].get("hidden")]
+    small = [r for r in machine["scaling"] if r.get("hidden") == machine["scaling"][0].get("hidden")]
     small = [r for r in small if "steps_per_second" in r]
     n = [r["envs"] for r in small]
     right.plot(n, [r["steps_per_second"] for r in small], marker="o", label="training steps/s")
@@ -55,11 +55,11 @@ def plot_walking(tasks: dict[str, Any], path: Path) -> bool:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(1, len(tasks), figsize=(5.5 * len(tasks), 4), layout="constrained")
-    for ax, (task, found) in zip([axes] if len(tasks) == 1 else axes, tasks.items(), strict=True):
-        for run in found["runs"]:
+    for ax, (task, entry) in zip([axes] if len(tasks) == 1 else axes, tasks.items(), strict=True):
+        for run in entry["runs"]:
             points = [(c["train_seconds"], c["success"]) for c in run["curve"]]
             ax.plot(*zip(*points, strict=True), marker=".", label=f"seed {run['seed']}")
-        ax.axhline(found["mark"], color="gray", linestyle="--")
+        ax.axhline(entry["mark"], color="gray", linestyle="--")
         ax.set(xlabel="training seconds", ylabel="success on the selection half", title=task, ylim=(0, 1.02))
         ax.grid(alpha=0.3)
         ax.legend(fontsize="x-small")
@@ -85,9 +85,9 @@ def plot_terrain(tasks: dict[str, list[dict[str, Any]]], path: Path) -> bool:
     )
     for ax, (task, runs) in zip(axes[:, 0], tasks.items(), strict=True):
         for run in runs:
-            found = run["classes"]["mujoco"]
-            rates = [a / b for a, b in found.values()]
-            ax.plot(list(found), rates, "o", alpha=0.6, label=f"seed {run['seed']}")
+            classes = run["classes"]["mujoco"]
+            rates = [a / b for a, b in classes.values()]
+            ax.plot(list(classes), rates, "o", alpha=0.6, label=f"seed {run['seed']}")
         seconds = max(run["figures"]["train_seconds"] for run in runs)
         title = f"{task}: {seconds:.0f} s of training, confirmed on native MuJoCo"
         ax.set(ylabel="success on the confirmation half", title=title, ylim=(-0.03, 1.03))

@@ -30,8 +30,8 @@ ROWS = [(str(case), f">= {case.goal / 1e6:g}M") for case in TABLE if case.goal]
 def on_gpu(path: Path) -> tuple[str, dict[str, Any]]:
     """The device and what it gave; empty where nothing has been measured yet."""
     machines = json.loads(path.read_text())["machines"] if path.exists() else {}
-    found = [(k, v) for k, v in machines.items() if v.get("cuda") and not v.get("quick")]
-    return max(found, key=lambda kv: str(kv[1]["date"])) if found else (MISSING, {})
+    gpus = [(k, v) for k, v in machines.items() if v.get("cuda") and not v.get("quick")]
+    return max(gpus, key=lambda kv: str(kv[1]["date"])) if gpus else (MISSING, {})
 
 
 def millions(rate: float | None) -> str:
@@ -42,9 +42,9 @@ def number(x: float | None, form: str) -> str:
     return MISSING if x is None else form.format(x)
 
 
-def rates(found: dict[str, Any]) -> str:
-    by_case = {r["case"]: r for r in found.get("table", [])}
-    peers = found.get("peers", {})
+def rates(machine: dict[str, Any]) -> str:
+    by_case = {r["case"]: r for r in machine.get("table", [])}
+    peers = machine.get("peers", {})
 
     def peer(name: str, k: int) -> str:
         return millions(peers.get(name, {}).get("steps_per_second")) if k == 0 else "-"
@@ -58,8 +58,8 @@ def rates(found: dict[str, Any]) -> str:
     return table(head, rows)
 
 
-def parts(found: dict[str, Any]) -> str:
-    by_case = {r["case"]: r for r in found.get("table", [])}
+def parts(machine: dict[str, Any]) -> str:
+    by_case = {r["case"]: r for r in machine.get("table", [])}
     rows = []
     for case, _ in ROWS:
         r = by_case.get(case, {})
@@ -87,9 +87,9 @@ def floors() -> str:
     return table((*head, "bytes / bandwidth, ms", "floor, ms"), rows)
 
 
-def scaling(found: dict[str, Any]) -> str:
+def scaling(machine: dict[str, Any]) -> str:
     rows = []
-    for r in found.get("scaling", []):
+    for r in machine.get("scaling", []):
         memory = r.get("memory") or {}
         figures = [millions(r.get(k)) for k in ("steps_per_second", "physics_steps_per_second")]
         gib = number(memory.get("peak_reserved_gib"), "{:.1f}")
@@ -106,10 +106,10 @@ GOALS = {
 }
 
 
-def walking(found: dict[str, Any]) -> str:
+def walking(machine: dict[str, Any]) -> str:
     rows = []
     for task, goal in GOALS.items():
-        entry = found.get("tasks", {}).get(task)
+        entry = machine.get("tasks", {}).get(task)
         s = entry["summary"] if entry else {}
         seconds = [number(s.get(f"train_seconds_{k}"), "{:.2f} s") for k in ("median", "worst")]
         if s:
@@ -128,8 +128,8 @@ def walking(found: dict[str, Any]) -> str:
     return table(head, rows)
 
 
-def processes(found: dict[str, Any]) -> str:
-    by = {(p["task"], p["cold"]): p for p in found.get("process", [])}
+def processes(machine: dict[str, Any]) -> str:
+    by = {(p["task"], p["cold"]): p for p in machine.get("process", [])}
     rows = []
     for cold, goal in ((False, "<= 4 s, <= 6 s"), (True, "<= 20 s, -")):
         p = by.get(("trot-flat", cold), {})
@@ -147,11 +147,11 @@ def processes(found: dict[str, Any]) -> str:
     return table(head, rows)
 
 
-def precisions(found: dict[str, Any]) -> str:
+def precisions(machine: dict[str, Any]) -> str:
     """The last policies of bf16 runs against those of tf32 runs with the same seeds."""
     rows = []
     for task in ("trot-flat", "walk-flat"):
-        tasks = found.get("tasks", {})
+        tasks = machine.get("tasks", {})
         a, b = tasks.get(task, {}), tasks.get(f"{task} bf16", {})
         against = b.get("against", {}).get("tf32", {})
         median = [number(x.get("summary", {}).get("train_seconds_median"), "{:.2f} s") for x in (a, b)]
@@ -164,10 +164,10 @@ def precisions(found: dict[str, Any]) -> str:
     return table(head, rows)
 
 
-def ways(found: dict[str, Any]) -> str:
+def ways(machine: dict[str, Any]) -> str:
     """The task's part of a control step; see task_kernels.py."""
     rows = []
-    for row in found.get("rows", []):
+    for row in machine.get("rows", []):
         for name in [k for k in row if k != "envs"]:
             r = row[name]
             first = r.get("not_measured") or number(r.get("first_seconds"), "{:.2f} s")

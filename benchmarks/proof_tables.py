@@ -12,8 +12,8 @@ SHOWN_S = ("0.2", "1.0")
 
 def machines(name: str) -> dict[str, Row]:
     """What every device gave, CPUs first."""
-    found = measured(name)["machines"].items()
-    return dict(sorted(((k, v) for k, v in found if not v["quick"]), key=lambda kv: kv[1]["cuda"]))
+    entries = measured(name)["machines"].items()
+    return dict(sorted(((k, v) for k, v in entries if not v["quick"]), key=lambda kv: kv[1]["cuda"]))
 
 
 def short(device: str) -> str:
@@ -40,8 +40,8 @@ def divergence() -> dict[str, dict[tuple[str, ...], Row]]:
     """By device; by robot, ground, motion and engine."""
     names = ("robot", "ground", "motion", "engine")
     return {
-        device: {tuple(r[k] for k in names): r for r in found["divergence"]}
-        for device, found in machines("parity.json").items()
+        device: {tuple(r[k] for k in names): r for r in machine["divergence"]}
+        for device, machine in machines("parity.json").items()
     }
 
 
@@ -49,13 +49,13 @@ def parity(what: str, motion: str | None = None) -> str:
     """Stride on every device; MuJoCo's own distances are the first's. Median / 90th percentile / maximum."""
     by_device = divergence()
     first = next(iter(by_device.values()))
-    columns = {f"stride, {short(device)}": (found, "stride") for device, found in by_device.items()}
+    columns = {f"stride, {short(device)}": (by_case, "stride") for device, by_case in by_device.items()}
     columns |= {title: (first, engine) for engine, title in ITSELF.items()}
 
-    def cell(found: dict[tuple[str, ...], Row], case: tuple[str, ...], t: str) -> str:
-        return " / ".join(map(figure, found[case][what][t])) if case in found else "-"
+    def cell(distances: dict[tuple[str, ...], Row], case: tuple[str, ...], t: str) -> str:
+        return " / ".join(map(figure, distances[case][what][t])) if case in distances else "-"
 
-    cases = dict.fromkeys(case[:3] for found in by_device.values() for case in found)
+    cases = dict.fromkeys(case[:3] for by_case in by_device.values() for case in by_case)
     rows = [
         [", ".join(case), *(cell(f, (*case, e), t) for f, e in columns.values() for t in SHOWN_S)]
         for case in cases
@@ -67,11 +67,11 @@ def parity(what: str, motion: str | None = None) -> str:
 def closer() -> str:
     """How often stride is closer to the reference than MuJoCo off by 1e-6."""
     titles, rows = ("median", "90th percentile", "maximum"), []
-    for device, found in divergence().items():
-        ours = {case[:3]: row for case, row in found.items() if case[3] == "stride"}
+    for device, by_case in divergence().items():
+        ours = {case[:3]: row for case, row in by_case.items() if case[3] == "stride"}
         for what, title in (("position_m", "position"), ("orientation_rad", "orientation")):
             pairs = [
-                (at, found[*case, "mujoco off by 1e-6"][what][t])
+                (at, by_case[*case, "mujoco off by 1e-6"][what][t])
                 for case, row in ours.items()
                 for t, at in row[what].items()
             ]
@@ -82,12 +82,12 @@ def closer() -> str:
 
 def other_grounds() -> str:
     """Distances of MuJoCo from MuJoCo, median / 90th percentile: none of them is of stride."""
-    found = next(iter(divergence().values()))
+    by_case = next(iter(divergence().values()))
 
     def cell(case: tuple[str, ...], t: str) -> str:
-        return " / ".join(map(figure, found[case]["position_m"][t][:2])) if case in found else "-"
+        return " / ".join(map(figure, by_case[case]["position_m"][t][:2])) if case in by_case else "-"
 
-    cases = dict.fromkeys(case[:3] for case in found if case[3] in OTHERS)
+    cases = dict.fromkeys(case[:3] for case in by_case if case[3] in OTHERS)
     rows = [[", ".join(c[:2]), *(cell((*c, e), t) for e in OTHERS for t in SHOWN_S)] for c in cases]
     return table(["robot, ground", *(f"{x}, {t} s" for x in OTHERS.values() for t in SHOWN_S)], rows)
 
@@ -95,8 +95,8 @@ def other_grounds() -> str:
 def itself() -> str:
     """Stride on a device beside stride on the CPU."""
     rows = []
-    for device, found in machines("parity.json").items():
-        for r in found["after_ten_control_steps"]:
+    for device, machine in machines("parity.json").items():
+        for r in machine["after_ten_control_steps"]:
             over = f"{round(r['share_over_1e-6_m'] * r['envs'])} of {r['envs']:,}"
             row = [r["robot"], r["second"].replace("cuda", short(device)), f"{r['max_m']:.1e}", over]
             known = "share_grazing" in r  # of spherical feet
@@ -111,9 +111,9 @@ def itself() -> str:
 
 def hostile() -> str:
     rows = []
-    for device, found in machines("adversarial.json").items():
-        by = {(r["engine"], r["robot"], r["actions"], r["envs"]): r for r in found["results"]}
-        native = {r["robot"]: r for r in found["results"] if r["engine"] == "mujoco"}
+    for device, machine in machines("adversarial.json").items():
+        by = {(r["engine"], r["robot"], r["actions"], r["envs"]): r for r in machine["results"]}
+        native = {r["robot"]: r for r in machine["results"] if r["engine"] == "mujoco"}
         for _, name, _, n in [key for key in by if key[0] == "stride" and key[2] == "random"]:
             ours = {kind: by["stride", name, kind, n] for kind in ("random", "bang-bang", "poisoned")}
             theirs, lowest = native.get(name), "lowest_trunk_above_ground_m"
@@ -163,9 +163,9 @@ def level_ground() -> str:
 
 
 def other_contacts() -> str:
-    found = measured("agreement.json")
-    rows = [["surface", score(found["policies"][-1]["scores"]["mujoco"]), "", ""]]
-    for name, s in found["rough_policy_with_other_contacts"].items():
+    document = measured("agreement.json")
+    rows = [["surface", score(document["policies"][-1]["scores"]["mujoco"]), "", ""]]
+    for name, s in document["rough_policy_with_other_contacts"].items():
         same = f"{100 * s['same_outcome']:.0f}%"
         rows.append([name, score(s), points(s["minus_surface"]["success"]), same])
     return table(["native MuJoCo, walk-rough-v1", "success", "less surface", "same outcome"], rows)
@@ -187,8 +187,8 @@ def ground() -> str:
 
 def cold() -> str:
     rows = []
-    for device, found in machines("compile.json").items():
-        for r in found["rows"]:
+    for device, machine in machines("compile.json").items():
+        for r in machine["rows"]:
             times = [f"{r[k]:.2g}" for k in ("cold_s", "cold_processor_s", "warm_s")]
             rows.append([f"{r['robot']}, {r['ground']}", short(device), *times])
     return table(["robot, ground", "device", "cold, s", "of which processor, s", "warm, s"], rows)

@@ -101,17 +101,17 @@ def perturbed() -> str:
 
 
 def throughput() -> str:
-    found = measured("cpu_throughput.json")
-    rows = [[t["name"], f"{t['value']:.3g}", t["must_be"]] for t in found["targets"]]
+    document = measured("cpu_throughput.json")
+    rows = [[t["name"], f"{t['value']:.3g}", t["must_be"]] for t in document["targets"]]
     return table(["at dt 0.005 x 4 on native MuJoCo, two cores", "measured", "target"], rows)
 
 
 def gpu() -> str:
     """Time to walk on CUDA, every task, seed by seed."""
     machines = measured("time_to_walk.json")["machines"].values()
-    found = next(m for m in machines if m["cuda"])["tasks"]
+    tasks = next(m for m in machines if m["cuda"])["tasks"]
     rows = []
-    for task, t in found.items():
+    for task, t in tasks.items():
         if " " in task:  # another precision
             continue
         runs = t["runs"]
@@ -146,12 +146,12 @@ def rough(task: str) -> str:
     rows = []
     names = list(runs[0]["classes"]["mujoco"])
     for c in names:
-        found = hits("mujoco", c)
-        episodes = [k < a for a, b in found for k in range(b)]
-        families = [i for i, (_, b) in enumerate(found) for _ in range(b)]
+        counts = hits("mujoco", c)
+        episodes = [k < a for a, b in counts for k in range(b)]
+        families = [i for i, (_, b) in enumerate(counts) for _ in range(b)]
         r = rate(np.array(episodes), np.array(families))
         limits = f"({percent(r.low)} to {percent(r.high)}; n {r.n}, n_eff {r.n_eff:.1f})"
-        worst = percent(min(a / b for a, b in found))
+        worst = percent(min(a / b for a, b in counts))
         name = f"{c} (never trained on)" if c in HELD_OUT else c
         rows.append([name, f"{percent(r.value)} {limits}", worst, percent(mean("stride", c))])
     trained = [c for c in names if c not in HELD_OUT]
@@ -174,19 +174,19 @@ ENOUGH = 5
 
 def runs() -> str:
     """What `surefoot train` itself recorded on the GPU, with each task's report."""
-    found = measured("learning_h200.json")["runs"]
+    every_run = measured("learning_h200.json")["runs"]
     rows = []
-    for task in dict.fromkeys(r["task"] for r in found):
-        mine = [r for r in found if r["task"] == task]
-        sure = [r["confirmation"] for r in mine]
-        spent = ", ".join(f"{r['figures']['train_seconds']:.1f}" for r in mine)
-        process = ", ".join(f"{r['process_seconds']:.0f}" for r in mine)
+    for task in dict.fromkeys(r["task"] for r in every_run):
+        of_task = [r for r in every_run if r["task"] == task]
+        sure = [r["confirmation"] for r in of_task]
+        spent = ", ".join(f"{r['figures']['train_seconds']:.1f}" for r in of_task)
+        process = ", ".join(f"{r['process_seconds']:.0f}" for r in of_task)
         success, falls = (", ".join(percent(c[k]) for c in sure) for k in ("success", "fall_rate"))
         over = "-"
         if len(sure) >= ENOUGH:
             m = mean_interval([c["success"] for c in sure], range(len(sure)), (0.0, 1.0))
             over = f"{percent(m.value)} ({100 * m.low:.0f} to {100 * m.high:.0f})"
-        page = f"[seed {mine[0]['seed']}](../benchmarks/reports/{task}-seed{mine[0]['seed']}.html)"
+        page = f"[seed {of_task[0]['seed']}](../benchmarks/reports/{task}-seed{of_task[0]['seed']}.html)"
         safe = ", ".join(percent(c["torque_saturation"]) for c in sure)
         rows.append([f"`{task}`", spent, process, success, over, falls, safe, page])
     head = [
@@ -222,8 +222,8 @@ def studies() -> str:
 
 
 def judged(name: str, verdict: dict[str, Any], rows: str) -> list[str]:
-    said = f"**{verdict['sentence']}** ([report](../benchmarks/studies/{name}.html))"
-    return [said, rows, "\n".join(f"- {step['sentence']}" for step in verdict["steps"])]
+    sentence = f"**{verdict['sentence']}** ([report](../benchmarks/studies/{name}.html))"
+    return [sentence, rows, "\n".join(f"- {step['sentence']}" for step in verdict["steps"])]
 
 
 def study_on_two_cores() -> str:
@@ -265,7 +265,7 @@ def speed() -> str:
     def cell(x: float | None) -> str:
         return "-" if x is None else f"{x / 1e6:.1f} M" if x > 1e6 else f"{x / 1e6:.2f} M"
 
-    rows = [[k, *(cell(found.get(n)) for n in widths)] for k, found in sorted(lines.items(), key=_order)]
+    rows = [[k, *(cell(line.get(n)) for n in widths)] for k, line in sorted(lines.items(), key=_order)]
     return table(["engine, robot, ground, plant", *(f"N = {n:,}" for n in widths)], rows)
 
 
@@ -301,8 +301,10 @@ def flops() -> str:
     ]
     least = [["", "", f"{figures[plant]['all']['instructions']:,}"] for plant in order]
     rows.append(["instructions, at least", *least[0], *least[1]])
-    turns = [[f"{plants[plant]['iterations'][k]:.2f}" for k in ("robot", "robot", "warp")] for plant in order]
-    rows.append(["iterations of a physics step", *turns[0], *turns[1]])
+    counts = [
+        [f"{plants[plant]['iterations'][k]:.2f}" for k in ("robot", "robot", "warp")] for plant in order
+    ]
+    rows.append(["iterations of a physics step", *counts[0], *counts[1]])
     head = [f"{plant}, {name}" for plant in order for name in kinds.values()]
     return table(["go1, plane: flops of a control step", *head], rows)
 
@@ -368,14 +370,14 @@ def threads() -> str:
         "stride over mujoco, 2": ".1f",
     }
     rows = []
-    for machine, found in engines(cuda=False).items():
-        by = {(r["robot"], r["ground"], r["envs"], r["engine"], r["threads"]): r for r in found["rates"]}
+    for machine, entry in engines(cuda=False).items():
+        by = {(r["robot"], r["ground"], r["envs"], r["engine"], r["threads"]): r for r in entry["rates"]}
         for case in dict.fromkeys(k[:3] for k in by):
             robot, ground, n = case
             pairs = [(engine, count) for engine in ("stride", "mujoco") for count in (1, 2)]
             cells = [f"{by[*case, *pair]['steps_per_second']:,.0f}" for pair in pairs]
             for what, form in ratios.items():
-                ratio = found["ratios"].get(f"{robot}, {ground}, {n}: {what}")
+                ratio = entry["ratios"].get(f"{robot}, {ground}, {n}: {what}")
                 cells.append("-" if ratio is None else format(ratio, form))
             rows.append([f"{robot}, {ground}", f"{machine}, {n:,}", *cells])
     head = [

@@ -42,9 +42,9 @@ def plain_step(env: CompiledEnv) -> Callable[[], tuple[Tensor, ...]]:
 
     def step() -> tuple[Tensor, ...]:
         targets = vec.joint_targets(action)
-        found = vec.outcome(robot, action)
-        seen = vec.observe(found.view, script)
-        return targets, found.terms, found.reward, found.terminated, found.truncated, found.reason, *seen
+        out = vec.outcome(robot, action)
+        seen = vec.observe(out.view, script)
+        return targets, out.terms, out.reward, out.terminated, out.truncated, out.reason, *seen
 
     return step
 

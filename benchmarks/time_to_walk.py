@@ -117,14 +117,14 @@ def reached(successes: list[float], mark: float) -> int | None:
 def score(path: Path, mark: float) -> dict[str, Any]:
     """One run's policies in order until two in a row reach the mark; the second, or else the last, is
     confirmed."""
-    found = checkpoint.load_checkpoint(path)
-    m = found.meta
+    loaded = checkpoint.load_checkpoint(path)
+    m = loaded.meta
     plan = make_plan(m["task"], overrides=m["recipe"], seed=m["seed"], engine="stride", device="cpu")
     card, chosen = PolicyCard.model_validate(m["policy"]), scorer(plan, "selection", "stride")
 
     def policy(update: int) -> PolicyBundle:
         under = f"{update:06d}."
-        tensors = {k.removeprefix(under): v for k, v in found.tensors.items() if k.startswith(under)}
+        tensors = {k.removeprefix(under): v for k, v in loaded.tensors.items() if k.startswith(under)}
         return PolicyBundle(card, tensors)
 
     curve: list[dict[str, Any]] = []
@@ -181,13 +181,13 @@ def against(runs: list[dict[str, Any]], reference: list[dict[str, Any]]) -> dict
     """Success of the last policies minus that of the same seeds' in `reference`, with a t interval over
     seeds. Not worse: the interval does not end below zero."""
     theirs = {r["seed"]: r["last"]["success"] for r in reference}
-    found = [r["last"]["success"] - theirs[r["seed"]] for r in runs if r["seed"] in theirs]
-    if len(found) < 2:
-        return {"seeds": len(found), "not_measured": "too few seeds"}
-    low, high = mean_interval(np.array(found))
+    gains = [r["last"]["success"] - theirs[r["seed"]] for r in runs if r["seed"] in theirs]
+    if len(gains) < 2:
+        return {"seeds": len(gains), "not_measured": "too few seeds"}
+    low, high = mean_interval(np.array(gains))
     return {
-        "seeds": len(found),
-        "difference": statistics.fmean(found),
+        "seeds": len(gains),
+        "difference": statistics.fmean(gains),
         "low": low,
         "high": high,
         "not_worse": high >= 0,
@@ -214,18 +214,18 @@ def score_all(paths: list[Path], mark: float) -> list[dict[str, Any]]:
     scorer(plan, "selection", "stride")
     context = multiprocessing.get_context("spawn")
     free = context.Queue()
-    mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(cores())
-    for core in mine:
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(cores())
+    for core in usable:
         free.put(core)
-    workers = min(len(mine), len(paths))
+    workers = min(len(usable), len(paths))
     with ProcessPoolExecutor(workers, context, initializer=_alone, initargs=(free,)) as pool:
-        found = []
+        runs = []
         for path, run in zip(paths, pool.map(score, paths, [mark] * len(paths)), strict=True):
             c = run["confirmation"]
             end = f"confirmed {c['success']:.3f}, falls {c['fall_rate']:.3f}"
             print(f"{path.stem}: {run['train_seconds']} s to {mark:.0%}, {end}", flush=True)
-            found.append(run)
-    return found
+            runs.append(run)
+    return runs
 
 
 # ---- processes
@@ -341,13 +341,13 @@ def main() -> None:
             print(json.dumps(entry["tasks"][name]["summary"]), scored.get("against", ""), flush=True)
     if "process" in stages:
         limits = ["--updates", "2"] if args.quick else ["--until", str(args.mark)]
-        found = [
+        timings = [
             process_seconds(task, device.type, RECIPES[sizes][task], limits, cold)
             for task in tasks
             for cold in ((False, True) if args.cold else (False,))
         ]
-        print(json.dumps(found), flush=True)
-        save(device_name(device), about(device, args.quick) | {"process": found})
+        print(json.dumps(timings), flush=True)
+        save(device_name(device), about(device, args.quick) | {"process": timings})
 
 
 if __name__ == "__main__":

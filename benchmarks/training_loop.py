@@ -104,10 +104,10 @@ def seconds(run: Run, count: int, device: torch.device) -> float:
 
 def milliseconds(run: Run, count: int, rounds: int, device: torch.device) -> float:
     """Of one run: the median over rounds of `count` of them, on CUDA between two events in the stream."""
-    found = []
+    times = []
     for _ in range(rounds):
         if device.type != "cuda":
-            found.append(seconds(run, count, device) * 1e3 / count)
+            times.append(seconds(run, count, device) * 1e3 / count)
             continue
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
@@ -115,5 +115,5 @@ def milliseconds(run: Run, count: int, rounds: int, device: torch.device) -> flo
             run()
         end.record()
         end.synchronize()
-        found.append(begin.elapsed_time(end) / count)
-    return statistics.median(found)
+        times.append(begin.elapsed_time(end) / count)
+    return statistics.median(times)

@@ -19,10 +19,10 @@ def seconds_per_iteration(
     update = runner.alg.update
 
     def stamped() -> Any:
-        found = update()
+        result = update()
         settle()
         stamps.append(time.perf_counter())
-        return found
+        return result
 
     runner.alg.update = stamped
     runner.learn(num_learning_iterations=iterations + WARM_UP, init_at_random_ep_len=spread)

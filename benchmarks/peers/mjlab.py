@@ -87,7 +87,7 @@ def main() -> None:
     runner = make(wrapped, asdict(recipe), None, device)
     iteration = seconds_per_iteration(runner, args.iterations, settle, spread=True)
     samples = args.envs * recipe.num_steps_per_env
-    found = {
+    entry = {
         "peer": "mjlab + RSL-RL",
         "task": args.task,
         "device": torch.cuda.get_device_name() if cuda else "cpu",
@@ -102,7 +102,7 @@ def main() -> None:
         "iteration_ms": round(iteration * 1e3, 2),
         "steps_per_second": round(samples / iteration),
     }
-    print(json.dumps(found), flush=True)
+    print(json.dumps(entry), flush=True)
 
 
 if __name__ == "__main__":

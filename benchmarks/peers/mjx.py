@@ -55,19 +55,19 @@ def rates(name: str, envs: int, horizon: int, rounds: int) -> dict[str, Any]:
     ready = play.lower(data).compile()
     compiled = time.perf_counter() - begun
     jax.block_until_ready(ready(data))
-    found = []
+    rows = []
     for _ in range(rounds):
         begun = time.perf_counter()
         jax.block_until_ready(ready(ready(data)))
-        found.append(2 * envs * horizon / (time.perf_counter() - begun))
+        rows.append(2 * envs * horizon / (time.perf_counter() - begun))
     return {
         "engine": "mjx",
         "robot": name,
         "ground": "plane",
         "plant": "evaluation",
         "envs": envs,
-        "rounds": found,
-        "steps_per_second": round(statistics.median(found), 1),
+        "rounds": rows,
+        "steps_per_second": round(statistics.median(rows), 1),
         "compile_seconds": round(compiled, 1),
         "version": version("mujoco-mjx"),
         "device": jax.devices()[0].device_kind,

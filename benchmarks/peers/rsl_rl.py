@@ -132,7 +132,7 @@ def main() -> None:
     stepping = seconds(step, args.steps, device) / args.steps
     runner = OnPolicyRunner(env, settings(args), None, args.device)
     iteration = seconds_per_iteration(runner, args.iterations, lambda: settle(device))
-    found = {
+    entry = {
         "peer": "RSL-RL on Surefoot's environments",
         "task": args.task,
         "device": device_name(device),
@@ -143,7 +143,7 @@ def main() -> None:
         "iteration_ms": round(iteration * 1e3, 2),
         "steps_per_second": round(args.envs * args.horizon / iteration),
     }
-    print(json.dumps(found), flush=True)
+    print(json.dumps(entry), flush=True)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ def peer(name: str, path: str | None, options: tuple[str, ...], most_seconds: fl
     except subprocess.TimeoutExpired:
         return {"not_measured": f"not done after {most_seconds:.0f} s"}
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return {"not_measured": said[-1] if said else f"exit code {done.returncode}"}
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+        errors = done.stderr.strip().splitlines()
+        return {"not_measured": errors[-1] if errors else f"exit code {done.returncode}"}
+    entry: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return entry
 
 
 def peers(site: str | None, options: tuple[str, ...], end: float) -> dict[str, Any]:

@@ -18,20 +18,20 @@ from surefoot.compute.warp.launch import Launch
 
 @given(st.integers(1, 5000), st.integers(1, 64))
 def test_chunks_are_all_of_it_and_small_ones_come_last(count: int, threads: int) -> None:
-    found = chunk_sizes(count, min(threads, count))
-    assert sum(found) == count
-    assert min(found) >= 1
-    assert len(found) >= min(threads, count), "nobody is left without work"
-    assert found == sorted(found, reverse=True)
+    sizes = chunk_sizes(count, min(threads, count))
+    assert sum(sizes) == count
+    assert min(sizes) >= 1
+    assert len(sizes) >= min(threads, count), "nobody is left without work"
+    assert sizes == sorted(sizes, reverse=True)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_every_chunk_is_done_once(threads: int) -> None:
     team, done = ThreadTeam(threads), []
-    for turn in range(50):
+    for round_number in range(50):
         done.clear()
-        team([partial(done.append, (turn, k)) for k in range(13)])
-        assert sorted(done) == [(turn, k) for k in range(13)]
+        team([partial(done.append, (round_number, k)) for k in range(13)])
+        assert sorted(done) == [(round_number, k) for k in range(13)]
     team.close()
 
 

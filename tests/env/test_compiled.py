@@ -89,15 +89,15 @@ def test_a_compiled_rollout_is_the_plain_one(name: str) -> None:
     assert block.terminated.any()
     assert block.truncated.any()
     stats = compiled.episode_stats(compiled.stats_tensors())
-    (found,) = stats.ended
-    mine = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}
-    alike = [same[part["family"] * (n // 4) + part["member"]] for part in (found, mine)]
+    (ours,) = stats.ended
+    theirs = {k: np.concatenate([e[k] for e in ended]) for k in ended[0]}
+    alike = [same[part["family"] * (n // 4) + part["member"]] for part in (ours, theirs)]
     for k in ("family", "member", "episode", "stratum", "steps", "reason"):
-        assert np.array_equal(found[k][alike[0]], mine[k][alike[1]]), k
+        assert np.array_equal(ours[k][alike[0]], theirs[k][alike[1]]), k
     for k in ("friction", "payload_kg", "delay_s"):
-        assert np.allclose(found[k][alike[0]], mine[k][alike[1]])
+        assert np.allclose(ours[k][alike[0]], theirs[k][alike[1]])
     assert alike[0].sum() > 5
-    assert stats.resets.sum() == len(found["family"]) + n
+    assert stats.resets.sum() == len(ours["family"]) + n
     compiled.close()
     plain.close()
 
@@ -173,7 +173,7 @@ def cycle_of(device: str = "cpu") -> TrainingIteration:
     return TrainingIteration(env, learner, block, recipe, strata=c.strata.shape, action_clip=c.action.clip)
 
 
-def test_nothing_in_a_turn_asks_the_device() -> None:
+def test_nothing_in_an_iteration_asks_the_device() -> None:
     cycle = cycle_of()
     cycle.run(1)  # buffers and launches are made once
     with NoQuestions():
@@ -185,18 +185,18 @@ def test_nothing_in_a_turn_asks_the_device() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_nothing_in_a_turn_waits_for_a_gpu() -> None:
+def test_nothing_in_an_iteration_waits_for_a_gpu() -> None:
     cycle = cycle_of("cuda")
     cycle.prepare()
     cycle.run(1).wait()
     cycle.run(2).wait()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        turns = [cycle.run(k) for k in (3, 4)]
+        iterations = [cycle.run(k) for k in (3, 4)]
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    for turn in turns:
-        turn.wait()
+    for iteration in iterations:
+        iteration.wait()
     cycle.env.close()
 
 
@@ -275,6 +275,6 @@ def test_traced_terms_have_the_values_of_the_tensors(name: str) -> None:
     named = [(x.name, {}) for x in (*c.observation, *c.privileged)]
     for term, params in named + [(x.name, x.params) for x in (*c.rewards, *c.terminations)]:
         right = t.terms[term](view, **params).double().numpy()
-        found = number(t.terms[term](mirror, **params))
-        mine = np.array([np.broadcast_to(x, n) for x in evaluate(found.flat(), values)]).T
-        assert np.allclose(mine.reshape(right.shape), right, rtol=1e-5, atol=1e-5), term
+        expression = number(t.terms[term](mirror, **params))
+        traced_values = np.array([np.broadcast_to(x, n) for x in evaluate(expression.flat(), values)]).T
+        assert np.allclose(traced_values.reshape(right.shape), right, rtol=1e-5, atol=1e-5), term

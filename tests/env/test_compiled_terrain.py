@@ -77,7 +77,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
     assert of.tiles == ROUGH.tiles
     plain, compiled = make(of), CompiledEnv(make(of))
     block, wild, draw = block_of(compiled, 1), Stumbling(noise), torch.Generator().manual_seed(1)
-    moves, wraps, seen, ended, found = set(), 0, set(), [], []
+    moves, wraps, seen, ended, compiled_ended = set(), 0, set(), [], []
     parted, ends = set(), np.zeros(len(plain.reasons), int)
     origins = torch.tensor(atlas().origins)
     plain.log.take_ended()
@@ -104,14 +104,14 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
         assert torch.equal(late >= 0, step.truncated)
         late = late >= 0
         assert torch.allclose(critic[whose[late]], step.final_critic[late], atol=2e-3), t
-        mine, theirs = compiled.snapshot(), plain.snapshot()
+        ours, theirs = compiled.snapshot(), plain.snapshot()
         for name, value in theirs.items():
             if name in ("exploration", "reset_counts", "obs", "critic"):
                 continue
             if value.is_floating_point():
                 # Forces and accelerations of a heavy robot run into the hundreds.
                 near = 2e-3 + 1e-5 * float(value.abs().max())
-                same = torch.isclose(mine[name], value, atol=near, rtol=1e-3)
+                same = torch.isclose(ours[name], value, atol=near, rtol=1e-3)
                 if name.startswith("engine."):  # a foot within a rounding of the ground lands now or then
                     parted |= {(t, row) for row in (~same.all(1)).nonzero()[:, 0].tolist()}
                     if name == "engine.state":
@@ -119,7 +119,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
                 else:
                     assert same.all(), (name, t)
             else:
-                assert torch.equal(mine[name].long(), value.long()), (name, t)
+                assert torch.equal(ours[name].long(), value.long()), (name, t)
         done = step.terminated | step.truncated
         after = plain.level
         moves |= set(zip(before[done].tolist(), after[done].tolist(), strict=True))
@@ -128,7 +128,7 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
         wraps += int(((jump > 4) & ~done).sum())
         ends += np.bincount(step.reason.numpy(), minlength=len(ends))
         ended += plain.log.take_ended()
-        found += compiled.episode_stats(compiled.stats_tensors()).ended
+        compiled_ended += compiled.episode_stats(compiled.stats_tensors()).ended
     assert len(parted) <= 2, "of all robots in all steps"
     assert {(3, 4), (4, 3), (0, 0), (0, 1)} <= moves
     beyond = {after for level, after in moves if level == LEVELS - 1}
@@ -138,7 +138,9 @@ def test_every_step_on_terrain_is_the_plain_ones(name: str, noise: float) -> Non
     assert len(seen) > 130
     assert ends[1] > 50
     assert (ends[[2, 3, 4]] > 0).sum() >= 2
-    one, other = ({k: np.concatenate([e[k] for e in part]) for k in part[0]} for part in (found, ended))
+    one, other = (
+        {k: np.concatenate([e[k] for e in part]) for k in part[0]} for part in (compiled_ended, ended)
+    )
     assert one.keys() == other.keys()
     for name, column in one.items():
         if column.dtype.kind == "f":
@@ -202,7 +204,7 @@ def cycle_of(device: str = "cpu") -> TrainingIteration:
     return TrainingIteration(env, learner, block, recipe, strata=c.strata.shape, action_clip=c.action.clip)
 
 
-def test_nothing_in_a_turn_on_terrain_asks_the_device() -> None:
+def test_nothing_in_an_iteration_on_terrain_asks_the_device() -> None:
     cycle = cycle_of()
     cycle.run(1)
     with NoQuestions():
@@ -213,19 +215,19 @@ def test_nothing_in_a_turn_on_terrain_asks_the_device() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_nothing_in_a_turn_on_terrain_waits_for_a_gpu() -> None:
+def test_nothing_in_an_iteration_on_terrain_waits_for_a_gpu() -> None:
     cycle = cycle_of("cuda")
     cycle.prepare()
     cycle.run(1).wait()
     cycle.run(2).wait()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        turns = [cycle.run(k) for k in (3, 4)]
+        iterations = [cycle.run(k) for k in (3, 4)]
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    for turn in turns:
-        turn.wait()
-    assert cycle.episode_stats(turns[1]).ended
+    for iteration in iterations:
+        iteration.wait()
+    assert cycle.episode_stats(iterations[1]).ended
     cycle.env.close()
 
 
@@ -335,17 +337,17 @@ def test_the_ledger_says_where_environments_stand() -> None:
     (ended,) = stats.ended
     assert len(ended["tile"]) > 10
     for n in names:
-        mine = ended["terrain"] == n
-        count = np.bincount(ended["level"][mine], minlength=LEVELS)
+        on_terrain = ended["terrain"] == n
+        count = np.bincount(ended["level"][on_terrain], minlength=LEVELS)
         assert row[f"terrain.episodes.{n}"] == count.tolist()
-        fell = np.bincount(ended["level"][mine & (ended["reason"] > 1)], minlength=LEVELS)
+        fell = np.bincount(ended["level"][on_terrain & (ended["reason"] > 1)], minlength=LEVELS)
         assert row[f"terrain.falls.{n}"] == fell.tolist()
         for level, share in enumerate(row[f"terrain.walked.{n}"]):
-            here = mine & (ended["level"] == level)
-            asked = ended["commanded_m"][here].sum()
-            assert (share is None) == (asked == 0)
+            here = on_terrain & (ended["level"] == level)
+            commanded = ended["commanded_m"][here].sum()
+            assert (share is None) == (commanded == 0)
             if share is not None:
-                assert share == pytest.approx(ended["walked_m"][here].sum() / asked, rel=1e-4)
+                assert share == pytest.approx(ended["walked_m"][here].sum() / commanded, rel=1e-4)
     cycle.env.close()
 
 

@@ -134,9 +134,9 @@ class Unwritten(VecEnv):
     """Leaves the last reward as the block had it."""
 
     def rollout(self, actor: Any, block: RolloutBlock) -> tuple[float, Finals]:
-        found = super().rollout(actor, block)
+        result = super().rollout(actor, block)
         block.reward[-1] = torch.nan
-        return found
+        return result
 
 
 class SharedAge(VecEnv):
@@ -148,9 +148,9 @@ class LateObservations(VecEnv):
     """Rollouts write down what was seen a step ago."""
 
     def rollout(self, actor: Any, block: RolloutBlock) -> tuple[float, Finals]:
-        found = super().rollout(actor, block)
+        result = super().rollout(actor, block)
         block.obs[1:] = block.obs[:-1].clone()
-        return found
+        return result
 
 
 class ForgottenEnd(VecEnv):

@@ -42,7 +42,7 @@ LIMIT = 5
 
 
 class Count(gymnasium.Env[np.ndarray, np.ndarray]):
-    """Sees its seed's offset and the steps lived; ends at once when the action is at its upper bound."""
+    """Sees its seed's offset and the steps taken; ends at once when the action is at its upper bound."""
 
     observation_space = Box(-np.inf, np.inf, (2,), np.float64)
     action_space = Box(np.array([-4.0, 1.0]), np.array([2.0, 3.0]), dtype=np.float64)
@@ -132,7 +132,7 @@ def stepped(name: str, envs: int = 4, root: int = 1, stagger: bool = False) -> E
 
 @pytest.mark.parametrize("name", ["Count", "Vector"])
 def test_the_final_observation_is_the_true_one(name: str) -> None:
-    """Of a timeout: the episode's own last observation, while `obs` is already the next episode's first."""
+    """A timeout shows the episode's own last observation, while `obs` is already the next episode's first."""
     env = stepped(name)
     first = env.obs.clone()
     assert len(set(first[:, 0].tolist())) == 4, "every environment has a seed of its own"
@@ -177,8 +177,8 @@ def test_first_episodes_end_apart() -> None:
 
 def test_actions_are_scaled_to_the_bounds() -> None:
     scale = ActionScale(external_task("gym:surefoot-test/Count-v0").contract.action, "cpu")
-    found = scale(torch.tensor([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0], [9.0, -9.0]]))
-    assert found.tolist() == [[-4.0, 1.0], [-1.0, 2.0], [2.0, 3.0], [2.0, 1.0]]
+    scaled = scale(torch.tensor([[-1.0, -1.0], [0.0, 0.0], [1.0, 1.0], [9.0, -9.0]]))
+    assert scaled.tolist() == [[-4.0, 1.0], [-1.0, 2.0], [2.0, 3.0], [2.0, 1.0]]
     reward = stepped("Count").step(torch.tensor([[-1.0, -1.0]] * 4)).reward
     assert reward.tolist() == [-3.0] * 4
 
@@ -374,14 +374,14 @@ def test_it_learns_and_is_confirmed_on_held_out_seeds(run: Path) -> None:
 def test_artifacts_have_the_schema_of_any_run(run: Path) -> None:
     """The same names as the golden run of Surefoot's own simulators, ledger and tables alike."""
     golden = sorted(GOLDEN.glob("*/run.json"))[-1].parent
-    mine, theirs = (read_ledger(f / "ledger.jsonl")[0] for f in (run, golden))
+    written, theirs = (read_ledger(f / "ledger.jsonl")[0] for f in (run, golden))
 
     def own(names: Sequence[str]) -> set[str]:
         """Without those named after reward terms, ends and strata, and what a start or an evaluation adds."""
         per = ("reward.", "return.", "reset.", "stratum_return.", "honesty.", "evaluation.", "startup.")
         return {n for n in names if not n.startswith((*per, "seconds.startup", "terrain."))}
 
-    assert own(list(theirs[0])) <= own(list(mine[0]))
+    assert own(list(theirs[0])) <= own(list(written[0]))
     for where in ("episodes", "panels"):
         tables = [sorted((f / where).rglob("*.parquet"))[0] for f in (run, golden)]
         ours, known = (own(list(read_table(t))) for t in tables)
@@ -397,10 +397,10 @@ def test_a_policy_acts_as_its_bundle_says(run: Path) -> None:
     assert bundle.card.box is not None
     assert (bundle.card.box.low, bundle.card.box.high) == ((-3.0,), (3.0,))
     task = external_task("gym:InvertedPendulum-v5")
-    found = ExternalEvaluator(task, seed_panel(1000, 16), "confirmation").run(bundle)
+    result = ExternalEvaluator(task, seed_panel(1000, 16), "confirmation").run(bundle)
     stated = read_table(run / "panels" / "outside-seeds-v1+16families" / "confirmation" / "episodes.parquet")
     own = stated["column"] == "nominal"
-    assert found.rows["states_digest"].tolist() == stated["states_digest"][own].tolist()
+    assert result.rows["states_digest"].tolist() == stated["states_digest"][own].tolist()
 
 
 @pytest.mark.parametrize(
@@ -453,8 +453,8 @@ def returns(run: Path) -> dict[int, float]:
 def test_returns_are_compared_seed_by_seed(three: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
     a, b, c = three
     assert surefoot("compare", a, b, "--json") == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    d, ours, theirs = found["metrics"]["return"], returns(a), returns(b)
+    (comparison,) = json.loads(capsys.readouterr().out)
+    d, ours, theirs = comparison["metrics"]["return"], returns(a), returns(b)
     assert ours.keys() == theirs.keys()
     gaps = np.array([theirs[s] - ours[s] for s in ours])
     assert (d["n"], d["families"], d["few"]) == (48, 48, False)
@@ -482,8 +482,8 @@ def test_few_seeds_do_not_bound_a_difference_of_returns(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert surefoot("compare", run, run, "--json") == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    d = found["metrics"]["return"]
+    (comparison,) = json.loads(capsys.readouterr().out)
+    d = comparison["metrics"]["return"]
     assert (d["value"], d["low"], d["high"], d["few"], d["p"]) == (0.0, None, None, True, 1.0)
     assert surefoot("compare", run, run) == 0
     assert "+0.000 [unbounded]" in capsys.readouterr().out

@@ -59,7 +59,7 @@ def near_the_end(env: SurefootVectorEnv, steps: int, apart: int = 1) -> None:
 
 
 def lives(env: SurefootVectorEnv, steps: int) -> list[list[Transition]]:
-    """The steps that each environment lived: seen, seen next (no reset), reward, ends, reason, stratum."""
+    """The steps that each environment took: seen, seen next (no reset), reward, ends, reason, stratum."""
     out: list[list[Transition]] = [[] for _ in range(env.num_envs)]
     obs, _ = env.reset(seed=5)
     near_the_end(env, 3)  # so that the reckless end both ways

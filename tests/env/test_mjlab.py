@@ -80,6 +80,6 @@ def test_surefoots_own_tasks_train_here_too(tmp_path: Path) -> None:
 
 
 def test_the_engine_that_needs_a_newer_mujoco_warp_says_so() -> None:
-    found = task("walk-flat")
+    walk = task("walk-flat")
     with pytest.raises(SurefootError, match="apart from mjlab"):
-        make_engine("mujoco-warp", found.robot, found.plant, 1)
+        make_engine("mujoco-warp", walk.robot, walk.plant, 1)

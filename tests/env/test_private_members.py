@@ -14,9 +14,9 @@ FILES = sorted((SOURCE / "surefoot" / "env" / "compiled").glob("*.py"))
 
 def reaches_in(text: str) -> list[str]:
     """Accesses `x._y` where x is neither the object itself nor its class."""
-    found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Attribute) and n.attr.startswith("_")]
+    hidden = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Attribute) and n.attr.startswith("_")]
     own = ("self", "cls", "super()")
-    return [ast.unparse(n) for n in found if not n.attr.endswith("__") and ast.unparse(n.value) not in own]
+    return [ast.unparse(n) for n in hidden if not n.attr.endswith("__") and ast.unparse(n.value) not in own]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
@@ -25,5 +25,5 @@ def test_nothing_private_of_another_class_is_used(path: Path) -> None:
 
 
 def test_reaching_in_is_seen() -> None:
-    found = reaches_in("self.env._judge(robot)\nself._own()\nengine._x += 1\nx.__class__")
-    assert set(found) == {"self.env._judge", "engine._x"}
+    reached = reaches_in("self.env._judge(robot)\nself._own()\nengine._x += 1\nx.__class__")
+    assert set(reached) == {"self.env._judge", "engine._x"}

@@ -350,8 +350,8 @@ def on_panel(panel: Panel) -> VecEnv:
 def test_a_panels_parameters_are_those_of_the_simulated_models() -> None:
     env = on_panel(held_out())
     for name, value in env.engine.parameters().tensors().items():
-        asked = torch.tensor(getattr(held_out().scenarios[0], name))
-        assert torch.allclose(value[0], asked, atol=1e-5), name
+        declared = torch.tensor(getattr(held_out().scenarios[0], name))
+        assert torch.allclose(value[0], declared, atol=1e-5), name
 
 
 def test_a_panels_push_changes_nothing_before_its_time() -> None:

@@ -59,15 +59,15 @@ def summary(confirmation: Path) -> PanelSummary:
 
 
 def test_a_run_ends_with_every_column_and_every_baseline(rows: dict[str, np.ndarray]) -> None:
-    found = [(c, e) for c, e, _ in split_columns(rows)]
-    assert found[:2] == [("nominal", "mujoco"), ("nominal", "stride")]
-    assert {c for c, _ in found[2:]} == {
+    measured = [(c, e) for c, e, _ in split_columns(rows)]
+    assert measured[:2] == [("nominal", "mujoco"), ("nominal", "stride")]
+    assert {c for c, _ in measured[2:]} == {
         "noise_x2", "delay_40ms", "delay_120ms", "friction_0.3", "friction_1.5", "payload_+3kg", "push_1.0",
         "push_1.5", "strength_0.8", "dropout_0.1", "baseline:hold-pose", "baseline:random",
         "baseline:open-loop-trot",
     }  # fmt: skip
-    assert {e for _, e in found[2:]} == {"stride"}
-    assert len(rows["column"]) == 8 * len(found)
+    assert {e for _, e in measured[2:]} == {"stride"}
+    assert len(rows["column"]) == 8 * len(measured)
 
 
 def test_columns_are_the_same_scenarios(rows: dict[str, np.ndarray]) -> None:
@@ -126,11 +126,11 @@ def test_an_untrained_policy_says_that_it_fails_and_beats_nobody(
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
     assert surefoot("evaluate", run, "--perturb", "none") == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"Failing: 0.0% of {summary.episodes} held-out episodes succeed" in said
-    assert "It does not beat the baselines" in said
-    assert "Sim-to-sim, stride against mujoco" in said
-    assert "Shown to hold (success interval from 80% up): nothing." in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert f"Failing: 0.0% of {summary.episodes} held-out episodes succeed" in output
+    assert "It does not beat the baselines" in output
+    assert "Sim-to-sim, stride against mujoco" in output
+    assert "Shown to hold (success interval from 80% up): nothing." in output
 
 
 def test_shuffled_weights_and_hold_pose_are_both_reported_as_failing(
@@ -138,23 +138,23 @@ def test_shuffled_weights_and_hold_pose_are_both_reported_as_failing(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
-    found = checkpoint.load_checkpoint(run / "checkpoints" / "confirmed.safetensors")
+    confirmed = checkpoint.load_checkpoint(run / "checkpoints" / "confirmed.safetensors")
     generator = torch.Generator().manual_seed(1)
     mixed = {
         k: v.reshape(-1)[torch.randperm(v.numel(), generator=generator)].reshape(v.shape) * 20
         if k.endswith("weight") and k.startswith("policy.")
         else v
-        for k, v in found.tensors.items()
+        for k, v in confirmed.tensors.items()
     }
-    checkpoint.save_checkpoint(run / "checkpoints" / "shuffled.safetensors", mixed, found.meta)
+    checkpoint.save_checkpoint(run / "checkpoints" / "shuffled.safetensors", mixed, confirmed.meta)
     for name in (str(run / "checkpoints" / "shuffled.safetensors"), "baseline:hold-pose"):
         capsys.readouterr()
         assert surefoot("evaluate", run, "--checkpoint", name, "--perturb", "none", "--json") == 0
-        said: dict[str, Any] = json.loads(capsys.readouterr().out)
-        assert said["success"] < 0.5
-        assert said["success_low"] < 0.8
-        assert sum(said["labels"].values()) == 8 - round(8 * said["success"])
-        assert said["beats_baselines"] in (False, None)
+        printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+        assert printed["success"] < 0.5
+        assert printed["success_low"] < 0.8
+        assert sum(printed["labels"].values()) == 8 - round(8 * printed["success"])
+        assert printed["beats_baselines"] in (False, None)
     folders = {p.name[:25] for p in (run / "panels" / "tiny-v1").iterdir()}
     assert any(f.startswith("confirmation-shuffled") for f in folders)
     assert any(f.startswith("confirmation-baseline-hol") for f in folders)
@@ -165,11 +165,11 @@ def test_a_normaliser_that_was_exchanged_is_refused(
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_run, run)
-    found = checkpoint.load_checkpoint(run / "checkpoints" / "best.safetensors")
-    assert found.meta["normaliser_digest"] == load_policy(RunFolder.open(run), "best")[1].normaliser_digest
+    best = checkpoint.load_checkpoint(run / "checkpoints" / "best.safetensors")
+    assert best.meta["normaliser_digest"] == load_policy(RunFolder.open(run), "best")[1].normaliser_digest
     for name in ("policy.mean", "policy.std"):
-        changed = found.tensors | {name: found.tensors[name] + 0.1}
-        checkpoint.save_checkpoint(run / "checkpoints" / "best.safetensors", changed, found.meta)
+        changed = best.tensors | {name: best.tensors[name] + 0.1}
+        checkpoint.save_checkpoint(run / "checkpoints" / "best.safetensors", changed, best.meta)
         assert surefoot("evaluate", run, "--checkpoint", "best") == 2
         assert "normaliser in checkpoint 'best'" in " ".join(capsys.readouterr().err.split())
 
@@ -182,9 +182,9 @@ def test_another_engine_is_compared_with_the_reference(
     capsys.readouterr()
     arguments = ("--engine", "stride", "--perturb", "none", "--no-baselines", "--json")
     assert surefoot("evaluate", run, *arguments) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said["engine"] == "stride"
-    (agreed,) = said["agreement"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["engine"] == "stride"
+    (agreed,) = printed["agreement"]
     assert (agreed["kind"], agreed["reference"], agreed["n"]) == ("sim-to-sim", "mujoco", 8)
     assert 0 <= agreed["success_agreement"] <= 1
 
@@ -196,11 +196,11 @@ def test_a_sweep_measures_every_declared_strength(
     shutil.copytree(tiny_run, run)
     capsys.readouterr()
     assert surefoot("evaluate", run, "--perturb", "push", "--sweep", "--no-baselines", "--json") == 0
-    said = json.loads(capsys.readouterr().out)
-    swept = [c for c in said["columns"] if c["perturbation"] == "push"]
+    printed = json.loads(capsys.readouterr().out)
+    swept = [c for c in printed["columns"] if c["perturbation"] == "push"]
     assert [c["strength"] for c in swept] == [0.5, 1.0, 1.5, 2.0]
     assert {(c["unit"], tuple(c["trained"])) for c in swept} == {("m/s", (0.0, 0.8))}
-    assert said["beats_baselines"] is None, "not measured is not false"
+    assert printed["beats_baselines"] is None, "not measured is not false"
 
 
 # ---- pieces
@@ -310,8 +310,8 @@ def test_padding_does_not_change_what_a_policy_does(tiny_run: Path) -> None:
 def forward() -> Iterator[PanelEvaluator]:
     """Sixteen flat scenarios that ask for a walk straight on at 0.5 m/s, without pushes, for 4 s."""
     panel = load_panel("walk-flat-v1")
-    told = [s.model_copy(update={"command": (0.5, 0.0, 0.0), "pushes": ()}) for s in panel.scenarios[:16]]
-    chosen: Panel = panel.model_copy(update={"scenarios": tuple(told), "episode_s": 4.0})
+    ahead = [s.model_copy(update={"command": (0.5, 0.0, 0.0), "pushes": ()}) for s in panel.scenarios[:16]]
+    chosen: Panel = panel.model_copy(update={"scenarios": tuple(ahead), "episode_s": 4.0})
     made = PanelEvaluator(WALK, chosen, "all", 50.0, engine="stride")
     yield made
     made.close()

@@ -1,4 +1,4 @@
-"""A panel pass counts what was lived, says the same twice, and its summary can be recomputed from its
+"""A panel pass counts the steps taken, says the same twice, and its summary can be recomputed from its
 rows."""
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ def test_a_scenario_does_not_depend_on_its_neighbours(evaluator: PanelEvaluator)
         alone = PanelEvaluator(tiny.walk(), tiny.tiny_panel(), half, 50.0)  # type: ignore[arg-type]
         rows = alone.run(HoldPose(ACTIONS), traces=False).rows
         alone.close()
-        mine = together.rows["half"] == half
-        assert mine.sum() == len(rows["half"]) == 8
-        assert equal(rows, {k: v[mine] for k, v in together.rows.items()})
+        of_half = together.rows["half"] == half
+        assert of_half.sum() == len(rows["half"]) == 8
+        assert equal(rows, {k: v[of_half] for k, v in together.rows.items()})
 
 
 def test_rows_name_their_scenario(passed: PanelResult) -> None:
@@ -148,8 +148,8 @@ def test_a_trace_is_the_lived_episode(passed: PanelResult, fallen: PanelResult) 
         for stem, frames in result.traces.items():
             (i,) = np.flatnonzero(result.rows["trace"] == stem)
             assert frames["scenario"] == i
-            lived = ("position", "quaternion", "joint_position", "torque", "foot_force", "command", "contact")
-            assert all(len(frames[k]) == result.rows["steps"][i] for k in lived)
+            names = ("position", "quaternion", "joint_position", "torque", "foot_force", "command", "contact")
+            assert all(len(frames[k]) == result.rows["steps"][i] for k in names)
             saturated = (np.abs(frames["torque"]) > 0.99 * limit).any(1).mean()
             assert saturated == pytest.approx(result.rows["torque_saturation"][i], abs=1e-6)
             _, x, y, _ = frames["quaternion"].T
@@ -168,9 +168,9 @@ def test_holding_the_pose_succeeds_only_where_standing_was_asked() -> None:
     evaluator = PanelEvaluator(WALK, chosen, "all", 50.0)
     rows = evaluator.run(HoldPose(ACTIONS), traces=False).rows
     evaluator.close()
-    asked = np.abs([rows[f"command_{k}"] for k in ("vx", "vy", "wz")]).max(0) > 0
-    assert not rows["success"][asked].any()
-    assert rows["success"][~asked].mean() > 0.5
+    commanded = np.abs([rows[f"command_{k}"] for k in ("vx", "vy", "wz")]).max(0) > 0
+    assert not rows["success"][commanded].any()
+    assert rows["success"][~commanded].mean() > 0.5
     assert rows["success"].mean() < 0.5
     assert rows["fall"].mean() < 0.2, "it stands through most pushes"
 
@@ -210,10 +210,10 @@ def step(age: int, vx: list[float], reason: list[int], contact: bool = True) -> 
 
 
 def metrics(env: Any, steps: list[dict[str, torch.Tensor]]) -> dict[str, np.ndarray]:
-    film = TrajectoryBuffer(len(steps), torch.device("cpu"))
+    buffer = TrajectoryBuffer(len(steps), torch.device("cpu"))
     for frame in steps:
-        film.add(frame)
-    return episode_metrics(film.frames(), env)
+        buffer.add(frame)
+    return episode_metrics(buffer.frames(), env)
 
 
 def test_metrics_are_means_over_the_steps_lived_after_settling() -> None:
@@ -303,7 +303,7 @@ def test_the_summary_is_what_the_rows_say() -> None:
         "an episode without a measurement is left out, not zero"
     )
     assert s.end_reasons == {"tilted": 1, "timeout": 3}
-    assert s.torque_saturation == pytest.approx(50 / 1600), "weighted by the steps lived"
+    assert s.torque_saturation == pytest.approx(50 / 1600), "weighted by the steps taken"
     assert s.success_by_terrain == {"curbs": 0.5, "flat": 1.0}
     assert s.steps_per_second == 500
 
@@ -367,10 +367,10 @@ def test_a_saved_panel_can_be_summarised_again(tiny_run: Path) -> None:
 
 def test_the_confirmation_is_that_of_the_confirmed_checkpoint(tiny_run: Path) -> None:
     run = RunFolder.open(tiny_run)
-    plan, (found, bundle) = restore_plan(run), load_policy(run, "confirmed")
+    plan, (confirmed, bundle) = restore_plan(run), load_policy(run, "confirmed")
     confirmation = run.record.confirmation
     assert confirmation is not None
-    assert confirmation.checkpoint == found.digest
+    assert confirmation.checkpoint == confirmed.digest
     assert (confirmation.half, confirmation.panel_digest) == ("confirmation", plan.panel.digest)
     evaluator = PanelEvaluator(plan.task, plan.panel, "confirmation", 50.0)
     rows = evaluator.run(bundle).rows

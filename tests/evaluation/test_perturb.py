@@ -33,8 +33,8 @@ DEFAULT = (
 
 
 def one(name: str) -> Column:
-    (found,) = columns(FLAT, (name,))
-    return found
+    (column,) = columns(FLAT, (name,))
+    return column
 
 
 def test_all_is_one_or_two_strengths_of_everything() -> None:
@@ -154,7 +154,7 @@ def test_the_engine_simulates_what_the_column_says(evaluator: PanelEvaluator) ->
 
 
 def observations(evaluator: PanelEvaluator, name: str, steps: int = 12) -> torch.Tensor:
-    """Of robots that hold still, [T, N, O]."""
+    """Returns what robots that hold still observe, [T, N, O]."""
     (column,) = columns(evaluator.panel, (name,)) or (Column(),)
     env = evaluator.env
     env.restart(evaluator._sampler(column), stagger=False)

@@ -21,18 +21,18 @@ def both(name: str, policy: str, column: Column) -> tuple[Episodes, Episodes]:
     """The open-loop trot (or hold-pose) on a few scenarios, in torch and compiled."""
     t = task(name)
     panel = load_panel(t.contract.panel)
-    found = []
+    episodes = []
     for compiled in (False, True):
         evaluator = PanelEvaluator(t, panel, "selection", 50.0, engine="stride", only=SCENARIOS)
         env = evaluator.env
         env.restart(evaluator._sampler(column), stagger=False)
-        stage = runner_for(env) if compiled else EagerRunner(env)
-        assert isinstance(stage, CompiledPanel) == compiled
+        runner = runner_for(env) if compiled else EagerRunner(env)
+        assert isinstance(runner, CompiledPanel) == compiled
         ground = {k: np.array([0] * len(SCENARIOS)) for k in ("class", "level", "key")}
-        mind = baseline(policy, t.contract, t.robot, 50.0, panel.seeds)
-        found.append(run_episodes(env, mind, ground, torch.tensor(SCENARIOS), stage).labelled())
+        controller = baseline(policy, t.contract, t.robot, 50.0, panel.seeds)
+        episodes.append(run_episodes(env, controller, ground, torch.tensor(SCENARIOS), runner).labelled())
         evaluator.close()
-    return found[0], found[1]
+    return episodes[0], episodes[1]
 
 
 @pytest.mark.parametrize(
@@ -48,10 +48,10 @@ def both(name: str, policy: str, column: Column) -> tuple[Episodes, Episodes]:
 def test_a_compiled_panel_is_the_plain_one(name: str, policy: str, column: str) -> None:
     panel = load_panel(task(name).contract.panel)
     known = {c.name: c for c in (Column(), *columns(panel, ("all",)))}
-    plain, fused = both(name, policy, known[column])
+    plain, compiled = both(name, policy, known[column])
     early = 25  # later rounding may have taken a robot elsewhere
     for k, x in plain.frames.items():
-        y = fused.frames[k]
+        y = compiled.frames[k]
         assert y.dtype == x.dtype or k == "action", k
         assert y.shape[1:] == x.shape[1:], k
         if k == "contact":
@@ -59,7 +59,7 @@ def test_a_compiled_panel_is_the_plain_one(name: str, policy: str, column: str) 
         elif k != "foot_force":
             apart = np.abs(x[:early].astype(float) - y[:early]).reshape(early, len(SCENARIOS), -1).max((0, 2))
             assert (apart < 5e-3 * (1 + np.abs(x[:early]).max())).mean() > 0.85, (k, apart)
-    a, b = plain.rows, fused.rows
+    a, b = plain.rows, compiled.rows
     assert a.keys() == b.keys()
     assert (a["reason"] == b["reason"]).mean() >= 0.8
     assert (a["success"] == b["success"]).mean() >= 0.9

@@ -55,8 +55,8 @@ def test_episodes_recorded_on_a_gpu_replay(six: Path, capsys: pytest.CaptureFixt
     assert set(rows["device"]) == {"cuda"}
     for number in rows["scenario"]:
         capsys.readouterr()
-        asked = ("replay", six, str(int(number)), "--where", folder.name, "--verify", "--json")
-        assert surefoot(*asked) == 0, capsys.readouterr()
+        arguments = ("replay", six, str(int(number)), "--where", folder.name, "--verify", "--json")
+        assert surefoot(*arguments) == 0, capsys.readouterr()
         verdict = json.loads(capsys.readouterr().out)["verify"]
         assert verdict["holds"]
         assert verdict["same_label"]
@@ -80,7 +80,7 @@ def test_warps_that_wait_for_each_other_change_nothing(
 ) -> None:
     """Blocks of a warp have nobody to wait for. The biped's last is half a block, and at the reset most warps
     have left the kernel when the others begin."""
-    found = []
+    by_block = []
     for block in (32, engine.BLOCK):
         monkeypatch.setattr(engine, "BLOCK", block)
         robots = StrideEngine(robot(name), EVALUATION_PLANT, 70, atlas=atlas, device="cuda")
@@ -91,6 +91,6 @@ def test_warps_that_wait_for_each_other_change_nothing(
         begin(robots, start)
         states = run(robots, 20)
         robots.reset(mask_of(robots, [3]), start, Parameters.nominal(70, robots.device))
-        found.append([*states, *run(robots, 5, first=20)])
-    for k, (alone, together) in enumerate(zip(*found, strict=True)):
+        by_block.append([*states, *run(robots, 5, first=20)])
+    for k, (alone, together) in enumerate(zip(*by_block, strict=True)):
         assert_same(alone, together, f"blocks of one warp and of four (step {k})")

@@ -57,30 +57,30 @@ def test_processes_own_whole_families_and_together_all(world: int) -> None:
     assert sum(len(f) for f in families) == len(set().union(*families)) == plan.recipe.families
 
 
-def test_a_part_of_the_environments_lives_what_it_lives_among_all() -> None:
+def test_a_part_of_the_environments_steps_as_it_does_among_all() -> None:
     task = walk()
     seeds = SeedPlan(root=3, split="train", families=4, envs=16)
     action = torch.rand(16, task.contract.action.size, generator=torch.Generator().manual_seed(1)) - 0.5
 
-    def lived(part: range) -> dict[str, torch.Tensor]:
+    def state_after_steps(part: range) -> dict[str, torch.Tensor]:
         sampler = TrainSampler(task.contract, task.robot, seeds, 50.0, None, CPU, part)
         env = VecEnv(task, sampler, task.plant, engine="mujoco")
         env.restore(env.snapshot() | {"task.age": env.snapshot()["task.age"] % 3 + 997})  # some end soon
         for _ in range(4):
             env.step(action[part.start : part.stop])
         assert int(env.episode.sum()) > 0, "resets must be among what is compared"
-        found = env.snapshot()
+        snapshot = env.snapshot()
         env.close()
-        return found
+        return snapshot
 
-    whole, *parts = (lived(p) for p in (range(16), range(8), range(8, 16)))
+    whole, *parts = (state_after_steps(p) for p in (range(16), range(8), range(8, 16)))
     joined = join_snapshots(parts)
     assert joined.keys() == whole.keys()
     assert [k for k in whole if not torch.equal(joined[k], whole[k])] == []
     again = [part_of_snapshot(whole, p) for p in (range(8), range(8, 16))]
     for k in whole:
-        for mine, theirs in zip(again, parts, strict=True):
-            assert k == "reset_counts" or torch.equal(mine[k], theirs[k])
+        for cut, stepped in zip(again, parts, strict=True):
+            assert k == "reset_counts" or torch.equal(cut[k], stepped[k])
         assert torch.equal(join_snapshots(again)[k], whole[k])
 
 
@@ -91,8 +91,8 @@ def test_a_part_draws_its_own_tiles_and_levels() -> None:
     def drawn(part: range) -> dict[str, torch.Tensor]:
         sampler = TrainSampler(contract, plan.task.robot, plan.seeds, 50.0, atlas, CPU, part)
         rows = torch.arange(len(part))
-        found = sampler.draw(rows, torch.full_like(rows, 2), (rows + part.start) % 5)
-        return found.script.tensors() | found.start.tensors() | found.parameters.tensors()
+        scenarios = sampler.draw(rows, torch.full_like(rows, 2), (rows + part.start) % 5)
+        return scenarios.script.tensors() | scenarios.start.tensors() | scenarios.parameters.tensors()
 
     whole, part = drawn(range(32)), drawn(range(8, 16))
     assert [k for k in whole if not torch.equal(whole[k][8:16], part[k])] == []
@@ -129,17 +129,17 @@ def test_a_minibatch_is_the_same_whoever_has_its_samples(
 
     one = update(SINGLE)
     share = envs // world
-    found: list[list[int]] = [[] for _ in one.picks]
+    joined: list[list[int]] = [[] for _ in one.picks]
     for rank in range(world):
-        mine = update(Stub(rank, world))
-        assert mine._left_out == 0
-        for minibatch, picks in zip(found, mine.picks.tolist(), strict=True):
+        own = update(Stub(rank, world))
+        assert own._left_out == 0
+        for minibatch, picks in zip(joined, own.picks.tolist(), strict=True):
             kept = [p for p in picks if p >= 0]
             assert picks[len(kept) :] == [-1] * (len(picks) - len(kept))
             for row, mirrored in ((p >> 1, p & 1) for p in kept):
                 step, env = divmod(row, share)
                 minibatch.append(2 * (step * envs + rank * share + env) + mirrored)
-    assert [sorted(m) for m in found] == [sorted(m) for m in one.picks.tolist()]
+    assert [sorted(m) for m in joined] == [sorted(m) for m in one.picks.tolist()]
 
 
 def test_there_is_room_for_a_random_share_and_little_more() -> None:
@@ -196,9 +196,9 @@ def torchrun(*arguments: str | Path, processes: int = 2, log: Path | None = None
 
 
 def done(child: subprocess.Popen[str]) -> str:
-    said, _ = child.communicate(timeout=180)
-    assert child.returncode == 0, said
-    return said
+    output, _ = child.communicate(timeout=180)
+    assert child.returncode == 0, output
+    return output
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +213,8 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The same three in two processes, of which the last two after a resume; and what was printed."""
     folder = tmp_path_factory.mktemp("two") / "run"
-    said = done(torchrun(*NEW, "--updates", "1", "--out", folder))
-    return folder, said + done(torchrun("train", "--resume", folder, "--updates", "3", *SHORT))
+    output = done(torchrun(*NEW, "--updates", "1", "--out", folder))
+    return folder, output + done(torchrun("train", "--resume", folder, "--updates", "3", *SHORT))
 
 
 def test_two_processes_learn_what_one_learns(one: Path, two: tuple[Path, str]) -> None:
@@ -237,9 +237,9 @@ def test_one_ledger_says_of_two_processes_what_it_says_of_one(one: Path, two: tu
     assert [[r["update"] for r in run] for run in rows] == [[1, 2, 3]] * 2
     counted = ("reset.", "stratum.", "family.", "episode.count", "samples", "memory.buffer", "freshness.")
     seen = 0
-    for mine, theirs in zip(*rows, strict=True):
-        assert mine.keys() == theirs.keys()
-        for name, value in mine.items():
+    for ours, theirs in zip(*rows, strict=True):
+        assert ours.keys() == theirs.keys()
+        for name, value in ours.items():
             if name.startswith(counted):
                 assert theirs[name] == value, name
                 seen += 1
@@ -261,7 +261,7 @@ def test_only_one_of_them_speaks(two: tuple[Path, str]) -> None:
 
 def processes_of(parent: int) -> dict[int, int]:
     """Process ids by rank."""
-    found = {}
+    by_rank = {}
     for child in Path("/proc").glob("[0-9]*"):
         try:
             stat, environ = (child / "stat").read_text(), (child / "environ").read_text()
@@ -269,8 +269,8 @@ def processes_of(parent: int) -> dict[int, int]:
             continue
         rank = re.search(r"(?:^|\0)RANK=(\d+)", environ)
         if rank and int(stat.rpartition(")")[2].split()[1]) == parent:
-            found[int(rank[1])] = int(child.name)
-    return found
+            by_rank[int(rank[1])] = int(child.name)
+    return by_rank
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -280,9 +280,9 @@ def test_signals_stop_all_and_the_death_of_one_ends_the_run_as_interrupted(tmp_p
     wait_for(folder, 1)
     child.send_signal(signal.SIGTERM)
     assert child.wait(60) != 0
-    said = log.read_text()
+    output = log.read_text()
     hint = f"torchrun --nproc-per-node=2 -m surefoot train --resume {folder}"
-    assert said.count(f"Stopped by SIGTERM; saved. Continue with: {hint}\n") == 1
+    assert output.count(f"Stopped by SIGTERM; saved. Continue with: {hint}\n") == 1
     run = RunFolder.open(folder)
     assert run.record.status == "interrupted"
     rows = rows_in(folder)
@@ -294,7 +294,7 @@ def test_signals_stop_all_and_the_death_of_one_ends_the_run_as_interrupted(tmp_p
     killed = time.monotonic()
     assert child.wait(60) != 0
     assert time.monotonic() - killed < 40, "the others must not wait for what will not come"
-    # Whether it noticed its fellow's death or was told by torchrun, whichever was first:
+    # Whether it noticed the other's death or was told by torchrun, whichever was first:
     assert RunFolder.open(folder).record.status == "interrupted"
 
     # What is left is a run like any other: one process takes it on, with all the environments, until some
@@ -332,13 +332,13 @@ def checked(process: Refused) -> None:
 
 @pytest.mark.parametrize("both", [[True, True], [True, False], [False, True]])
 def test_what_is_refused_to_one_is_refused_to_all_and_said_once(both: list[bool]) -> None:
-    said = []
+    explained = []
     for rank in range(2):
         with pytest.raises((SurefootError, SystemExit)) as caught:
             checked(Refused(rank, both))
-        said.append(isinstance(caught.value, SurefootError))
-        assert said[-1] or caught.value.code == 2
-    assert said == [both[0], not both[0]]
+        explained.append(isinstance(caught.value, SurefootError))
+        assert explained[-1] or caught.value.code == 2
+    assert explained == [both[0], not both[0]]
 
 
 def test_nothing_refused_is_nothing_said() -> None:

@@ -25,7 +25,7 @@ T, N = 24, 512
 LIFE = 1000
 
 
-def lived(start: Tensor, steps: int = T, life: int = LIFE) -> tuple[Tensor, Tensor]:
+def ages_and_ends(start: Tensor, steps: int = T, life: int = LIFE) -> tuple[Tensor, Tensor]:
     """Ages [T, N] and ends [T, N] of environments that all live `life` steps, one step at a time."""
     age, seen, done = start.clone(), [], []
     for _ in range(steps):
@@ -45,25 +45,25 @@ def staggered() -> Tensor:
 @pytest.mark.parametrize("life", [5, 11, LIFE])
 def test_ages_are_rebuilt_from_their_start_and_the_ends(life: int) -> None:
     start = staggered() % life
-    age, done = lived(start, life=life)
+    age, done = ages_and_ends(start, life=life)
     assert torch.equal(ages(start, done), age)
 
 
 @pytest.mark.parametrize("first", [0, 400, LIFE - 10])
 def test_synchronised_ages_have_index_one(first: int) -> None:
-    age, _ = lived(torch.full((N,), first))
+    age, _ = ages_and_ends(torch.full((N,), first))
     assert float(sync_index(age)) == 1.0
 
 
 def test_staggered_ages_have_index_about_zero() -> None:
-    assert float(sync_index(lived(staggered())[0])) < 0.01
+    assert float(sync_index(ages_and_ends(staggered())[0])) < 0.01
 
 
 def test_the_index_grows_as_ages_draw_together() -> None:
     spread = [0, 5, 30, 300]
-    found = [float(sync_index(lived(torch.arange(N) % (s + 1))[0])) for s in spread]
-    assert found == sorted(found, reverse=True)
-    assert found[0] == 1.0
+    indices = [float(sync_index(ages_and_ends(torch.arange(N) % (s + 1))[0])) for s in spread]
+    assert indices == sorted(indices, reverse=True)
+    assert indices[0] == 1.0
 
 
 def block(done: Tensor | None = None) -> RolloutBlock:
@@ -90,7 +90,7 @@ def drawn(seeds: SeedPlan) -> Scenarios:
 
 
 def look(scenarios: Scenarios, start: Tensor, made: RolloutBlock | None = None) -> dict[str, float]:
-    made = made or block(lived(start)[1])
+    made = made or block(ages_and_ends(start)[1])
     now = content(scenarios.script, scenarios.parameters)
     return honesty_row(honesty_figures(made, start, now, families=32, strata=(3, 2, 2)), made.returns.numel())
 
@@ -134,9 +134,9 @@ def test_environments_that_share_a_seed_are_caught(monkeypatch: pytest.MonkeyPat
         )
 
     monkeypatch.setattr(TrainSampler, "_draw", lying)
-    found = drawn(SeedPlan(root=1, families=32, envs=N))
-    assert len(torch.unique(found.script.family)) == 32, "their labels differ"
-    assert look(found, staggered())["honesty.duplicate_scenarios"] == N - 1
+    copies = drawn(SeedPlan(root=1, families=32, envs=N))
+    assert len(torch.unique(copies.script.family)) == 32, "their labels differ"
+    assert look(copies, staggered())["honesty.duplicate_scenarios"] == N - 1
 
 
 def test_each_copy_is_counted_once(scenarios: Scenarios) -> None:
@@ -162,11 +162,11 @@ def test_worth_of_families_agrees_with_the_statistics_of_episodes() -> None:
 def test_families_of_copies_are_worth_their_number(scenarios: Scenarios) -> None:
     made = block()
     made.returns[:] = (torch.arange(N) // 16).float()
-    found = look(scenarios, staggered(), made)
-    assert found["honesty.n"] == T * N
-    assert found["honesty.n_eff_return"] == pytest.approx(32)
-    assert found["honesty.icc_return"] == pytest.approx(1)
-    assert found["honesty.n_eff_advantage"] > 0.3 * T * N
+    row = look(scenarios, staggered(), made)
+    assert row["honesty.n"] == T * N
+    assert row["honesty.n_eff_return"] == pytest.approx(32)
+    assert row["honesty.icc_return"] == pytest.approx(1)
+    assert row["honesty.n_eff_advantage"] > 0.3 * T * N
 
 
 def test_one_family_is_worth_one_sample() -> None:
@@ -192,11 +192,11 @@ def test_coverage_counts_pairs_of_cells() -> None:
 def test_returns_by_stratum_are_plain_means(scenarios: Scenarios) -> None:
     made = block()
     made.stratum[:] = torch.arange(N) % 11  # stratum 11 stays empty
-    found = look(scenarios, staggered(), made)
+    row = look(scenarios, staggered(), made)
     for k in range(11):
         expected = float(made.returns[made.stratum == k].double().mean())
-        assert found[f"stratum_return.{k}"] == pytest.approx(expected)
-    assert found["stratum_return.11"] is None
+        assert row[f"stratum_return.{k}"] == pytest.approx(expected)
+    assert row["stratum_return.11"] is None
 
 
 # ---- in a run

@@ -59,7 +59,7 @@ def ledger(folder: Path) -> list[dict[str, Any]]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of every file in the run."""
+    """Hashes every file in the run."""
     files = (p for p in sorted(folder.rglob("*")) if p.is_file())
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
@@ -230,9 +230,9 @@ def test_signals_finish_the_update_save_and_say_how_to_resume(processes: Process
         wait_for(folder, rows + 1)
         os.kill(child, kind)
         assert processes.wait() == code
-        said = processes.log.read_text()
-        assert f"Stopped by {kind.name}; saved. Continue with: surefoot train --resume '{folder}'" in said
-        assert "Traceback" not in said
+        output = processes.log.read_text()
+        assert f"Stopped by {kind.name}; saved. Continue with: surefoot train --resume '{folder}'" in output
+        assert "Traceback" not in output
         run = RunFolder.open(folder)
         assert run.record.status == "interrupted"
         assert (
@@ -367,11 +367,11 @@ def test_a_run_that_breaks_is_failed_and_says_why(
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
         patch.setattr(place, planted(error))
-        if told := TOLD[error]:
+        if message := TOLD[error]:
             assert train(folder, "--updates", "3") == 2
-            said = " ".join(capsys.readouterr().err.split())
-            assert told in said
-            assert said.endswith(f". {folder} is marked failed.")
+            output = " ".join(capsys.readouterr().err.split())
+            assert message in output
+            assert output.endswith(f". {folder} is marked failed.")
         else:
             with pytest.raises(type(error), match=str(error)):
                 train(folder, "--updates", "3")
@@ -403,9 +403,9 @@ def test_a_run_that_cannot_be_resumed_stays_as_it_was(
     before = digests(folder)
     monkeypatch.setattr("surefoot.training.trainer.Ppo", planted(MemoryError()))
     assert resume(folder, "--updates", "9") == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert TOO_MUCH in said
-    assert "is marked" not in said
+    output = " ".join(capsys.readouterr().err.split())
+    assert TOO_MUCH in output
+    assert "is marked" not in output
     assert digests(folder) == before
 
 
@@ -557,7 +557,7 @@ def test_the_episode_table_adds_up(tiny_run: Path) -> None:
     assert len(table["return"]) == sum(r["episode.count"] for r in rows) > 0
     terms = np.sum([table[f"return.{t.name}"] for t in record.contract.rewards], 0)
     np.testing.assert_allclose(table["return"], terms, rtol=1e-5, atol=1e-5)
-    assert (table["steps"] <= table["update"] * RECIPE.horizon).all(), "only steps that were lived count"
+    assert (table["steps"] <= table["update"] * RECIPE.horizon).all(), "only steps that were taken count"
     assert (table["steps"] >= 1).all()
     reasons = ("alive", "timeout", *(t.name for t in record.contract.terminations), "nonfinite")
     for k, reason in enumerate(reasons[1:], 1):

@@ -39,7 +39,7 @@ def test_a_run_stops_at_the_first_limit_that_it_reaches(
 
 @pytest.fixture
 def selection(tiny_run: Path, tmp_path: Path) -> CheckpointSelection:
-    """Of a new run, with the policy of one that was trained."""
+    """Selects for a new run, with the policy of one that was trained."""
     plan = robot_plan("tiny:walk")
     _, bundle = load_policy(RunFolder.open(tiny_run), "confirmed")
     return CheckpointSelection(plan, new_run(plan, str(tmp_path / "run")), Progress(), lambda: bundle)

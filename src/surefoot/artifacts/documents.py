@@ -93,21 +93,21 @@ def read_json(path: str | Path, model: type[Model]) -> Model:
         raise SurefootError(f"'{path}': {error}") from error
 
 
-def check_version(path: Path, found: object, newest: int | None) -> int:
+def check_version(path: Path, version: object, newest: int | None) -> int:
     """Returns the schema version of an artifact; refused if absent, not a whole number, or above `newest`."""
-    if found is None:
+    if version is None:
         raise SurefootError(f"'{path}': field 'schema_version' is missing; check that it is a Surefoot file.")
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SurefootError(
-            f"'{path}': field 'schema_version' must be a whole number from 1 up, not {found!r}; "
+            f"'{path}': field 'schema_version' must be a whole number from 1 up, not {version!r}; "
             "restore the file."
         )
-    if newest is not None and found > newest:
+    if newest is not None and version > newest:
         raise SurefootError(
-            f"'{path}': field 'schema_version' is {found} and this Surefoot reads up to {newest}; "
+            f"'{path}': field 'schema_version' is {version} and this Surefoot reads up to {newest}; "
             "upgrade Surefoot."
         )
-    return found
+    return version
 
 
 def _newest(model: type[BaseModel]) -> int | None:

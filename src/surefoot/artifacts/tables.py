@@ -145,8 +145,8 @@ def _load(path: Path, newest: int | None) -> pa.Table:
         raise SurefootError(
             f"'{path}' is not a readable Parquet file ({_first_line(error)}); restore it or make it again."
         ) from error
-    found = meta.get(_VERSION_KEY)
-    check_version(path, int(found) if found is not None and found.isdecimal() else found, newest)
+    version = meta.get(_VERSION_KEY)
+    check_version(path, int(version) if version is not None and version.isdecimal() else version, newest)
     return table
 
 

@@ -27,8 +27,8 @@ class RecipeOptions:
     evaluate_every: int | None = None
     """Updates between evaluations on the panel's selection half."""
     precision: Literal["fp32", "tf32", "bf16"] | None = None
-    """Of the networks' matrix products; tf32 and bf16 are a GPU's (default: fp32 on a CPU; on CUDA bf16 for
-    the tasks where that was measured to be as good, else tf32)."""
+    """Precision of the networks' matrix products; tf32 and bf16 are a GPU's (default: fp32 on a CPU; on CUDA
+    bf16 for the tasks where that was measured to be as good, else tf32)."""
     hidden: tuple[int, ...] | None = None
     """Widths of both networks' hidden layers, e.g. --hidden 512 256 128."""
     mirror: bool | None = None

@@ -66,7 +66,7 @@ class ReplayCommand:
     family: int | None = None
     """Seed family to rerun."""
     split: Literal["train", "eval"] = "train"
-    """Of the family: train (training plant and engine) or eval (the panel's)."""
+    """Split that the family is of: train (training plant and engine) or eval (the panel's)."""
     envs: int | None = None
     """Environments for --trace (default 256) or --family (default 16)."""
     checkpoint: str = "confirmed"

@@ -63,7 +63,7 @@ class StudyOptions:
     eval_families: int | None = None
     """Seed families of the held-out panel to use (even; default all of them)."""
     precision: Literal["fp32", "tf32", "bf16"] | None = None
-    """Of the networks' matrix products."""
+    """Precision of the networks' matrix products."""
     hidden: tuple[int, ...] | None = None
     """Widths of both networks' hidden layers."""
     out: str | None = None

@@ -78,8 +78,8 @@ class TrainCommand:
     """Episodes that run out of time: as the library treats them, or bootstrapped from their final observation
     where the library does not. Surefoot's own PPO always does, and refuses corrected."""
     success_return: float | None = None
-    """Of an environment from outside: the return that makes an episode a success (default: what it
-    registers as its reward threshold, else to last to its time limit)."""
+    """Return that makes an episode of an environment from outside a success (default: what it registers as
+    its reward threshold, else to last to its time limit)."""
     out: str | None = None
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None

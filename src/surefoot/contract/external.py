@@ -43,7 +43,7 @@ class ExternalContract(Contract):
 
     source: SourceName
     environment: str
-    """As its own library names it."""
+    """The name that its own library gives it."""
     versions: dict[str, str]
     action: ActionBox
     episode_steps: int

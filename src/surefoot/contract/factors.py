@@ -28,7 +28,7 @@ class Factor(Frozen):
     name: str
     unit: str
     level: Level
-    """Who shares a draw: all environments of a seed family, one environment for life, or one episode."""
+    """What shares a draw: all environments of a seed family, one environment throughout, or one episode."""
     train: tuple[float, float] = (0.0, 0.0)
     """Range drawn from in training."""
     held_out: tuple[float, float] = (0.0, 0.0)

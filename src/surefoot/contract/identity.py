@@ -1,4 +1,4 @@
-"""Who may be compared with whom: the construct id, and the training id that names the treatment."""
+"""Says which runs may be compared: the construct id, and the training id that names the treatment."""
 
 from __future__ import annotations
 

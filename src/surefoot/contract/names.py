@@ -12,7 +12,7 @@ REFERENCE = "mujoco"
 """The engine that results are stated on."""
 
 LearnerName = Literal["ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl"]
-"""Who can learn: Surefoot's own PPO, and the libraries that have an adapter."""
+"""Learners there are: Surefoot's own PPO, and the libraries that have an adapter."""
 LEARNERS: tuple[LearnerName, ...] = get_args(LearnerName)
 
 Timeouts = Literal["stock", "corrected"]

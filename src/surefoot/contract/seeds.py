@@ -75,7 +75,7 @@ class Channel(IntEnum):
     MIRROR = 20
     LATENT = 21
     DROPOUT = 22
-    """Which sensor readings are lost, step by step."""
+    """Sensor readings that are lost, step by step."""
     BASELINE = 23
     """Actions of the random baseline, step by step."""
     JITTER = 24

@@ -73,7 +73,7 @@ class Success(Frozen):
 
 
 class Safety(Frozen):
-    """The one safety constraint: the share of lived steps on which `name` happens stays below `limit`."""
+    """The one safety constraint: the share of steps on which `name` happens stays below `limit`."""
 
     name: Literal["torque_saturation", "trunk_contact"] = "torque_saturation"
     limit: float = 0.02

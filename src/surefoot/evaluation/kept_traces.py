@@ -1,5 +1,5 @@
-"""Which episodes of a column keep their trace: of every label the worst, the median and any one, and some
-successes."""
+"""Chooses the episodes of a column that keep their trace: of every label the worst, the median and any one,
+and some successes."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ LATE_S = 0.04
 """Delay from a joint target to its effect from which it is late: two control steps at 50 Hz, twice what the
 shipped tasks train on."""
 SWING_RADPS, SWINGS, SWING_S = 3.0, 3, 1.5
-"""So many times within SWING_S the trunk rolls (or pitches) this fast, each time the other way: feedback
-that comes late drives the swing that it means to stop. Measured on a walk-flat and a trot-flat run: ever in 5
-of 255 and 0 of 199 successful episodes without delay, at the end of 87% and 89% of the falls under 120 ms
-that nothing else explains."""
+"""The trunk swings where it rolls (or pitches) this fast so many times within SWING_S, each time the other
+way: feedback that comes late drives the swing that it means to stop. Measured on a walk-flat and a trot-flat
+run: ever in 5 of 255 and 0 of 199 successful episodes without delay, at the end of 87% and 89% of the falls
+under 120 ms that nothing else explains."""
 SATURATED = 0.5
 """Share of the steps looked at with a joint at 99% of its torque limit."""
 STILL_SHARE = 0.2
@@ -197,7 +197,7 @@ def asked(t: Trace, at: slice) -> np.ndarray:
 
 
 def in_place(t: Trace, at: slice) -> bool:
-    """It moved less than a fifth of what was commanded, or than anybody would call moving."""
+    """Whether it moved less than a fifth of what was commanded, or than anybody would call moving."""
     done, want = achieved(t, at), asked(t, at)
     slow = np.hypot(*done[:2]) < max(STILL_MPS, STILL_SHARE * float(np.hypot(*want[:2])))
     unturned = abs(done[2]) < max(STILL_RADPS, STILL_SHARE * abs(float(want[2])))
@@ -218,7 +218,7 @@ def stood_still(t: Trace, at: slice) -> bool:
 
 
 def wrong_direction(t: Trace, at: slice) -> bool:
-    """It went (or turned) the other way."""
+    """Whether it went (or turned) the other way."""
     done, want = achieved(t, at), asked(t, at)
     away = float(done[:2] @ want[:2]) < 0 and np.hypot(*done[:2]) > STILL_MPS < np.hypot(*want[:2])
     back = done[2] * want[2] < 0 and abs(done[2]) > STILL_RADPS < abs(want[2])
@@ -226,7 +226,7 @@ def wrong_direction(t: Trace, at: slice) -> bool:
 
 
 def drifted(t: Trace, at: slice) -> bool:
-    """It did what was commanded, and on top of it moved sideways or turned by more than the limit."""
+    """Whether it did what was commanded, and on top of it moved sideways or turned by more than the limit."""
     done, want = achieved(t, at), asked(t, at)
     size = float(np.hypot(*want[:2]))
     if size > DEAD_ZONE:
@@ -240,7 +240,7 @@ def drifted(t: Trace, at: slice) -> bool:
 
 
 def off_course(t: Trace, at: slice) -> bool:
-    """It lasted, and its mean errors were above the limits of a success."""
+    """Whether it lasted, and its mean errors were above the limits of a success."""
     command = np.asarray(t["command"], np.float64)[at]
     linear = np.asarray(t["linear_velocity"], np.float64)[at, :2]
     velocity = np.linalg.norm(linear - command[:, :2], axis=1).mean()

@@ -22,12 +22,12 @@ def episode_metrics(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.n
     live = (over.cumsum(0) - over.long() == 0).double()  # [T, N] no end in earlier steps
     settled = live * (f["age"] > round(success.settle_s / dt))
     done = torch.cat([f["linear_velocity"][..., :2], f["angular_velocity"][..., 2:]], -1)
-    asked = f["command"]
-    off = (done - asked).abs()
+    commanded = f["command"]
+    off = (done - commanded).abs()
     each = {
         "steps": live,
         "settled": settled,
-        "velocity": settled * _length(done - asked),
+        "velocity": settled * _length(done - commanded),
         "yaw": settled * off[..., 2],
         "work": live * (f["torque"] * f["joint_velocity"]).abs().sum(-1) * dt,
         "distance": live * _length(done) * dt,
@@ -37,7 +37,7 @@ def episode_metrics(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.n
         "return": live * f["reward"],
     }
     for i, k in enumerate(AXES):
-        each[k], each[f"asked_{k}"] = settled * done[..., i], settled * asked[..., i]
+        each[k], each[f"asked_{k}"] = settled * done[..., i], settled * commanded[..., i]
         each[f"error_{k}"] = settled * off[..., i]
     s = dict(zip(each, _sum(torch.stack(list(each.values()))).cpu().numpy(), strict=True))
     terms = _sum((live[..., None] * f["terms"]).movedim(-1, 0)).cpu().numpy()

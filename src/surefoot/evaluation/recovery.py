@@ -37,7 +37,7 @@ def recoveries(trace: Mapping[str, Any], dt: float) -> list[float]:
     for first, last in zip(pushes, [*pushes[1:], len(error)], strict=True):
         part = error[first:last]
         total = np.concatenate([np.zeros((1, 3)), np.cumsum(part, 0)])
-        mean = (total[width:] - total[:-width]) / width  # empty where less than 0.5 s was lived
+        mean = (total[width:] - total[:-width]) / width  # empty where the episode was shorter than 0.5 s
         good = np.linalg.norm(mean[:, :2], axis=1) < float(trace["velocity_limit"])
         good &= np.abs(mean[:, 2]) < float(trace["yaw_limit"])
         at = np.flatnonzero(good)

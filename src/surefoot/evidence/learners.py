@@ -31,7 +31,8 @@ class Reached(Frozen):
     minutes: tuple[float | None, ...]
     """Minutes of training by seed, evaluation left out."""
     samples_figure: Estimate | None
-    """Over the seeds, where all of them reached it: a mean over those that did would flatter the others."""
+    """Mean over the seeds, only where all of them reached it: a mean over those that did would flatter the
+    others."""
     minutes_figure: Estimate | None
 
 

@@ -54,10 +54,11 @@ class Verdict:
     """Says what a replay shows about a recorded episode."""
 
     same_states: bool
-    """To the bit, every step; of an episode recorded on a GPU, to `GPU_TOLERANCE` for a second."""
+    """Whether states agree to the bit at every step; those recorded on a GPU, to `GPU_TOLERANCE` for a
+    second."""
     same_label: bool
     largest_difference: float | None
-    """Over all states, m or rad; None where no trace was kept to measure it on."""
+    """The largest over all states, m or rad; None where no trace was kept to measure it on."""
     differing: tuple[str, ...] = field(default=())
     """Figures of the row that the replay does not confirm."""
 

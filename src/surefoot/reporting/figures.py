@@ -193,7 +193,7 @@ def _is_nominal(column: Column) -> bool:
 
 def _columns(rows: Rows, summary: PanelSummary) -> tuple[Column, ...]:
     names = list(dict.fromkeys(zip(rows["column"], rows["engine"], rows["policy"], strict=True)))
-    said = {(c.column, c.engine, c.policy): c for c in summary.columns}
+    summaries = {(c.column, c.engine, c.policy): c for c in summary.columns}
     out = []
     for key in names:
         name, engine, policy = key
@@ -213,7 +213,7 @@ def _columns(rows: Rows, summary: PanelSummary) -> tuple[Column, ...]:
                 yaw_error=_mean(part, "yaw_error_radps"),
                 cost_of_transport=_mean(part, "cost_of_transport"),
                 labels={k: labels.count(k) for k in dict.fromkeys(labels)},
-                said=said.get(key),
+                said=summaries.get(key),
             )
         )
     return tuple(out)
@@ -228,11 +228,11 @@ def _mean(rows: Rows, name: str) -> Estimate | None:
 def _disagreements(nominal: Column, columns: tuple[Column, ...], summary: PanelSummary) -> tuple[str, ...]:
     differ = []
 
-    def check(what: str, said: float | None, counted: float | None) -> None:
-        if (said is None) != (counted is None) or (
-            said is not None and counted is not None and not math.isclose(said, counted, abs_tol=1e-9)
+    def check(what: str, stated: float | None, counted: float | None) -> None:
+        if (stated is None) != (counted is None) or (
+            stated is not None and counted is not None and not math.isclose(stated, counted, abs_tol=1e-9)
         ):
-            differ.append(f"{what}: summary.json says {said}, the rows say {counted}")
+            differ.append(f"{what}: summary.json says {stated}, the rows say {counted}")
 
     check("success", summary.success, nominal.success.value)
     check("fall rate", summary.fall_rate, nominal.fall.value)

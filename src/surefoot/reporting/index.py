@@ -52,7 +52,7 @@ def entries(runs: Mapping[str, Path]) -> list[Entry]:
     return out
 
 
-def index_page(found: list[Entry], root: Path) -> str:
+def index_page(runs: list[Entry], root: Path) -> str:
     head = el(
         "tr",
         el("th", ""),
@@ -81,7 +81,7 @@ def index_page(found: list[Entry], root: Path) -> str:
             "form",
             el(
                 "div",
-                el("table", el("thead", head), el("tbody", *[_row(e) for e in found]), class_="runs"),
+                el("table", el("thead", head), el("tbody", *[_row(e) for e in runs]), class_="runs"),
                 class_="scroll",
             ),
             el(
@@ -92,7 +92,7 @@ def index_page(found: list[Entry], root: Path) -> str:
             action="/compare",
             method="get",
         )
-        if found
+        if runs
         else el("p", "There is no run here yet. Train one: ", el("code", "surefoot train walk-flat"))
     )
     header = el(
@@ -101,7 +101,7 @@ def index_page(found: list[Entry], root: Path) -> str:
         el("h1", "Runs"),
         el(
             "p",
-            f"{len(found)} in {root}. Figures are ",
+            f"{len(runs)} in {root}. Figures are ",
             word("held-out"),
             ", on the ",
             word("confirmation half"),

@@ -128,10 +128,10 @@ def _rate(f: Estimate) -> str:
 def differences(c: LearnerComparison) -> Html:
     parts = []
     for of in c.learners:
-        said = of.differences or ("nothing: it is what the recipe is written for",)
+        lines = of.differences or ("nothing: it is what the recipe is written for",)
         parts += [
             el("h3", of.learner),
             el("p", f"Timeouts: {of.timeouts}."),
-            el("ul", *[el("li", d) for d in said]),
+            el("ul", *[el("li", d) for d in lines]),
         ]
     return join(*parts)

@@ -158,8 +158,8 @@ def _curve(
     kind: str, engine: str, columns: list[Column], panel: PanelFigures, contract: TaskContract
 ) -> Html:
     x = np.array([c.strength for c in columns])
-    said = columns[0].said
-    trained = (said.trained if said else None) or training_range(kind, contract)
+    summary = columns[0].said
+    trained = (summary.trained if summary else None) or training_range(kind, contract)
     edges = [*x.tolist(), *(trained or ())]
     low, high = min(edges), max(edges)
     air = 0.07 * (high - low) or abs(high) * 0.5 or 0.5
@@ -172,7 +172,7 @@ def _curve(
         np.array([c.success.high for c in columns], float),
         dots=True,
     )
-    unit = (said.unit if said else "") or _UNITS.get(kind, "")
+    unit = (summary.unit if summary else "") or _UNITS.get(kind, "")
     unit = "" if unit == "1" else unit
     axes = rate_axis(
         width=320,

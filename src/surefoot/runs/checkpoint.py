@@ -79,8 +79,8 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
             f"'{path}' is a safetensors file but not a Surefoot checkpoint; "
             "choose one from a run's checkpoints folder."
         )
-    found = header.get("schema_version")
-    version = check_version(path, int(found) if found and found.isdecimal() else found, SCHEMA_VERSION)
+    stated = header.get("schema_version")
+    version = check_version(path, int(stated) if stated and stated.isdecimal() else stated, SCHEMA_VERSION)
     try:
         tensors = safetensors.torch.load(data)
         text = header["meta"]

@@ -253,20 +253,20 @@ class RunFolder:
         path = self.checkpoint_path(name) if name in CHECKPOINTS else Path(name)
         if not path.exists():
             raise self._missing(name, path)
-        found = checkpoint.load_checkpoint(path)
-        theirs = found.meta.get("contract_digest")
+        loaded = checkpoint.load_checkpoint(path)
+        theirs = loaded.meta.get("contract_digest")
         if theirs != self.record.contract_digest:
             raise SurefootError(
                 f"{path} was trained under another contract ({str(theirs)[:12]}, this run's is "
                 f"{self.record.contract_digest[:12]}); use a checkpoint of {self.path}."
             )
-        stated = self.record.confirmation.checkpoint if self.record.confirmation else found.digest
-        if name == "confirmed" and found.digest != stated:
+        stated = self.record.confirmation.checkpoint if self.record.confirmation else loaded.digest
+        if name == "confirmed" and loaded.digest != stated:
             raise SurefootError(
                 f"{path} is not the checkpoint that {self.path} states its result on "
-                f"({found.digest[:12]}, not {stated[:12]}); put that one back, or use --checkpoint best."
+                f"({loaded.digest[:12]}, not {stated[:12]}); put that one back, or use --checkpoint best."
             )
-        return found
+        return loaded
 
     def _missing(self, name: str, path: Path) -> SurefootError:
         there = [n for n in CHECKPOINTS if self.checkpoint_path(n).exists()]

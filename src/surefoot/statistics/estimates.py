@@ -51,8 +51,8 @@ class Estimate(Frozen):
     n_eff: float
     families: int
     few: bool = False
-    """So few families that the interval allows for events that none of them may have shown, or has no ends
-    (in older files: that it should have; docs/evidence.md)."""
+    """Whether families are so few that the interval allows for events that none may have shown, or has no
+    ends (in older files: that it should have; docs/evidence.md)."""
 
 
 def estimate(rows: Mapping[str, np.ndarray], column: str, kind: Kind) -> Estimate | None:

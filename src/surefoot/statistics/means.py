@@ -36,7 +36,8 @@ class Mean:
     n: int
     n_eff: float
     few: bool = False
-    """So few families that the interval allows for events that none may have shown, or has no ends."""
+    """Whether families are so few that the interval allows for events that none may have shown, or has no
+    ends."""
 
 
 def mean_interval(

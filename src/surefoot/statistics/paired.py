@@ -41,7 +41,7 @@ class Difference:
     n_eff: float
     families: int
     few: bool = False
-    """So few families that the interval allows for differences that none of them may have shown."""
+    """Whether families are so few that the interval allows for differences that none may have shown."""
 
 
 def paired(

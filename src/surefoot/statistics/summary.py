@@ -22,7 +22,7 @@ from surefoot.statistics.rates import rate
 
 
 class PanelSummary(Frozen):
-    """What a panel pass says. Errors are means over episodes of time-means over the steps lived after
+    """What a panel pass says. Errors are means over episodes of time-means over the steps taken after
     settling."""
 
     schema_version: int = 2

@@ -41,16 +41,16 @@ class MLflow:
         self._entities = mlflow.entities
         self._client = client = mlflow.MlflowClient(where or (folder / "mlflow").absolute().as_uri())
         same = digest([config["id"], config["created"]])
-        found = client.get_experiment_by_name(EXPERIMENT)
-        experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
+        existing = client.get_experiment_by_name(EXPERIMENT)
+        experiment = existing.experiment_id if existing else client.create_experiment(EXPERIMENT)
         for earlier in client.search_runs([experiment], f"tags.`{IDENTITY}` = '{same}'"):
             client.delete_run(earlier.info.run_id)
         run = client.create_run(experiment, run_name=folder.name, tags={IDENTITY: same})
         self._id = run.info.run_id
-        told = {k: v for k, v in config.items() if isinstance(v, str)} | {
+        params = {k: v for k, v in config.items() if isinstance(v, str)} | {
             f"recipe.{k}": v for k, v in config["recipe"].items()
         }
-        client.log_batch(self._id, params=[mlflow.entities.Param(k, str(v)) for k, v in told.items()])
+        client.log_batch(self._id, params=[mlflow.entities.Param(k, str(v)) for k, v in params.items()])
         client.log_dict(self._id, dict(config), "run.json")
 
     @staticmethod

@@ -32,8 +32,8 @@ class TensorBoard:
         # One event for all of a row: an event per number takes many times as long.
         values = [Summary.Value(tag=k, simple_value=v) for k, v in numbers(row).items()]
         self._writer.add_summary(Summary(value=values), step)
-        for name, said in words(row).items():
-            self._writer.add_summary(text(name, said), step)  # type: ignore[no-untyped-call]
+        for name, value in words(row).items():
+            self._writer.add_summary(text(name, value), step)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
         self._writer.close()

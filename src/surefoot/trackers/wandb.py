@@ -23,9 +23,9 @@ class WandB:
         shutil.rmtree(folder / "wandb", ignore_errors=True)
         # Neither the console nor the machine's load: nothing is to be found there only.
         settings = wandb.Settings(console="off", x_disable_stats=True)
-        told, where = dict(config), str(folder)
+        values, where = dict(config), str(folder)
         self._run = wandb.init(
-            project="surefoot", name=folder.name, id=same, dir=where, config=told, settings=settings
+            project="surefoot", name=folder.name, id=same, dir=where, config=values, settings=settings
         )
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The ledger's row of one update: everything is measured per step or episode actually lived."""
+"""The ledger's row of one update: everything is measured per step or episode that actually happened."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def honesty_row(figures: Tensor, samples: int) -> dict[str, Any]:
 
 
 def ages(start: Tensor, done: Tensor) -> Tensor:
-    """Returns the steps that each episode had lived before each step [T, N], from the ages at the start and
+    """Returns the steps that each episode had taken before each step [T, N], from the ages at the start and
     the ends."""
     step = torch.arange(len(done), device=done.device)[:, None]
     ended = torch.where(done, step + 1, torch.zeros_like(step))  # step at which the next episode begins

@@ -1,4 +1,4 @@
-"""Who follows a run: a person's terminal, or nobody."""
+"""Says who follows a run: a person's terminal, or nobody."""
 
 from __future__ import annotations
 

@@ -262,8 +262,8 @@ class RobotPlan(Plan):
         return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise, observation_clip)
 
     def selection_evaluator(self) -> PanelEvaluator:
-        """On the evaluation plant, but on stride where training is: choosing may be fast, confirming is
-        not."""
+        """Measures on the evaluation plant, but on stride where training is: choosing may be fast, confirming
+        is not."""
         engine, device = ("stride", self.device) if self.engine == "stride" else ("mujoco", "cpu")
         hz = self.recipe.control_hz
         return PanelEvaluator(self.task, self.panel, "selection", hz, engine=engine, device=device)

@@ -41,7 +41,7 @@ class Progress:
     train_seconds: float = 0.0
     evaluation_seconds: float = 0.0
     successes: list[float] = field(default_factory=list)
-    """Of every evaluation on the selection half so far."""
+    """Success of every evaluation on the selection half so far."""
     best: float = -1.0
     best_update: int = 0
 
@@ -67,7 +67,7 @@ class Limits:
 
     updates: int | None = None
     minutes: float | None = None
-    """Of training; evaluation does not count."""
+    """Minutes of training; evaluation does not count."""
     until: float | None = None
     """Success that two consecutive evaluations on the selection half must reach."""
 

@@ -28,12 +28,12 @@ def find_cases(
 ) -> tuple[LabCase, ...]:
     """Returns the failures that the postmortems name, and what the perturbation does most often; where
     learners failed too seldom, failures of baselines (kept by `host`)."""
-    found: list[LabCase] = []
+    failures: list[LabCase] = []
     for job, postmortem in postmortems.items():
         named = {c.trace: c for c in (*postmortem.cases, *_perturbed(runs[job])) if c.trace}
-        found += [_case(path, runs[job], job, job.learner, LEARNED, c) for c in named.values()]
+        failures += [_case(path, runs[job], job, job.learner, LEARNED, c) for c in named.values()]
     for name in baselines:
-        if len(found) >= LEAST:
+        if len(failures) >= LEAST:
             break
         plan, run = plans[host], runs[host]
         folder = place(run, plan, name)
@@ -41,8 +41,8 @@ def find_cases(
         rows = read_rows(folder, summary)
         file = (folder / "episodes.parquet").relative_to(run.path).as_posix()
         cases, _ = representative_failures(rows, file)
-        found += [_case(path, run, None, name, folder.name, c) for c in cases if c.trace]
-    return tuple(found)
+        failures += [_case(path, run, None, name, folder.name, c) for c in cases if c.trace]
+    return tuple(failures)
 
 
 def _perturbed(run: RunFolder) -> tuple[Case, ...]:

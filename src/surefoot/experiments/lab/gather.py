@@ -135,9 +135,9 @@ def _entries(
     summary = checked_summary(folder, plan)
     out = []
     for _, _, rows in split_columns(read_rows(folder, summary)):
-        found = column_summary(rows, plan.task.contract)
+        measured = column_summary(rows, plan.task.contract)
         traces = [folder / "traces" / f"{t}.npz" for t in rows["trace"].tolist() if t]
-        name = found.column.removeprefix(f"{PREFIX}{policy}").removeprefix(":") or NOMINAL
+        name = measured.column.removeprefix(f"{PREFIX}{policy}").removeprefix(":") or NOMINAL
         out.append(
             Entry(
                 panel=2 if number == 2 else 1,
@@ -148,7 +148,7 @@ def _entries(
                 folder=folder.relative_to(path).as_posix(),
                 checkpoint=summary.checkpoint,
                 ends=dict(sorted(Counter(rows["reason"].tolist()).items())),
-                found=found,
+                found=measured,
                 traces=tuple(t.relative_to(path).as_posix() for t in traces),
             )
         )

@@ -55,10 +55,10 @@ def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, .
 
 def checked_summary(folder: Path, plan: RobotPlan) -> PanelSummary:
     """Reads the summary of a pass; refused where it was not measured as the plan says."""
-    found = read_summary(folder)
-    if (found.construct_id, found.panel_digest) != (plan.construct_id, plan.panel.digest):
+    summary = read_summary(folder)
+    if (summary.construct_id, summary.panel_digest) != (plan.construct_id, plan.panel.digest):
         raise SurefootError(
-            f"{folder} was measured on another panel or construct ({found.construct_id[:12]}, the lab's is "
+            f"{folder} was measured on another panel or construct ({summary.construct_id[:12]}, the lab's is "
             f"{plan.construct_id[:12]}), and is not set beside the others; choose another --out."
         )
-    return found
+    return summary

@@ -83,8 +83,8 @@ def open_folder(path: Path, design: LabDesign) -> None:
         return
     if not (path / "design.json").is_file():
         raise SurefootError(f"{path} is there and is no lab; choose another --out.")
-    stored, asked = plain(read_json(path / "design.json", LabDesign)), plain(design)
-    differ = [k for k in asked if stored[k] != asked[k]]
+    stored, requested = plain(read_json(path / "design.json", LabDesign)), plain(design)
+    differ = [k for k in requested if stored[k] != requested[k]]
     if differ:
         was = ", ".join(f"{k} {stored[k]}" for k in differ)
         raise SurefootError(f"{path} is another lab ({was}); choose another --out, or ask for the same.")

@@ -29,9 +29,9 @@ class Stage:
     """How many there are in all."""
     says: str
     spent_s: float
-    """Since the lab began."""
+    """Seconds since the lab began."""
     left_s: float | None
-    """Until all is done; None before anything was."""
+    """Seconds until all is done; None before anything was."""
 
 
 class LabObserver(SessionObserver, Protocol):

@@ -13,7 +13,7 @@ def contract_prose(c: TaskContract, recipe: Recipe, panel: Panel) -> tuple[str, 
     s, scenarios = c.success, panel.select("confirmation")
     sees = _list(f"{_plain(t.name)} ({t.size})" for t in c.observation)
     privileged = _list(_plain(t.name) for t in c.privileged)
-    told = (
+    prior = (
         f"It is handed a prior: a gait clock of {c.prior.clock_hz:g} Hz"
         + (f", and a scripted lift of its feet by {c.prior.lift_rad:g} rad" if c.prior.lift_rad else "")
         + "; what it does is added to that."
@@ -25,7 +25,7 @@ def contract_prose(c: TaskContract, recipe: Recipe, panel: Panel) -> tuple[str, 
         f"{recipe.control_hz:g} times a second it sees {c.observation_size} numbers, some of them noisy: "
         f"{sees}. It answers with {c.action.size} joint targets: the default pose plus "
         f"{c.action.scale_rad:g} rad times its action, which is clipped to {c.action.clip:g}.",
-        f"{told} While it is trained, and only then, its critic also sees {privileged}.",
+        f"{prior} While it is trained, and only then, its critic also sees {privileged}.",
         f"{reward_prose(c.rewards)} The sum of a step is not allowed below {c.reward_floor:g}, but for what "
         "is added once."
         if c.reward_floor is not None

@@ -1,4 +1,4 @@
-"""Who did what on the panels: the tables of a lab's page that everything else explains."""
+"""Shows who did what on the panels: the tables of a lab's page that everything else explains."""
 
 from __future__ import annotations
 
@@ -65,10 +65,12 @@ def _result(lab: LabRecord, who: Who, heads: list[Heading]) -> Html:
 def _cell(lab: LabRecord, who: Who, h: Heading) -> Html:
     if h.sparse and who.seed is None:
         return el("span", "not trained", class_="absent")
-    found = [shown(lab, who, h.column, h.engine, h.sparse, p.number) for p in lab.panels]
-    if any(e is None for e in found):
+    entries = [shown(lab, who, h.column, h.engine, h.sparse, p.number) for p in lab.panels]
+    if any(e is None for e in entries):
         return el("span", NOT_MEASURED, class_="absent")
-    return join(*[_measured(e, p.families) for e, p in zip(found, lab.panels, strict=True) if e is not None])
+    return join(
+        *[_measured(e, p.families) for e, p in zip(entries, lab.panels, strict=True) if e is not None]
+    )
 
 
 def _measured(e: Entry, families: int) -> Html:
@@ -103,15 +105,15 @@ def second_panel(lab: LabRecord) -> Html | None:
         return None
     p = lab.panels[1]
     assert p.apart_from_first is not None
-    found: dict[tuple[str, str], dict[str, CoComputed]] = {}
+    by_place: dict[tuple[str, str], dict[str, CoComputed]] = {}
     for c in lab.co_computed:
         seed = f", seed {c.seed}" if c.seed is not None and len(lab.design.seeds) > 1 else ""
         sparse = ", sparse" if c.reward == "sparse" else ""
         place = (f"{c.policy}{seed}{sparse}", f"{c.column.replace('_', ' ')}, {c.engine}")
-        found.setdefault(place, {})[c.metric] = c
+        by_place.setdefault(place, {})[c.metric] = c
     rows = [
         el("tr", el("th", who, scope="row"), el("td", where), *[_both(of.get(m), m) for m in NAMES])
-        for (who, where), of in found.items()
+        for (who, where), of in by_place.items()
     ]
     return el(
         "section",

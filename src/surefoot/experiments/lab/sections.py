@@ -97,17 +97,17 @@ def baselines(lab: LabRecord) -> Html:
 def postmortems(lab: LabRecord) -> Html:
     parts = []
     for k, p in enumerate(lab.postmortems):
-        said = [el("li", s.text, _stands(s)) for s in p.sentences]
+        sentences = [el("li", s.text, _stands(s)) for s in p.sentences]
         parts.append(
-            el("details", el("summary", f"{p.run}: {MEANING[p.verdict]}"), el("ol", *said), open=k == 0)
+            el("details", el("summary", f"{p.run}: {MEANING[p.verdict]}"), el("ol", *sentences), open=k == 0)
         )
     return el("section", el("h2", "Postmortem, five sentences"), *parts, class_="card")
 
 
 def _stands(s: Sentence) -> Html:
     """Names the file and field of every number in a sentence."""
-    found = [el("li", el("code", f"{e.file}: {e.field} = {e.value}")) for e in s.evidence]
-    return el("details", el("summary", "evidence"), el("ul", *found))
+    evidence = [el("li", el("code", f"{e.file}: {e.field} = {e.value}")) for e in s.evidence]
+    return el("details", el("summary", "evidence"), el("ul", *evidence))
 
 
 def configuration(lab: LabRecord) -> Html:

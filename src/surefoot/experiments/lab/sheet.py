@@ -63,5 +63,5 @@ def rows_of(lab: LabRecord) -> list[dict[str, Any]]:
     return out
 
 
-def _counts(found: dict[str, int]) -> str:
-    return " ".join(f"{k}:{v}" for k, v in found.items())
+def _counts(counts: dict[str, int]) -> str:
+    return " ".join(f"{k}:{v}" for k, v in counts.items())

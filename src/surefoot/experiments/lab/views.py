@@ -1,4 +1,4 @@
-"""Which policies and which columns a lab has, in the order that they are shown in."""
+"""Lists the policies and the columns that a lab has, in the order that they are shown in."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def policies(lab: LabRecord) -> list[Who]:
 def headings(lab: LabRecord) -> list[Heading]:
     """Returns the nominal column first, on the reference, then on the engine of the perturbed one, then
     that."""
-    found = dict.fromkeys(Heading(e.column, e.found.engine) for e in lab.entries)
-    order = sorted(found, key=lambda h: (h.column != NOMINAL, h.engine != REFERENCE))
+    distinct = dict.fromkeys(Heading(e.column, e.found.engine) for e in lab.entries)
+    order = sorted(distinct, key=lambda h: (h.column != NOMINAL, h.engine != REFERENCE))
     return order + ([Heading(NOMINAL, order[0].engine, True)] if lab.sparse else [])
 
 

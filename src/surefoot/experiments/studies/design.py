@@ -28,7 +28,7 @@ class Knob:
     """Describes the quantity that a kind of study varies."""
 
     field: str
-    """Its name in the recipe."""
+    """The quantity's name in the recipe."""
     option: str
     unit: str
     more: str
@@ -173,9 +173,9 @@ def make_design(options: DesignOptions) -> Design:
     _check(o)
     size = {v: _samples_per_update(base, knob, v) for v in values}
     minibatches = {v: _minibatches(base, size[v], size[values[0]], o.keep, v) for v in values}
-    asked = o.samples or (o.updates * max(size.values()) if o.updates else 0)
+    requested = o.samples or (o.updates * max(size.values()) if o.updates else 0)
     own = find_task(o.task).recipe_on(o.device).samples_per_update
-    samples = _whole(asked or BUDGET_UPDATES * own, size)
+    samples = _whole(requested or BUDGET_UPDATES * own, size)
     return Design(
         kind=o.kind,
         task=o.task,
@@ -213,8 +213,8 @@ def _setting(o: DesignOptions, knob: Knob, value: int, minibatches: int, samples
     )
 
 
-def _values(knob: Knob, asked: tuple[int, ...], own: int) -> tuple[int, ...]:
-    values = tuple(sorted(asked or {max(1, own // knob.factor), own, own * knob.factor}))
+def _values(knob: Knob, requested: tuple[int, ...], own: int) -> tuple[int, ...]:
+    values = tuple(sorted(requested or {max(1, own // knob.factor), own, own * knob.factor}))
     example = " ".join(str(own * knob.factor**k) for k in range(2))
     if len(values) < 2:
         raise SurefootError(

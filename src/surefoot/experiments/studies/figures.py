@@ -44,7 +44,7 @@ class Point(Frozen):
     seed: int
     budget: Budget
     run: str
-    """Its folder, in the study's."""
+    """The run's folder, in the study's."""
     updates: int
     samples: int
     train_seconds: float
@@ -125,7 +125,7 @@ def passed(run: Path, panel: str, budget: Budget) -> bool:
 
 def read_points(design: Design, study: Path) -> list[Point]:
     """Reads every policy that has been scored; refused where two were not measured alike."""
-    found: list[tuple[Result, Point]] = []
+    scored: list[tuple[Result, Point]] = []
     for seed in design.seeds:
         for value in design.values:
             folder = study / folder_name(design, value, seed)
@@ -135,16 +135,16 @@ def read_points(design: Design, study: Path) -> list[Point]:
             rows = run.ledger.rows() if run.ledger.path.exists() else []
             for budget in BUDGETS:
                 if passed(folder, run.record.panel, budget):
-                    found.append(_read(run, rows, value, seed, budget))
-    for result, _ in found[1:]:
-        differs = construct_difference(found[0][0], result)
+                    scored.append(_read(run, rows, value, seed, budget))
+    for result, _ in scored[1:]:
+        differs = construct_difference(scored[0][0], result)
         if differs:
             names = ", ".join(f.name for f in differs)
             raise SurefootError(
-                f"{found[0][0].folder} and {result.folder} were not measured alike ({names}); "
+                f"{scored[0][0].folder} and {result.folder} were not measured alike ({names}); "
                 "begin the study anew."
             )
-    return [p for _, p in found]
+    return [p for _, p in scored]
 
 
 def _read(
@@ -154,8 +154,8 @@ def _read(
     summary = read_summary(folder)
     rows = read_rows(folder, summary)
     nominal = np.flatnonzero(rows["column"].astype(str) == NOMINAL)
-    mine = {k: v[nominal] for k, v in rows.items()}
-    result = Result(run.record, folder, summary, mine, summary.engine, nominal, rows)
+    nominal_rows = {k: v[nominal] for k, v in rows.items()}
+    result = Result(run.record, folder, summary, nominal_rows, summary.engine, nominal, rows)
     update = int(summary.checkpoint.removeprefix("update-"))
     until = [r for r in ledger if int(r["update"]) <= update]
     last, looked = until[-1], [r for r in until if "honesty.n" in r]
@@ -177,7 +177,7 @@ def _read(
         for name, i in at.items()
     )
     disturbed = [c.success for c in columns if c.column != NOMINAL]
-    error = mine["velocity_error_mps"].astype(np.float64)
+    error = nominal_rows["velocity_error_mps"].astype(np.float64)
     point = Point(
         value=value,
         seed=seed,
@@ -198,10 +198,10 @@ def _read(
         kl=float(np.mean([r["kl"] for r in until])),
         clip_fraction=float(np.mean([r["clip_fraction"] for r in until])),
         engine=summary.engine,
-        device=str(mine["device"][0]),
+        device=str(nominal_rows["device"][0]),
         episodes=len(nominal),
-        success=float(mine["success"].mean()),
-        fall=float(mine["fall"].mean()),
+        success=float(nominal_rows["success"].mean()),
+        fall=float(nominal_rows["fall"].mean()),
         velocity_error_mps=float(np.nanmean(error)) if np.isfinite(error).any() else None,
         disturbed_success=float(np.mean(disturbed)) if disturbed else None,
         columns=columns,
@@ -271,15 +271,15 @@ def over_seeds(values: Sequence[float | None], rate: bool = False) -> Estimate:
     A rate that is the same in every seed has no interval: no spread bounds nothing, and 0 +- 0 would say that
     it does.
     """
-    found = runs_estimate(values)
-    assert found is not None
+    estimate = runs_estimate(values)
+    assert estimate is not None
     if not rate:
-        return found
-    if found.low == found.high:
-        return found.model_copy(update={"low": None, "high": None})
-    low = None if found.low is None else max(found.low, 0.0)
-    high = None if found.high is None else min(found.high, 1.0)
-    return found.model_copy(update={"low": low, "high": high})
+        return estimate
+    if estimate.low == estimate.high:
+        return estimate.model_copy(update={"low": None, "high": None})
+    low = None if estimate.low is None else max(estimate.low, 0.0)
+    high = None if estimate.high is None else min(estimate.high, 1.0)
+    return estimate.model_copy(update={"low": low, "high": high})
 
 
 def steps(points: Sequence[Point], values: Sequence[int]) -> list[Step]:

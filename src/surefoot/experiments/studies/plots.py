@@ -106,8 +106,8 @@ def curves(record: StudyRecord, plan: RobotPlan, budget: Budget) -> Html | None:
     figures = []
     for kind in kinds:
         p = find_perturbation(kind)
-        mine = sorted((c for c in columns if c.perturbation == kind), key=lambda c: c.strength)
-        at = {c.strength: c.name for c in mine}
+        of_kind = sorted((c for c in columns if c.perturbation == kind), key=lambda c: c.strength)
+        at = {c.strength: c.name for c in of_kind}
         if p.neutral is not None:  # the panel as it is, at the strength that changes nothing
             at[p.neutral] = NOMINAL
         strengths = sorted(at)

@@ -63,13 +63,13 @@ def with_results(folder: Path, record: StudyRecord) -> StudyRecord:
     design = record.design
     points = read_points(design, folder)
     groups = [group(points, value, budget) for budget in BUDGETS for value in design.values]
-    found = steps(points, design.values)
+    all_steps = steps(points, design.values)
     return record.model_copy(
         update={
             "points": tuple(points),
             "groups": tuple(g for g in groups if g is not None),
-            "steps": tuple(found),
-            "verdicts": tuple(verdicts(found, design, record.seconds)),
+            "steps": tuple(all_steps),
+            "verdicts": tuple(verdicts(all_steps, design, record.seconds)),
         }
     )
 

@@ -33,11 +33,11 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
             return el("td", _shown(f"{at}.{name}", f.get(name), text), class_="num")
 
         def rate(name: str) -> Html:
-            found = f.get(name)
-            if found is None:
+            figure = f.get(name)
+            if figure is None:
                 return el("td", el("span", NOT_MEASURED, class_="absent"), class_="num")
-            span = "no spread" if found.low is None else f"{percent(found.low)} to {percent(found.high)}"
-            value = _shown(f"{at}.{name}", found, percent(found.value))
+            span = "no spread" if figure.low is None else f"{percent(figure.low)} to {percent(figure.high)}"
+            value = _shown(f"{at}.{name}", figure, percent(figure.value))
             return el("td", el("b", value), el("br"), el("small", span), class_="num")
 
         def plain(name: str) -> str:
