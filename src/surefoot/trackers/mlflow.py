@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.contract import digest
-from surefoot.trackers import numbers, words
+from surefoot.trackers.tracker import numbers, words
 
 EXPERIMENT = "surefoot"
 URI = "MLFLOW_TRACKING_URI"

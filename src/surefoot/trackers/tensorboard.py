@@ -12,7 +12,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from torch.utils.tensorboard.summary import text
 from torch.utils.tensorboard.writer import FileWriter
 
-from surefoot.trackers import numbers, words
+from surefoot.trackers.tracker import numbers, words
 
 
 class TensorBoard:

@@ -11,7 +11,7 @@ from typing import Any
 import wandb
 
 from surefoot.contract import digest
-from surefoot.trackers import numbers, words
+from surefoot.trackers.tracker import numbers, words
 
 
 class WandB:
