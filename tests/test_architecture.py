@@ -244,3 +244,27 @@ def test_where_to_change_what_is_there() -> None:
     assert len(paths) > 12
     missing = [p for p in paths if not (SOURCE / PACKAGE / p).exists() and not (ROOT / p).exists()]
     assert missing == []
+
+
+MIDWAY = {"Of", "Which", "Who", "Whose", "Whom", "Than", "And", "But", "Or"}
+"""Words that continue a sentence which nobody who reads a hover or a page of documentation has begun."""
+
+
+def test_docstrings_do_not_begin_in_mid_sentence() -> None:
+    """Command-line options (their help continues an option's name) and kernels (their text is hashed) may."""
+    midway = [f"{where}: {text[:50]}" for where, text in _docstrings() if text.split()[0] in MIDWAY]
+    assert midway == []
+
+
+def _docstrings() -> Iterator[tuple[str, str]]:
+    for module, path in modules().items():
+        if room(module) == "cli" or ".kernels" in module or module.endswith("tasks.terms"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                continue
+            for child in node.body:
+                if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+                    text = child.value.value
+                    if isinstance(text, str) and text.split():
+                        yield f"{module}:{child.lineno}", text
