@@ -1,4 +1,4 @@
-"""What a look at the batch (evidence/honesty.py) costs, against the update it looks at.
+"""What a look at the batch (training/honesty.py) costs, against the update it looks at.
 
     python benchmarks/honesty_cost.py        two minutes on two cores; writes honesty_cost.json beside it
     python benchmarks/honesty_cost.py --device cuda
