@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 from tyro.conf import Positional
 
+from surefoot.cli.terminal import plain_table
+
 if TYPE_CHECKING:
     from surefoot.evidence import Compared, Comparison, Field, Refusal
     from surefoot.statistics import Difference
@@ -152,14 +154,9 @@ def forest_bar(d: Difference, reach: float, width: int = WIDTH) -> str:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 1, 0, 0),
-        header_style="dim",
-    )
+    """Returns a narrow table; only the columns of values may wrap."""
+    table = plain_table(title)
+    table.padding = (0, 1, 0, 0)
     for c in columns:
         table.add_column(escape(c), no_wrap=c not in ("A", "B"))
     return table
