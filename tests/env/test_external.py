@@ -478,6 +478,14 @@ def test_returns_are_compared_seed_by_seed(three: list[Path], capsys: pytest.Cap
     assert "success.return_at_least" in capsys.readouterr().out
 
 
+def test_a_robots_run_and_one_from_outside_are_refused_in_a_sentence(
+    three: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for pair in ((three[0], GOLDEN / "v2"), (GOLDEN / "v2", three[0])):
+        assert surefoot("compare", *pair) == 3
+        assert "were not measured alike" in " ".join(capsys.readouterr().out.split())
+
+
 def test_few_seeds_do_not_bound_a_difference_of_returns(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -178,8 +178,9 @@ def construct_difference(a: Result, b: Result) -> tuple[Field, ...]:
     left, right = _construct(a), _construct(b)
     if left["construct_id"] == right["construct_id"] and a.engine == b.engine:
         return ()
-    known = [k for k in left if k != "construct_id"]
-    differs = flat_difference({k: left[k] for k in known}, {k: right[k] for k in known})
+    # One of the two may be from outside, whose construct has fields of its own.
+    known = [k for k in dict.fromkeys([*left, *right]) if k != "construct_id"]
+    differs = flat_difference({k: left.get(k) for k in known}, {k: right.get(k) for k in known})
     # Ids may differ where no recorded field does: the metric code behind them was another.
     return differs or (Field("construct_id", left["construct_id"], right["construct_id"]),)
 
