@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -121,14 +122,19 @@ def test_the_page_of_an_older_run_says_what_its_replay_needs(
 def test_runs_are_served(bare: dict[str, str], run: Path) -> None:
     command = [sys.executable, "-m", "surefoot", "serve", "--runs", str(run.parent), "--port", "0"]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=bare, stdout=pipe, stderr=pipe, text=True) as server:
-        assert server.stdout is not None
-        url = server.stdout.readline().split()[0].rstrip("/")
-        index, page = (
-            urllib.request.urlopen(url + path, timeout=60).read().decode() for path in ("/", "/run/tiny")
-        )
-        server.send_signal(signal.SIGINT)
-        _, errors = server.communicate(timeout=60)
+    # Who runs the tests in the background of a shell ignores SIGINT, and would hand that on.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, env=bare, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as server:
+        try:
+            assert server.stdout is not None
+            url = server.stdout.readline().split()[0].rstrip("/")
+            index, page = (
+                urllib.request.urlopen(url + path, timeout=60).read().decode() for path in ("/", "/run/tiny")
+            )
+            server.send_signal(signal.SIGINT)
+            _, errors = server.communicate(timeout=60)
+        finally:
+            server.kill()
     assert server.returncode == 0, errors
     assert "/run/tiny" in index
     assert replays(page)["episodes"]
