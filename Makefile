@@ -44,7 +44,8 @@ lint: dev
 
 # What answers in a minute on one core: the plan of the house, ids and kernels' texts, data, statistics, decisions on files.
 FAST := tests/test_architecture.py tests/test_pins.py tests/contract tests/artifacts tests/statistics tests/keyed tests/terrain \
-  tests/robots tests/rollout tests/compute tests/tasks tests/runs/test_golden.py tests/runs/test_checkpoint.py
+  tests/robots tests/rollout tests/compute tests/tasks tests/runs/test_golden.py tests/runs/test_checkpoint.py \
+  --ignore=tests/statistics/test_intervals.py
 
 types: dev
 	@$(BIN)/mypy
