@@ -32,13 +32,13 @@ ROBOTS, LANES = 8, 4
 
 
 def tallied(program: Program, **values: Any) -> Tally:
-    episode_metrics = Tally(program, ENVS)
-    run(program, values, watch=episode_metrics)
-    return episode_metrics
+    tally = Tally(program, ENVS)
+    run(program, values, watch=tally)
+    return tally
 
 
-def flops(episode_metrics: Tally, part: str) -> tuple[float, float, float]:
-    return episode_metrics.needed[part][0], episode_metrics.alone[part][0], episode_metrics.issued[part][0]
+def flops(tally: Tally, part: str) -> tuple[float, float, float]:
+    return tally.needed[part][0], tally.alone[part][0], tally.issued[part][0]
 
 
 def test_a_straight_line_is_counted_by_what_its_numbers_depend_on() -> None:
@@ -48,14 +48,14 @@ def test_a_straight_line_is_counted_by_what_its_numbers_depend_on() -> None:
     p.let("chain", {"z": x * x * y + y / 3.0 - where(y < 0.0, y, -y)})
     p.part = "sums"
     p.sum(["z"])
-    episode_metrics = tallied(p, x=np.ones(ENVS), y=np.ones((4, ENVS)))
+    tally = tallied(p, x=np.ones(ENVS), y=np.ones((4, ENVS)))
     # x * x once for the robot; of each chain two products, an addition and a subtraction
-    assert flops(episode_metrics, "blocks") == (ENVS * (1 + 4 * 4), ENVS * 4 * 5, ENVS * 4 * 5)
+    assert flops(tally, "blocks") == (ENVS * (1 + 4 * 4), ENVS * 4 * 5, ENVS * 4 * 5)
     # two products, the third with the addition, subtraction, comparison and selection; a sign is free
-    assert episode_metrics.issued["blocks"][1] == ENVS * 4 * 6
+    assert tally.issued["blocks"][1] == ENVS * 4 * 6
     # three additions make a sum of four; lanes add twice, after a shuffle each
-    assert flops(episode_metrics, "sums") == (ENVS * 3, ENVS * 4 * 2, ENVS * 4 * 2)
-    assert episode_metrics.issued["sums"][1] == ENVS * 4 * 4
+    assert flops(tally, "sums") == (ENVS * 3, ENVS * 4 * 2, ENVS * 4 * 2)
+    assert tally.issued["sums"][1] == ENVS * 4 * 4
 
 
 def test_what_is_known_is_not_computed_again() -> None:
@@ -81,14 +81,14 @@ def test_a_loop_is_needed_by_each_robot_and_issued_until_the_last_is_done() -> N
     turns = np.array([0, 1, 2, 3, 0, 0, 5, 1, *[2] * 8])
     rare = np.zeros(ENVS)
     rare[1] = 1  # of the first warp: wanted once, in all of its warp's turns
-    episode_metrics = tallied(p, left=turns, rare=rare)
+    tally = tallied(p, left=turns, rare=rare)
     each = 1 + 1 + 1 + 11  # a subtraction, root, addition, sine
-    assert flops(episode_metrics, "loop") == (
+    assert flops(tally, "loop") == (
         each * turns.sum(),
         each * LANES * turns.sum(),
         each * LANES * ROBOTS * (5 + 2),
     )
-    assert flops(episode_metrics, "branch") == (4, 4, LANES * ROBOTS * 5)
+    assert flops(tally, "branch") == (4, 4, LANES * ROBOTS * 5)
     (loop,) = loops(p.body)
     assert Costs(p).straight(loop.body) == {"flops": each, "instructions": each}
 
@@ -106,13 +106,13 @@ def test_contacts_are_counted_where_they_are() -> None:
     height = np.full((4, ENVS), 10.0)  # no contact
     height[3, 0] = 3.0  # 9 < 11: the last slot
     height[2, 1] = 2.0  # 4 < 6, 10: the last two
-    episode_metrics = tallied(p, height=height)
+    tally = tallied(p, height=height)
     # a product per chain and a subtraction per slot, whether it touches or not; then a product per contact
     looked = ENVS * 4 * (1 + 3)
-    assert flops(episode_metrics, "found") == (looked + 3, looked + 4 * (1 + 2), looked + LANES * ROBOTS * 2)
+    assert flops(tally, "found") == (looked + 3, looked + 4 * (1 + 2), looked + LANES * ROBOTS * 2)
     # a product and what adds it up; the warp goes on while one of its lists has something
-    assert flops(episode_metrics, "pushed") == (2 * 3, 4 * 2 * (1 + 2), LANES * ROBOTS * 2 * 2)
-    assert flops(episode_metrics, "none") == (0, 0, 0)
+    assert flops(tally, "pushed") == (2 * 3, 4 * 2 * (1 + 2), LANES * ROBOTS * 2 * 2)
+    assert flops(tally, "none") == (0, 0, 0)
 
 
 def test_an_operation_without_a_cost_is_refused() -> None:

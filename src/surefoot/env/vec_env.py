@@ -15,9 +15,16 @@ from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
 from surefoot.env.base import EpisodeStats, Step, Stepwise
 from surefoot.env.log import EpisodeLog
-from surefoot.env.resets import first_levels, first_task_state, spread, staggered_ages
 from surefoot.env.rules import Rules, resting
-from surefoot.env.scenarios import Sampler, Script, content
+from surefoot.env.scenarios import (
+    Sampler,
+    Script,
+    content,
+    first_levels,
+    first_task_state,
+    spread,
+    staggered_ages,
+)
 from surefoot.keyed import Keyed, box_muller
 from surefoot.tasks import Task, TaskState, View
 from surefoot.terrain import Atlas

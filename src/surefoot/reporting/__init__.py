@@ -5,10 +5,9 @@ from __future__ import annotations
 from surefoot.reporting.failures import viewer
 from surefoot.reporting.learners import curves, differences, learner_chart, learner_page, outcomes
 from surefoot.reporting.overview import bar, shown
-from surefoot.reporting.page import document, page_header
+from surefoot.reporting.page import document, page_header, write_report
 from surefoot.reporting.serve import make_server
 from surefoot.reporting.traces import Kept, Replays, make_replays
-from surefoot.reporting.write import write_report
 
 __all__ = [
     "Kept",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from surefoot.training.batch import block_statistics, ledger_row
-from surefoot.training.collection import collect
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
+from surefoot.training.iteration import collect
 from surefoot.training.observers import UNOBSERVED, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.plan_makers import make_plan, robot_plan
