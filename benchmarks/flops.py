@@ -183,7 +183,7 @@ class Episodes:
     """What was counted, and where the robots went."""
 
     program: Program
-    episode_metrics: Tally
+    tally: Tally
     iterations: np.ndarray  # [physics steps, N]
     position: np.ndarray  # [N, 3]
 
@@ -209,7 +209,7 @@ def play(engine: StrideEngine, targets: Sequence[np.ndarray]) -> Episodes:
 
     # A reset solves one physics step without taking it.
     warm = kept(advance(start.joint_position.numpy(), {}))
-    step.watch = episode_metrics = Tally(step.program, n)
+    step.watch = tally = Tally(step.program, n)
     iterations = []
     for aim in targets:
         for _ in range(engine.plant.decimation):
@@ -217,7 +217,7 @@ def play(engine: StrideEngine, targets: Sequence[np.ndarray]) -> Episodes:
             warm = kept(out)
             qpos, qvel = step.state(out, qpos, qvel)
             iterations.append(out["iterations"])
-    return Episodes(step.program, episode_metrics, np.array(iterations), qpos[:, :3])
+    return Episodes(step.program, tally, np.array(iterations), qpos[:, :3])
 
 
 def counted(plant: str, envs: int, horizon: int) -> dict[str, Any]:
@@ -230,27 +230,27 @@ def counted(plant: str, envs: int, horizon: int) -> dict[str, Any]:
         state = engine.step(t)
     off = np.linalg.norm(state.position.numpy() - played.position, axis=1)
     engine.close()
-    episode_metrics, steps = played.episode_metrics, envs * len(targets)
+    tally, steps = played.tally, envs * len(targets)
     kinds = {
-        "needed": (episode_metrics.needed, 0),
-        "alone": (episode_metrics.alone, 0),
-        "issued": (episode_metrics.issued, 0),
+        "needed": (tally.needed, 0),
+        "alone": (tally.alone, 0),
+        "issued": (tally.issued, 0),
     }
-    kinds["instructions"] = (episode_metrics.issued, 1)
+    kinds["instructions"] = (tally.issued, 1)
     parts = {
         part: {kind: round(counts[part][i] / steps) for kind, (counts, i) in kinds.items()}
         for part in dict.fromkeys(played.program.parts.values())
     }
     newton, search = loops(played.program.body)
-    groups = {"robot": 1, "warp": episode_metrics.robots, "block": BLOCK // episode_metrics.costs.lanes}
+    groups = {"robot": 1, "warp": tally.robots, "block": BLOCK // tally.costs.lanes}
     taken = {k: played.iterations.reshape(len(played.iterations), -1, n).max(2) for k, n in groups.items()}
     return {
         "parts": parts,
         "all": {kind: sum(figures[kind] for figures in parts.values()) for kind in kinds},
         "iterations": {of: round(turns.mean(), 2) for of, turns in taken.items()},
         "lane": {
-            "iteration": episode_metrics.costs.straight(newton.body),
-            "turn of the line search": episode_metrics.costs.straight(search.body),
+            "iteration": tally.costs.straight(newton.body),
+            "turn of the line search": tally.costs.straight(search.body),
         },
         "off_engine_m": {"median": float(f"{np.median(off):.1e}"), "most": float(f"{off.max():.1e}")},
     }
