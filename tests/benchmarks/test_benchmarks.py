@@ -14,6 +14,7 @@ import pytest
 
 import surefoot
 from places import BENCHMARKS
+from scripts import run_script
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +86,7 @@ def run(script: str, out: Path) -> dict[str, Any]:
     """What its quick form gave on this machine, beside what another had given."""
     earlier = {"cuda": True, "quick": False, "rates": []}
     out.write_text(json.dumps({"schema_version": 1, "machines": {"another machine": earlier}}))
-    done = subprocess.run(
-        (sys.executable, BENCHMARKS / script, "--quick", "--device", "cpu", "--out", out),
-        env=os.environ | {"PYTHONPATH": str(Path(surefoot.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(BENCHMARKS / script, "--quick", "--device", "cpu", "--out", out)
     machines = json.loads(out.read_text())["machines"]
     assert machines.pop("another machine") == earlier, "what another device gave is kept"
     found: dict[str, Any]
@@ -114,11 +109,10 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
 
 def test_what_is_measured_again_takes_the_place_of_what_was(tmp_path: Path) -> None:
     out = tmp_path / "engines.json"
-    command = [sys.executable, BENCHMARKS / "engines.py", "--quick", "--device", "cpu", "--out", out]
+    quick = ("--quick", "--device", "cpu", "--out", out, "--append")
     found = []
     for size in (["--envs", "8"], ["--envs", "16"], ["--envs", "8"]):
-        done = subprocess.run((*command, "--append", *size), capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        run_script(BENCHMARKS / "engines.py", *quick, *size)
         found.append(next(iter(json.loads(out.read_text())["machines"].values())))
     first, both, again = found
     assert len(both["rates"]) == len(again["rates"]) == 2 * len(first["rates"])

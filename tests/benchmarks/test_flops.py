@@ -4,17 +4,14 @@ engine moves, and what the documentation says."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import surefoot
 from places import BENCHMARKS
+from scripts import run_script
 from surefoot.compiler.expressions import exp, lift, sin, sqrt, where
 from surefoot.compiler.program import COUNT, Block, Group, Program, run
 from surefoot.engines.stride import StrideEngine, newton
@@ -125,13 +122,7 @@ def test_an_operation_without_a_cost_is_refused() -> None:
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = tmp_path_factory.mktemp("flops") / "flops.json"
-    done = subprocess.run(
-        (sys.executable, BENCHMARKS / "flops.py", "--quick", "--out", out),
-        env=os.environ | {"PYTHONPATH": str(Path(surefoot.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    run_script(BENCHMARKS / "flops.py", "--quick", "--out", out)
     found: dict[str, Any] = json.loads(out.read_text())
     return found
 

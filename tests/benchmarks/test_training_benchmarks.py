@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-import surefoot
 from places import BENCHMARKS
+from scripts import run_script
 from surefoot.learners.update import PpoUpdate
 
 sys.path.insert(0, str(BENCHMARKS))
@@ -28,14 +26,7 @@ from training_loop import Loop
 
 
 def run(script: str, *options: str | Path) -> str:
-    done = subprocess.run(
-        (sys.executable, BENCHMARKS / script, *options),
-        env=os.environ | {"PYTHONPATH": str(Path(surefoot.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_script(BENCHMARKS / script, *options)
 
 
 def test_training_is_measured_by_part_and_kept_by_machine(tmp_path: Path) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
 
 import tiny
 from surefoot.artifacts import load_npz, read_json, read_table
@@ -24,7 +27,7 @@ from surefoot.policy.bundle import FixedBatch, PolicyBundle, first_state
 from surefoot.robots import robot
 from surefoot.runs import RunFolder, checkpoint
 from surefoot.statistics import PanelSummary
-from surefoot.statistics.columns import agreement, beats_baselines, column_summary, split_columns
+from surefoot.statistics.columns import agreement, beats_baselines, column_summary, ranks, split_columns
 from surefoot.statistics.rows import severity
 from surefoot.tasks import task
 from surefoot.training.restore import load_policy
@@ -211,6 +214,11 @@ def test_engines_for_auto_are_the_reference_and_the_fastest() -> None:
     assert engines_for("mujoco", WALK, PANEL, 50.0) == ("mujoco", "mujoco")
     with pytest.raises(SurefootError, match="did you mean 'stride'"):
         engines_for("strid", WALK, PANEL, 50.0)
+
+
+@given(st.lists(st.floats(-9, 9).map(lambda x: round(x, 1)), min_size=1, max_size=40))
+def test_ranks_are_scipys(values: list[float]) -> None:
+    assert ranks(np.array(values)).tolist() == rankdata(values).tolist()
 
 
 def test_agreement_counts_scenarios_on_which_both_say_the_same(rows: dict[str, np.ndarray]) -> None:
