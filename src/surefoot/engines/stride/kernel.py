@@ -8,6 +8,9 @@ writes what there is to see: environments that were just reset get their outputs
 
 from __future__ import annotations
 
+import pickle
+from functools import lru_cache
+
 import numpy as np
 
 from surefoot.compiler import Target, declarations, literal, prelude, statements, vectors
@@ -46,7 +49,13 @@ def control_step_source(
     history: int,
 ) -> str:
     """Returns C++ of a control step. `policy` [depth, K] is each joint's place in the policy's order, or
-    -1."""
+    -1. What is equal is written once: training, selection and confirmation make an engine each."""
+    return _control_step_source(pickle.dumps((layout, buffers, policy, target, decimation, history)))
+
+
+@lru_cache(maxsize=16)
+def _control_step_source(inputs: bytes) -> str:
+    layout, buffers, policy, target, decimation, history = pickle.loads(inputs)
     p = build_step(layout)
     look = statements(p.body)
     integrate = statements(build_integration(p))
