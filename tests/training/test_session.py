@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from surefoot.contract import SurefootError
+from surefoot.evaluation import EvaluationProgress, Watch
 from surefoot.runs import RunFolder
 from surefoot.training import (
     EvaluateOptions,
@@ -45,6 +46,7 @@ class Listener:
         self.work: list[str] = []
         self.limits: list[Limits] = []
         self.updates: list[int] = []
+        self.evaluations: list[tuple[str, list[EvaluationProgress]]] = []
         self.stop_at = stop_at
 
     def planned(self, plan: Plan) -> None:
@@ -52,6 +54,11 @@ class Listener:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    @contextmanager
+    def evaluating(self, what: str) -> Iterator[Watch]:
+        self.evaluations.append((what, []))
+        yield self.evaluations[-1][1].append
 
     def busy(self, text: str) -> AbstractContextManager[object]:
         self.work.append(text)
