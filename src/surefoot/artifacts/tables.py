@@ -112,16 +112,16 @@ def load_npz(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
     except OSError as error:
         raise cannot_read(path, error) from error
     # numpy takes what is no zip for a pickle, and says how to open that all the same.
-    why = "it is empty" if not data else "it is no zip file, or was cut short"
+    why = "cut short" if data[:2] == b"PK" else "not a zip file"
     if zipfile.is_zipfile(io.BytesIO(data)):
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             if all(isinstance(a, np.ndarray) for a in arrays.values()):
                 return arrays
-            why = "it holds other files than arrays"
+            why = "other files than arrays in it"
         except Exception:  # a damaged zip makes numpy, zipfile and zlib raise a dozen different things
-            why = "it is damaged, or holds Python objects, which are never opened"
+            why = "damaged, or with Python objects in it, which are never opened"
     raise SurefootError(f"'{path}' is not a readable npz ({why}); restore it or make it again.")
 
 

@@ -223,8 +223,8 @@ def train_planned(
             return _Session(plan, run, closing, observer, clock).confirm_alone()
         if plan.learner == "ppo" and run.checkpoint_path("latest").is_file():
             return _Session(plan, run, closing, observer, clock).train(limits, resume=True)
-        aside = _free(folder)
-        folder.rename(aside)
+    aside = _free(folder)
+    folder.rename(aside)
     observer.note(f"{folder} was not finished and cannot go on; it is now {aside}.")
     return train_planned(plan, folder, updates, perturb, observer)
 
