@@ -18,9 +18,9 @@ class TimeParts:
     selection: float | None
     """Evaluations on the selection half, while it trained."""
     confirmation: float | None
-    """The closing evaluation."""
+    """Closing evaluations; several where the run was resumed, or one broke off."""
     other: float | None
-    """The rest of the total: waiting for files, and a closing evaluation that broke off."""
+    """The rest of the total: waiting for files, and what a killed process had begun."""
     total: float | None
     """Wall-clock from the start of the program to the result; the sum of the parts that are known where it
     was not measured."""

@@ -22,7 +22,7 @@ class Clock:
 
     def __init__(self, spent: float = 0.0) -> None:
         self._begun = time.perf_counter() - spent
-        self._total, self._prepared = 0.0, 0.0
+        self._total, self._prepared, self._confirmed = 0.0, 0.0, 0.0
         self._ready: float | None = None
 
     def resume(self, figures: Mapping[str, float | int | None], elapsed: float = 0.0) -> None:
@@ -30,6 +30,7 @@ class Clock:
         last of them was killed."""
         self._total = max(float(figures.get("total_seconds") or 0.0), elapsed)
         self._prepared = float(figures.get("preparation_seconds") or 0.0)
+        self._confirmed = float(figures.get("confirmation_seconds") or 0.0)
 
     def ready(self, ago: float = 0.0) -> None:
         """Notes that the first update begins, or began some seconds `ago`; later calls change nothing."""
@@ -40,14 +41,15 @@ class Clock:
         """Returns the seconds since the run began, in all processes."""
         return self._total + time.perf_counter() - self._begun
 
-    def figures(self) -> dict[str, float | int | None]:
-        """Returns the seconds in all and those before the first update, as run.json has them."""
+    def figures(self, confirming: float = 0.0) -> dict[str, float | int | None]:
+        """Returns the seconds in all, those before the first update and those of closing evaluations, of
+        which this one has taken `confirming`, as run.json has them."""
         now = time.perf_counter() - self._begun
         ready = now if self._ready is None else self._ready
         return {
             "total_seconds": self._total + now,
             "preparation_seconds": self._prepared + ready,
-            "confirmation_seconds": None,
+            "confirmation_seconds": self._confirmed + confirming or None,
         }
 
 

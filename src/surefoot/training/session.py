@@ -329,12 +329,12 @@ class _Session:
     def _confirm(self, chosen: str) -> TrainedRun:
         """Evaluates the chosen checkpoint on the confirmation half, with its columns and baselines, and
         exports it as the run's policy. What was confirmed before stays until all of that is there."""
-        plan, run = self.plan, self.run
+        plan, run, begun = self.plan, self.run, time.perf_counter()
         self.clock.ready()
         try:
-            with record_outcome(run, figures=self._figures, confirming=True):
+            with record_outcome(run, figures=lambda: self._figures(begun), confirming=True):
                 try:
-                    summary = self._evaluate(chosen)
+                    summary = self._evaluate(chosen, begun)
                 finally:
                     run.unstage()
         except KeyboardInterrupt as stop:
@@ -342,11 +342,14 @@ class _Session:
             return TrainedRun(plan, run, stopped=received, unconfirmed=True)
         except SurefootError as error:
             raise SurefootError(f"{error} {resume_hint(run)}") from error
+        except Exception as error:
+            error.add_note(resume_hint(run))
+            raise
         return TrainedRun(plan, run, summary, _report(run, self.observer))
 
-    def _evaluate(self, chosen: str) -> PanelSummary:
+    def _evaluate(self, chosen: str, begun: float) -> PanelSummary:
         """Makes the new confirmation and puts it in the place of the old one."""
-        plan, run, begun = self.plan, self.run, time.perf_counter()
+        plan, run = self.plan, self.run
         staged = run.stage(chosen)
         checkpoint, bundle = load_policy(run, str(staged / "checkpoints" / "confirmed.safetensors"))
         bundle.save(staged / "policy.safetensors")
@@ -364,12 +367,13 @@ class _Session:
             confirmation=summary,
             confirmed_update=int(checkpoint.meta["update"]),
             confirmed_after=int(run.record.figures.get("updates") or 0),
-            figures=self._figures() | {"confirmation_seconds": time.perf_counter() - begun},
+            figures=self._figures(begun),
         )
         return summary
 
-    def _figures(self) -> dict[str, float | int | None]:
-        return {**self.run.record.figures, **self.clock.figures()}
+    def _figures(self, begun: float) -> dict[str, float | int | None]:
+        """Returns the run's figures with what it has taken up to now, confirming since `begun`."""
+        return {**self.run.record.figures, **self.clock.figures(time.perf_counter() - begun)}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -133,15 +133,16 @@ class Trainer:
             if not self.stopped:
                 with observer.evaluating("scoring the last policy") as watch:
                     self.chosen = self.selection.choose(watch)
-        self.run.write_record(status=self._status(), figures=self.figures())
+            self._end()
 
-    def _status(self) -> Literal["interrupted", "unconfirmed", "finished"]:
-        """Returns what the run is when its loop has ended. Where nothing is chosen nothing is confirmed."""
+    def _end(self) -> None:
+        """Records what the run is when its loop has ended. Where nothing is chosen nothing is confirmed."""
         r = self.run.record
-        if self.stopped:
-            untouched = r.confirmation is not None and r.confirmed_after == self.progress.update
-            return "finished" if untouched else "interrupted"
-        return "unconfirmed" if self._select else "finished"
+        if self.stopped and r.confirmation is not None and r.confirmed_after == self.progress.update:
+            self.run.write_record(status="finished")  # as it was: no update was made since
+            return
+        status = "interrupted" if self.stopped else "unconfirmed" if self._select else "finished"
+        self.run.write_record(status=status, figures=self.figures())
 
     def _loop(self, limits: Limits, observer: Observer, tracker: Tracker, writer: Writer) -> None:
         """Collects, learns and records; evaluates and saves at fixed intervals.
