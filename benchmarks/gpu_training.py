@@ -33,6 +33,7 @@ from roofline import Peaks, roofline
 from surefoot.artifacts import write_json
 from surefoot.compute.cores import prepare_torch
 from surefoot.trackers import make_tracker
+from surefoot.training.observers import Silent
 from surefoot.training.plan import Plan
 from surefoot.training.plan_makers import make_plan
 from surefoot.training.selection import Limits
@@ -192,7 +193,7 @@ def trainer_ms(plan: Plan, updates: int) -> float:
     the run to its last update."""
     stamps: list[float] = []
 
-    class Stamps:
+    class Stamps(Silent):
         def show(self, row: Any, successes: Any) -> None:
             stamps.append(time.perf_counter())
 

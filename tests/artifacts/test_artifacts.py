@@ -549,6 +549,22 @@ def test_npz_never_carries_or_opens_a_pickle(tmp_path: Path) -> None:
             load_npz(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"P", b"PK", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"\x93NUMPY", b"\x80\x04K\x01.", b"\0" * 99],
+)
+def test_garbage_is_refused_in_words_of_our_own(data: bytes, tmp_path: Path) -> None:
+    """An empty zip is an npz without arrays, and nothing worse."""
+    path = tmp_path / "x.npz"
+    path.write_bytes(data)
+    if data[:4] == b"PK\x05\x06":
+        assert load_npz(path) == {}
+        return
+    with pytest.raises(SurefootError, match="is not a readable npz") as refused:
+        load_npz(path)
+    assert not any(word in str(refused.value).lower() for word in ("pickle", "magic", "unsafe", "central"))
+
+
 def test_damaged_npz_is_refused_or_unharmed_never_wrong(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     values = np.random.default_rng(0).normal(size=100)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from places import SOURCE
+from surefoot.compute import memory_bytes
 from surefoot.contract import SurefootError, environment_seeds, load_panel, second_panel
 from surefoot.training import ExternalPlan, Plan, RobotPlan, make_plan, robot_plan
 from surefoot.training.plan_makers import Options, PlanOptions
@@ -118,3 +119,33 @@ def test_a_plan_of_no_kind_cannot_be_made(robot: RobotPlan) -> None:
     fields = {k: getattr(robot, k) for k in Plan.__dataclass_fields__}
     with pytest.raises(TypeError, match="abstract"):
         Plan(**fields)  # type: ignore[abstract]
+
+
+@pytest.mark.parametrize("task", ["walk-flat", PENDULUM])
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_a_gpus_precision_is_refused_on_a_cpu(task: str, precision: str) -> None:
+    with pytest.raises(SurefootError, match=f"--precision {precision} is for GPUs"):
+        make_plan(task, overrides={"precision": precision})
+    assert make_plan(task, overrides={"precision": precision}, restored=True).recipe.precision == precision
+
+
+def test_a_buffer_that_the_machine_cannot_hold_is_refused_with_one_that_it_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = robot_plan("walk-flat")
+    each = plan.accounting.buffer_bytes // plan.recipe.envs
+    monkeypatch.setattr("surefoot.training.checks.memory_bytes", lambda: 700 * each)
+    with pytest.raises(SurefootError) as refused:
+        robot_plan("walk-flat", overrides={"envs": 1024})
+    found = re.search(r"use --envs (\d+) or less", str(refused.value))
+    assert found
+    assert 512 <= int(found[1]) <= 700
+    robot_plan("walk-flat", overrides={"envs": int(found[1])})
+    assert robot_plan("walk-flat", overrides={"envs": 1024}, restored=True).recipe.envs == 1024
+
+
+def test_a_plan_says_what_memory_the_machine_has() -> None:
+    have = memory_bytes()
+    assert have is not None
+    assert 10**8 < have < 10**14
+    assert robot_plan("tiny:walk").as_json()["memory_bytes"] == have

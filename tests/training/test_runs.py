@@ -6,11 +6,8 @@ import hashlib
 import json
 import os
 import random
-import shlex
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from places import TESTS
+from processes import Processes, rows_in, wait_for
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table
 from surefoot.contract import Channel, SurefootError
 from surefoot.runs import RunFolder, checkpoint, without_timing
@@ -140,66 +137,35 @@ def test_three_updates_and_three_resumed_are_six(tiny_run: Path, tmp_path: Path)
     assert a.confirmation.checkpoint == b.confirmation.checkpoint
 
 
-def test_resuming_a_run_that_is_done_changes_nothing_but_the_confirmation(
-    tiny_run: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        (("--updates", "3"), "is already at update 6, and --updates is 3"),
+        (("--updates", "6"), "is already at update 6, and --updates is 6"),
+        (("--minutes", "0.0001"), "and --minutes is 0.0001"),
+        (("--until", "1e-9"), ""),
+    ],
+)
+def test_a_run_that_has_reached_what_is_asked_is_refused_and_left_alone(
+    limits: tuple[str, str], why: str, tiny_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = tmp_path / "done"
     shutil.copytree(tiny_run, done)
+    if not why:  # tiny runs never succeed; this one says that it did
+        run = RunFolder.open(done)
+        latest = run.load_checkpoint("latest")
+        save = checkpoint.save_checkpoint
+        save(run.checkpoint_path("latest"), latest.tensors, latest.meta | {"successes": [0.5, 0.75]})
+        why = "has reached 50.0% and 75.0% in its last two evaluations"
     before = digests(done)
-    assert resume(done, "--updates", "6", "--perturb", "all") == 0
-    changed = {k for k, v in digests(done).items() if before.get(k) != v}
-    assert changed <= {"run.json", "panels/tiny-v1/confirmation/summary.json", "report.html"}, (
-        "the summary holds its own seconds, the report shows its digest"
-    )
+    assert resume(done, *limits) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert why in said
+    assert "nothing is left to train" in said
+    assert digests(done) == before
 
 
 # ---- stopped and killed
-
-ZYGOTE = """
-import os, shlex, sys
-import surefoot.training.session
-import torch._dynamo  # which the first optimiser would import, for seconds
-from surefoot.cli import main
-os.sched_getaffinity = lambda _: {0}  # one core: other tests run beside this one
-for line in sys.stdin:
-    log, *arguments = shlex.split(line)
-    child = os.fork()
-    if child == 0:
-        for stream in (1, 2):
-            os.dup2(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND), stream)
-        main(arguments)
-    print(child, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
-class Processes:
-    """Runs the command line in real processes, forked from one that has done the slow imports."""
-
-    def __init__(self, log: Path) -> None:
-        path = os.pathsep.join([str(TESTS), str(TESTS.parent / "src")])
-        environment = os.environ | {"PYTHONPATH": path}
-        self.log = log
-        self.parent = subprocess.Popen(
-            [sys.executable, "-c", ZYGOTE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            bufsize=1, env=environment,
-        )  # fmt: skip
-
-    def start(self, *arguments: str | Path) -> int:
-        """The process id."""
-        assert self.parent.stdin is not None
-        assert self.parent.stdout is not None
-        self.parent.stdin.write(shlex.join([str(self.log), *map(str, arguments)]) + "\n")
-        return int(self.parent.stdout.readline())
-
-    def wait(self) -> int:
-        assert self.parent.stdout is not None
-        return int(self.parent.stdout.readline())
-
-    def close(self) -> None:
-        assert self.parent.stdin is not None
-        self.parent.stdin.close()
-        self.parent.wait(30)
 
 
 @pytest.fixture(scope="module")
@@ -207,18 +173,6 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     made = Processes(tmp_path_factory.mktemp("processes") / "log")
     yield made
     made.close()
-
-
-def rows_in(folder: Path) -> int:
-    path = folder / "ledger.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def wait_for(path: Path, rows: int = 0) -> None:
-    deadline = time.monotonic() + 60
-    while not path.exists() or rows_in(path) < rows:
-        assert time.monotonic() < deadline, "the run did not get going"
-        time.sleep(0.01)
 
 
 def test_signals_finish_the_update_save_and_say_how_to_resume(processes: Processes, tmp_path: Path) -> None:
@@ -485,6 +439,7 @@ def test_a_ledger_row_says_everything_about_its_update(tiny_run: Path) -> None:
     reasons = ("timeout", *(t.name for t in contract.terminations), "nonfinite")
     expected = {
         "schema_version", "update", "samples", "robot_seconds", "train_seconds", "wall_seconds",
+        "elapsed_seconds",
         *(f"seconds.{k}" for k in ("environment", "inference", "learning", "evaluation")),
         *(f"reward.{t.name}" for t in contract.rewards),
         *(f"reset.{k}" for k in reasons),

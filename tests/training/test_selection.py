@@ -89,7 +89,8 @@ def test_without_selection_the_latest_is_chosen_and_nothing_is_laid_out(tmp_path
 
 
 def test_the_first_signal_stops_and_the_second_aborts() -> None:
-    before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
+    kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(s) for s in kinds]
     received: list[signal.Signals] = []
     with stop_signals(received.append):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -97,7 +98,7 @@ def test_the_first_signal_stops_and_the_second_aborts() -> None:
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert received == [signal.SIGTERM]
-    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(s) for s in kinds] == before
 
 
 def test_under_torchrun_a_second_signal_changes_nothing() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import signal
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -12,8 +14,11 @@ from typing import Any
 import pytest
 import torch
 
+from places import TESTS
 from surefoot.contract import SurefootError
-from surefoot.runs import RunFolder
+from surefoot.evaluation import EvaluationProgress, Watch
+from surefoot.policy import PolicyBundle, read_policy
+from surefoot.runs import RunFolder, read_ledger, time_parts
 from surefoot.training import (
     EvaluateOptions,
     Limits,
@@ -21,10 +26,13 @@ from surefoot.training import (
     Plan,
     TrainOptions,
     evaluate_run,
+    make_plan,
+    new_run,
     resume,
     train,
     train_planned,
 )
+from surefoot.training.restore import restore_plan
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +53,7 @@ class Listener:
         self.work: list[str] = []
         self.limits: list[Limits] = []
         self.updates: list[int] = []
+        self.evaluations: list[tuple[str, list[EvaluationProgress]]] = []
         self.stop_at = stop_at
 
     def planned(self, plan: Plan) -> None:
@@ -52,6 +61,11 @@ class Listener:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    @contextmanager
+    def evaluating(self, what: str) -> Iterator[Watch]:
+        self.evaluations.append((what, []))
+        yield self.evaluations[-1][1].append
 
     def busy(self, text: str) -> AbstractContextManager[object]:
         self.work.append(text)
@@ -141,3 +155,135 @@ def test_an_evaluation_is_returned_and_nothing_is_printed(
     assert evaluated.summary.half == "selection"
     assert evaluated.run.path == run
     assert evaluated.summary.construct_id == evaluated.plan.construct_id
+
+
+# ---- what an observer is told of evaluations
+
+
+def test_every_evaluation_is_followed_to_its_end(tmp_path: Path) -> None:
+    seen = Listener()
+    train(options(tmp_path / "run", updates=4, perturb=("push",)), seen)
+    assert [what for what, _ in seen.evaluations] == [
+        "scoring update 3",
+        "scoring the last policy",
+        "confirming",
+    ]
+    for _, told in seen.evaluations:
+        done = [p.done for p in told]
+        assert done == sorted(done)
+        assert (told[-1].number, told[0].done) == (told[-1].columns, 0.0)
+        assert done[-1] > 0.9 or told[-1].share < 1, "an episode may end before its time is up"
+        assert told[-1].steps > 0
+        assert told[-1].left_s is not None
+    confirmed = seen.evaluations[-1][1]
+    assert {p.column for p in confirmed} >= {"nominal on mujoco", "nominal on stride", "random on stride"}
+    assert sorted({p.number for p in confirmed}) == list(range(1, confirmed[0].columns + 1))
+
+
+def test_an_evaluation_alone_is_followed_too(tiny_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_run, tmp_path / "run")
+    seen = Listener()
+    evaluate_run(tmp_path / "run", NOTHING_MORE, seen)
+    assert [what for what, _ in seen.evaluations] == ["evaluating"]
+    assert seen.notes == []
+
+
+# ---- policies from files
+
+
+def test_a_runs_own_bundle_is_evaluated_as_its_checkpoint_is(tiny_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    moved = tmp_path / "elsewhere.safetensors"
+    shutil.copy(run / "policy.safetensors", moved)
+    of = {}
+    for name in ("confirmed", str(run / "policy.safetensors"), str(moved)):
+        changed = {"half": "selection", "perturb": ("none",), "baselines": False, "checkpoint": name}
+        of[name] = evaluate_run(run, EvaluateOptions(**changed)).summary
+    first, *others = of.values()
+    for other in others:
+        assert (other.success, other.figures, other.normaliser) == (
+            first.success,
+            first.figures,
+            first.normaliser,
+        )
+    where = sorted(p.name for p in (run / "panels" / "tiny-v1").glob("selection-elsewhere-*"))
+    assert len(where) == 1
+    kept = run / "panels" / "tiny-v1" / where[0] / "policy.safetensors"
+    assert kept.read_bytes() == moved.read_bytes(), "its episodes can be replayed"
+
+
+def test_a_bundle_of_another_contract_is_refused_with_what_is_true(tiny_run: Path, tmp_path: Path) -> None:
+    record = RunFolder.open(tiny_run).record
+    other = make_plan("tiny:trot")
+    card = other.policy_card()
+    sizes = [sum(t.size for t in card.observation), *card.hidden, len(card.joints)]
+    tensors = {"mean": torch.zeros(sizes[0]), "std": torch.ones(sizes[0])}
+    for k, (wide, narrow) in enumerate(itertools.pairwise(sizes)):
+        tensors |= {f"{k}.weight": torch.zeros(narrow, wide), f"{k}.bias": torch.zeros(narrow)}
+    theirs, slower = tmp_path / "theirs.safetensors", tmp_path / "slower.safetensors"
+    PolicyBundle(card, tensors).save(theirs)
+    mine = read_policy(tiny_run / "policy.safetensors")
+    PolicyBundle(mine.card.model_copy(update={"control_hz": 25.0}), mine.tensors).save(slower)
+    with pytest.raises(SurefootError) as refused:
+        evaluate_run(tiny_run, EvaluateOptions(checkpoint=str(theirs)))
+    digests = (card.contract_digest[:12], record.contract_digest[:12])
+    assert all(d in str(refused.value) for d in (*digests, "tiny-trot", "tiny-walk"))
+    with pytest.raises(SurefootError, match=r"acts at 25 Hz and .* at 50 Hz"):
+        evaluate_run(tiny_run, EvaluateOptions(checkpoint=str(slower)))
+
+
+@pytest.mark.parametrize(("panel", "task"), [("walk-biped-flat-v1", "walk-biped-flat"), ("walk-flat-v1", "")])
+def test_another_robots_panel_gets_a_note(panel: str, task: str, tiny_run: Path) -> None:
+    notes = restore_plan(RunFolder.open(tiny_run)).judged_on(panel, "auto").panel_notes()
+    assert len(notes) == bool(task)
+    assert not task or f"{panel} is the panel of {task}, for robot " in notes[0]
+    assert not task or "this run's robot is go1" in notes[0]
+
+
+# ---- time
+
+
+def test_a_run_states_all_of_its_time(tmp_path: Path) -> None:
+    begun = time.perf_counter()
+    trained = train(options(tmp_path / "run", updates=3), spent=5.0)
+    spent = time.perf_counter() - begun + 5.0
+    t = time_parts(RunFolder.open(tmp_path / "run").record)
+    parts = (t.startup, t.training, t.selection, t.confirmation, t.other)
+    assert all(p is not None and p >= 0 for p in parts)
+    assert t.measured
+    assert t.total == pytest.approx(sum(p for p in parts if p is not None))
+    assert t.startup is not None
+    assert t.total is not None
+    assert t.startup > 5.0
+    assert spent - 3 < t.total <= spent, "but for the report"
+    rows = read_ledger(trained.run.ledger.path)[0]
+    assert 5.0 < rows[0]["elapsed_seconds"] < rows[1]["elapsed_seconds"] < t.total
+    resumed = resume(tmp_path / "run", updates=4, perturb=("none",), spent=2.0)
+    more = time_parts(resumed.run.record)
+    assert more.total is not None
+    assert more.startup is not None
+    assert more.total > t.total + 2.0
+    assert more.startup > t.startup + 2.0
+
+
+def test_runs_of_older_versions_state_what_they_know() -> None:
+    record = RunFolder.open(sorted((TESTS / "golden").glob("*/run.json"))[0].parent).record
+    t = time_parts(record)
+    assert (t.startup, t.measured) == (None, False)
+    assert t.total == pytest.approx(
+        sum(x for x in (t.training, t.selection, t.confirmation) if x is not None)
+    )
+
+
+def test_two_runs_that_begin_in_one_second_have_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("surefoot.training.trainer.run_name", lambda *_: "walk-now")
+    plan = make_plan("tiny:walk")
+    made = [new_run(plan, None) for _ in range(3)]
+    assert [r.path.name for r in made] == ["walk-now", "walk-now-2", "walk-now-3"]
+    assert [RunFolder.open(r.path).record.id for r in made] == ["walk-now", "walk-now-2", "walk-now-3"]
+    with pytest.raises(SurefootError, match="already exists"):
+        new_run(plan, "runs/walk-now")

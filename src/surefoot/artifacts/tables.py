@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -110,15 +111,18 @@ def load_npz(path: str | Path) -> dict[str, np.ndarray[Any, Any]]:
         data = path.read_bytes()
     except OSError as error:
         raise cannot_read(path, error) from error
-    if data[:2] != b"PK":  # numpy would take it for a pickle, and say how to open that all the same
-        raise SurefootError(f"'{path}' is not a readable npz (not a zip file); restore it or make it again.")
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as error:  # a damaged zip makes numpy, zipfile and zlib raise a dozen different things
-        raise SurefootError(
-            f"'{path}' is not a readable npz ({_first_line(error)}); restore it or make it again."
-        ) from error
+    # numpy takes what is no zip for a pickle, and says how to open that all the same.
+    why = "cut short" if data[:2] == b"PK" else "not a zip file"
+    if zipfile.is_zipfile(io.BytesIO(data)):
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            if all(isinstance(a, np.ndarray) for a in arrays.values()):
+                return arrays
+            why = "other files than arrays in it"
+        except Exception:  # a damaged zip makes numpy, zipfile and zlib raise a dozen different things
+            why = "damaged, or with Python objects in it, which are never opened"
+    raise SurefootError(f"'{path}' is not a readable npz ({why}); restore it or make it again.")
 
 
 def _parts(path: Path) -> list[Path]:

@@ -85,6 +85,8 @@ def print_comparison(console: Console, c: Comparison) -> None:
         f"{escape(c.column)}, {c.engine}",
         highlight=False,
     )
+    for text in filter(None, (c.a_caveat and f"A: {c.a_caveat}", c.b_caveat and f"B: {c.b_caveat}")):
+        console.print(f"[yellow]{escape(text)}", highlight=False)
     rows = _table("Differences", "metric", "A", "B", "B - A [95% interval]", "p", "detects", "n/n_eff")
     for name, d in c.metrics.items():
         rows.add_row(name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", detects(d), _worth(d))

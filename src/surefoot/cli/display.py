@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,14 +16,16 @@ from rich.table import Table
 from surefoot.cli.terminal import say
 
 if TYPE_CHECKING:
+    from surefoot.evaluation import EvaluationProgress, Watch
     from surefoot.experiments.studies import Design
     from surefoot.training import Limits, Plan
 
 PLAIN_EVERY_S = 10.0
+REFRESH_S = 0.1
 
 
 class ConsoleObserver:
-    """Prints what a run does, from its plan to its report."""
+    """Prints what a run does, from its plan to its report; `evaluating` is all that an evaluation needs."""
 
     def __init__(self, console: Console, with_plan: bool = True) -> None:
         self.console, self.with_plan = console, with_plan
@@ -35,14 +37,72 @@ class ConsoleObserver:
             print_plan(self.console, plan)
 
     def note(self, text: str) -> None:
-        """Prints a line that stays above the panel."""
-        say(self.console, text)
+        """Prints a line that stays above the panel, broken between words."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=not self.console.is_terminal)
+
+    def evaluating(self, what: str) -> AbstractContextManager[Watch]:
+        """Shows how far the evaluation called `what` is: a bar on a terminal, lines elsewhere."""
+        return EvaluationDisplay(self.console, what).shown()
 
     def busy(self, text: str) -> AbstractContextManager[object]:
         return self.console.status(text)
 
     def training(self, limits: Limits) -> Display:
         return Display(self.console, limits)
+
+
+class EvaluationDisplay:
+    """Shows how far an evaluation is: a bar on a terminal, a line every ten seconds elsewhere."""
+
+    def __init__(self, console: Console, what: str) -> None:
+        self.console, self.what = console, what
+        self.bar = Progress(
+            TextColumn("[bold]{task.fields[what]}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f}%  {task.fields[says]}"),
+            console=console,
+            transient=True,
+        )
+        self._task = self.bar.add_task("evaluate", total=1.0, what=what, says="")
+        self._next = 0.0
+
+    @contextmanager
+    def shown(self) -> Iterator[Watch]:
+        """Shows the bar for as long as the block lasts."""
+        self._next = 0.0 if self.console.is_terminal else time.monotonic() + PLAIN_EVERY_S
+        if self.console.is_terminal:
+            self.bar.start()
+        try:
+            yield self.show
+        finally:
+            if self.console.is_terminal:
+                self.bar.stop()
+
+    def show(self, p: EvaluationProgress) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        if self.console.is_terminal:
+            self._next = now + REFRESH_S
+            self.update(p)
+        else:
+            self._next = now + PLAIN_EVERY_S
+            say(self.console, f"{self.what}: {100 * p.done:.0f}%, {evaluation_text(p)}")
+
+    def update(self, p: EvaluationProgress) -> None:
+        """Moves the bar, which is shown by whoever has it."""
+        self.bar.update(self._task, completed=p.done, says=evaluation_text(p))
+
+
+def evaluation_text(p: EvaluationProgress) -> str:
+    """Says which column is run, how fast, and when all will be done."""
+    speed = f"{p.steps / p.seconds:,.0f} steps/s" if p.seconds > 0 else "- steps/s"
+    left = "?" if p.left_s is None else _clock(p.left_s)
+    return f"column {p.number} of {p.columns} ({p.column})  {speed}  ETA {left}"
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02d}"
 
 
 class Display:
@@ -61,6 +121,7 @@ class Display:
         )
         self._last = 0.0
         self._resets: dict[str, int] = {}
+        self._shown: Group | None = None
 
     def __enter__(self) -> Self:
         if self._live:
@@ -71,11 +132,38 @@ class Display:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live:
-            self._live.stop()
+            with suppress(OSError):  # the terminal is gone; the run is not to fail for that
+                self._live.stop()
 
     def note(self, text: str) -> None:
-        """Prints a line that stays above the panel."""
-        say(self.console, text)
+        """Prints a line that stays above the panel, broken between words."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=not self.console.is_terminal)
+
+    @contextmanager
+    def evaluating(self, what: str) -> Iterator[Watch]:
+        """Shows a second bar below the first, for as long as the block lasts; nothing elsewhere, where the
+        row of the update says what came of it."""
+        scored, until = EvaluationDisplay(self.console, what), 0.0
+
+        def watch(p: EvaluationProgress) -> None:
+            nonlocal until
+            if self._live and time.monotonic() > until:
+                until = time.monotonic() + REFRESH_S
+                scored.update(p)
+                self._draw(Group(*(self._shown.renderables if self._shown else ()), scored.bar))
+
+        try:
+            yield watch
+        finally:
+            if self._live and self._shown:
+                self._draw(self._shown)
+
+    def _draw(self, group: Group) -> None:
+        try:
+            if self._live:
+                self._live.update(group)
+        except OSError:  # the terminal is gone, and SIGHUP has come or will; the run ends as that says
+            self._live = None
 
     def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
         for k, v in row.items():
@@ -84,7 +172,8 @@ class Display:
         share, eta = self._remaining(row)
         if self._live:
             self._bar.update(self._task, completed=share, eta=eta)
-            self._live.update(Group(self._bar, self._table(row, successes)))
+            self._shown = Group(self._bar, self._table(row, successes))
+            self._draw(self._shown)
         elif "evaluation.success" in row or time.monotonic() - self._last > PLAIN_EVERY_S:
             self._last = time.monotonic()
             say(self.console, self._line(row, successes, eta))
@@ -101,7 +190,7 @@ class Display:
             return 0.0, "?"
         left = spent * (1 - share) / share
         early = " or earlier" if self.limits.until else ""
-        return share, f"{int(left // 60)}:{int(left % 60):02d}{early}"
+        return share, f"{_clock(left)}{early}"
 
     def _table(self, row: Mapping[str, Any], successes: Sequence[float]) -> Table:
         table = Table(box=None, show_header=False, padding=(0, 2))
@@ -172,6 +261,12 @@ class StudyProgress:
         """Prints a line that stays above the panel."""
         say(self.console, text)
 
+    def evaluating(self, what: str) -> AbstractContextManager[Watch]:
+        """Shows nothing more: a study's runs are scored at its budgets alone."""
+        from surefoot.evaluation import unwatched
+
+        return nullcontext(unwatched)
+
     def time_budget(self, seconds: float) -> None:
         self._seconds = seconds
 
@@ -209,7 +304,7 @@ class StudyProgress:
 
     def _eta(self) -> str:
         left = self.remaining()
-        return "?" if left is None else f"{int(left // 60)}:{int(left % 60):02d}"
+        return "?" if left is None else _clock(left)
 
     def remaining(self) -> float | None:
         """Returns the seconds that are left; None until something has been seen of the first run."""

@@ -62,6 +62,8 @@ def print_promotion(console: Console, p: Promotion) -> None:
             s.name, *(interval(s.metrics[m]) if m in s.metrics else "-" for m in METRICS), s.outcome
         )
     console.print(table, highlight=False)
+    if p.baseline_caveat:
+        say(console, f"[yellow]The baseline:[/yellow] {escape(p.baseline_caveat)}", markup=True)
     say(console, sentence(p, sides), markup=True)
 
 
@@ -72,6 +74,8 @@ def sentence(p: Promotion, sides: list[Side]) -> str:
         better = f"{escape(p.candidate)} is better on both, and works by itself"
         return f"[green]Promoted:[/green] {better} ({escape(shown)})."
     text = "[red]Not promoted:[/red]"
+    if p.candidate_caveat:
+        text += f" {escape(p.candidate_caveat)} Let it finish, or promote a run that has."
     if any(s.outcome != "better" for s in sides):
         why = "; ".join(f"{s.name}: {s.outcome}" for s in sides if s.outcome != "better")
         text += f" both must be better. {why}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import singledispatch
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from surefoot.cli.terminal import plain_table, say
-from surefoot.runs import RunFolder, resumable, surefoot_command
+from surefoot.compute import memory_bytes
+from surefoot.runs import RunFolder, caveat, resumable, surefoot_command, time_parts
 from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge, percent
 from surefoot.training import ExternalPlan, Plan, RobotPlan
 
@@ -138,7 +140,7 @@ def _recipe(plan: Plan) -> Table:
             f"{a.envs_per_seed_family} environments",
         ),
         ("strata", f"{a.strata}: {' x '.join(c.strata.names)}"),
-        ("buffer", f"{a.buffer_bytes / 1e6:.1f} MB"),
+        ("buffer", f"{a.buffer_bytes / 1e6:.1f} MB{_of_memory(plan)}"),
         (
             "panel",
             f"{plan.panel.name}: {a.eval_envs} scenarios in {a.eval_seed_families} families; "
@@ -150,6 +152,33 @@ def _recipe(plan: Plan) -> Table:
     ):
         recipe.add_row(f"[dim]{name}", value)
     return recipe
+
+
+def _of_memory(plan: Plan) -> str:
+    """Says how much memory the machine has that a plan's buffer is to lie in; that of a GPU is its own."""
+    have = None if plan.device.startswith("cuda") else memory_bytes()
+    return "" if have is None else f" of the machine's {have / 1e9:.1f} GB of memory"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Writes seconds as people read them: with a decimal below ten."""
+    if seconds is None:
+        return "not measured"
+    return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:,.0f} s"
+
+
+def time_text(run: RunFolder) -> str:
+    """Writes what a run took, by part."""
+    t = time_parts(run.record)
+    parts = {
+        "start-up": t.startup,
+        "training": t.training,
+        "selection": t.selection,
+        "confirmation": t.confirmation,
+        "other": t.other,
+    }
+    said = ", ".join(f"{seconds_text(v)} {k}" for k, v in parts.items() if v is not None)
+    return f"{seconds_text(t.total)} in all: {said}" if t.measured else f"{said} (start-up not measured)"
 
 
 def print_summary(
@@ -203,29 +232,41 @@ def print_summary(
     if training and f:
         table.add_row("samples", f"{f['samples']:,} in {f['updates']} updates")
         table.add_row("speed", f"{f['steps_per_second'] or 0:,.0f} steps/s")
-        table.add_row(
-            "wall-clock",
-            f"{f['train_seconds'] or 0:.0f} s training + {f['evaluation_seconds'] or 0:.0f} s evaluation",
-        )
+        table.add_row("wall-clock", time_text(run))
     if s.labels:
         table.add_row("failures", ", ".join(f"{k} {v}" for k, v in s.labels.items()))
+    normaliser = f", of its normaliser {s.normaliser[:12]}" if s.normaliser else ""
+    table.add_row("digests", f"SHA-256 of the evaluated policy's file {s.checkpoint[:12]}{normaliser}")
     table.add_row("run folder", escape(str(run.path)))
     if report is not None:
         table.add_row("report", escape(str(report)))
     console.print()
     console.print(table, highlight=False)
     print_columns(console, s)
+    said = caveat(run)
+    if said:
+        _sentence(console, f"[yellow]{escape(said)}")
     me = surefoot_command()
     console.print("\n[bold]Next[/bold]")
-    curves = (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure")
-    longer = f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}"
+    folder, parent = (shlex.quote(str(p)) for p in (run.path, run.path.parent))
+    curves = (f"tensorboard --logdir {parent}", "curves of every ledger figure")
+    longer = f"{me} train --resume {folder} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}"
     for command, why in (
-        (f"{me} evaluate {run.path} --half all", "both halves of the panel"),
+        (f"{me} evaluate {folder} --half all", "both halves of the panel"),
         *([(longer, "train on, exactly from here")] if resumable(run) else []),
-        (f"{me} serve --runs {run.path.parent}", "reports of all runs, side by side"),
+        (f"{me} serve --runs {parent}", "reports of all runs, side by side"),
         *([curves] if (run.path / "tensorboard").is_dir() else []),
     ):
-        say(console, f"  {escape(command)}   [dim]# {why}", markup=True)
+        if len(command) + len(why) + 7 > console.width and console.is_terminal:
+            say(console, f"  [dim]# {why}", markup=True)  # so that neither is broken within a word
+            say(console, f"  {escape(command)}", markup=True)
+        else:
+            say(console, f"  {escape(command)}   [dim]# {why}", markup=True)
+
+
+def _sentence(console: Console, text: str) -> None:
+    """Prints markup, broken between words on a terminal and not at all elsewhere."""
+    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def print_columns(console: Console, s: PanelSummary) -> None:
@@ -235,7 +276,7 @@ def print_columns(console: Console, s: PanelSummary) -> None:
         console.print(_columns(s), highlight=False)
         console.print()
     for line in verdicts(s):
-        say(console, line, markup=True)
+        _sentence(console, line)
 
 
 def _columns(s: PanelSummary) -> Table:
@@ -302,7 +343,8 @@ def verdicts(s: PanelSummary) -> list[str]:
         )
     if s.total_seconds and s.total_steps_per_second:
         out.append(
-            f"Evaluated {len(s.columns)} columns in {s.total_seconds:.0f} s "
+            f"Evaluated {len(s.columns)} {'column' if len(s.columns) == 1 else 'columns'} in "
+            f"{seconds_text(s.total_seconds)} "
             f"({s.total_steps_per_second:,.0f} steps/s)."
         )
     return out

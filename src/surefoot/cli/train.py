@@ -6,7 +6,7 @@ import gc
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
@@ -97,7 +97,7 @@ class TrainCommand:
 
     def run(self, console: Console) -> int:
         with frozen_imports():
-            from surefoot.compute import local_device, warm_up_gpu
+            from surefoot.compute import local_device, process_seconds, warm_up_gpu
 
             warm_up_gpu(local_device(self.options.device))
             from surefoot.cli.display import ConsoleObserver
@@ -106,6 +106,7 @@ class TrainCommand:
         if self.json:
             console = Console(stderr=True)
         observer = ConsoleObserver(console, with_plan=not self.quiet)
+        spent = process_seconds() or 0.0
         if self.resume is not None:
             changed = self.options != UNCHANGED or self.success_return is not None
             other = self.learner != "ppo" or self.timeouts != "stock"
@@ -122,6 +123,7 @@ class TrainCommand:
                 until=self.until,
                 tracker=self.tracker,
                 perturb=self.perturb,
+                spent=spent,
             )
             return print_trained(console, trained, self.json)
         if not self.task:
@@ -145,13 +147,13 @@ class TrainCommand:
             tracker=self.tracker,
             perturb=self.perturb,
         )
-        return print_trained(console, train(options, observer), self.json)
+        return print_trained(console, train(options, observer, spent=spent), self.json)
 
 
 def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) -> int:
     """Prints what came of a run, or why it broke off; returns the exit code. One process of a group does."""
     from surefoot.cli.tables import print_summary
-    from surefoot.runs import resume_hint
+    from surefoot.runs import caveat, resume_hint, time_parts
 
     run, summary = trained.run, trained.summary
     if not trained.is_main:
@@ -159,7 +161,8 @@ def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) 
     if trained.exit_status:
         say(console, ending(trained, "" if trained.failure else resume_hint(run)))
     elif summary is not None and as_json:
-        print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json"), indent=2))
+        more = {"time": asdict(time_parts(run.record)), "caveat": caveat(run)}
+        print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json") | more, indent=2))
     elif summary is not None:
         print_summary(console, trained.plan, run, summary, report=trained.report)
     return trained.exit_status
@@ -170,6 +173,10 @@ def ending(trained: TrainedRun, hint: str = "") -> str:
     if trained.stopped is None:
         return trained.failure
     how = "Aborted within an update." if trained.aborted else f"Stopped by {trained.stopped.name}; saved."
+    if trained.unconfirmed:
+        how = (
+            f"Stopped by {trained.stopped.name} in the closing evaluation; training is saved, not confirmed."
+        )
     return f"{how} {hint}".rstrip()
 
 

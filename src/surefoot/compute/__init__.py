@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from surefoot.compute.background import Writer
 from surefoot.compute.cores import cores, prepare_torch, process_seconds, warm_up_gpu
-from surefoot.compute.devices import check_device
+from surefoot.compute.devices import check_device, memory_bytes
 from surefoot.compute.distributed import SINGLE, PeerLost, ProcessGroup, connect, local_device, world_info
 from surefoot.compute.host_syncs import SyncCount
 from surefoot.compute.packages import missing_package
@@ -26,6 +26,7 @@ __all__ = [
     "connect",
     "cores",
     "local_device",
+    "memory_bytes",
     "missing_package",
     "prepare_torch",
     "process_seconds",

@@ -2,8 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from surefoot.compute.distributed import world_info
 from surefoot.contract import SurefootError
+
+
+def memory_bytes() -> int | None:
+    """Returns the memory of this machine, or of the container that this process may use; None where the
+    system does not say."""
+    try:
+        have = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        return None
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(limit).read_text().strip()
+        except OSError:
+            continue
+        have = min(have, int(text)) if text.isdecimal() else have
+    return have
 
 
 def check_device(device: str) -> None:

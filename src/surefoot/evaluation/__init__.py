@@ -7,6 +7,7 @@ from surefoot.evaluation.evaluator import PanelEvaluator, PendingResult
 from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_seeds, external_baseline
 from surefoot.evaluation.labels import CAUSES, LABELS, label
 from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel
+from surefoot.evaluation.progress import EvaluationProgress, Watch, unwatched
 
 __all__ = [
     "BASELINES",
@@ -14,10 +15,12 @@ __all__ = [
     "LABELS",
     "STATES",
     "Episodes",
+    "EvaluationProgress",
     "ExternalEvaluator",
     "PanelEvaluator",
     "Passes",
     "PendingResult",
+    "Watch",
     "concatenate",
     "engines_for",
     "evaluate_panel",
@@ -26,4 +29,5 @@ __all__ = [
     "label",
     "run_episodes",
     "states_digest",
+    "unwatched",
 ]

@@ -16,6 +16,7 @@ from surefoot.engines import rotation_of
 from surefoot.env import NEVER, VecEnv
 from surefoot.evaluation.labels import label
 from surefoot.evaluation.metrics import episode_metrics
+from surefoot.evaluation.progress import PassCounter
 from surefoot.evaluation.recorder import TRACED, TrajectoryBuffer
 from surefoot.evaluation.recovery import recoveries, recovery
 from surefoot.evaluation.runner import EpisodeRunner, runner_for
@@ -71,12 +72,14 @@ def run_episodes(
     terrain: Mapping[str, np.ndarray],
     rows: Tensor | None = None,
     runner: EpisodeRunner | None = None,
+    counter: PassCounter | None = None,
 ) -> RawEpisodes:
     """Runs the episodes that `env` stands at the beginning of, whatever comes after their ends.
 
     `rows` are the places of these environments in the batch that inference is padded to (default: their
     own numbers); `terrain` names their ground, one entry per environment under class, level and key; `runner`
-    is one made for `env` before.
+    is one made for `env` before; `counter` is told of every step (on a GPU, which runs on its own, of all of
+    them at the end).
     """
     begun = time.perf_counter()
     n, steps = env.num_envs, env.sampler.episode_steps
@@ -105,10 +108,14 @@ def run_episodes(
             state = tensors[-1]
 
         _repeat(step, graph_state, set_graph_state, steps)
+        if counter is not None:
+            counter.stepped(n * steps, 1.0)
     else:
         alive = torch.ones(n, dtype=torch.bool)
-        for _ in range(steps):
+        for k in range(steps):
             alive &= ~step()
+            if counter is not None:
+                counter.stepped(n, (k + 1) / steps)
             if not bool(alive.any()):
                 break
     frames = run.decode(trajectory.frames())

@@ -27,6 +27,7 @@ from surefoot.env import PanelSampler, VecEnv
 from surefoot.evaluation.episodes import RawEpisodes, run_episodes
 from surefoot.evaluation.kept_traces import traces_to_keep
 from surefoot.evaluation.perturb import dropout_of, perturb_all
+from surefoot.evaluation.progress import PassCounter, Watch, unwatched
 from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import Policy, PolicyBundle
 from surefoot.statistics import PanelResult, stratum_names
@@ -102,7 +103,9 @@ class PanelEvaluator:
             self.device,
         )
 
-    def run_episodes(self, policy: Policy, column: Column | None = None) -> RawEpisodes:
+    def run_episodes(
+        self, policy: Policy, column: Column | None = None, counter: PassCounter | None = None
+    ) -> RawEpisodes:
         """Runs every scenario of `column` once, to its end or its fall."""
         column = column or Column()
         self.env.restart(self._sampler(column), stagger=False)
@@ -114,7 +117,7 @@ class PanelEvaluator:
         }
         policy = policy.to(self.device) if isinstance(policy, PolicyBundle) else policy
         places = torch.tensor(self.places, device=self.device)
-        return run_episodes(self.env, policy, terrain, places, self._runner())
+        return run_episodes(self.env, policy, terrain, places, self._runner(), counter)
 
     def _runner(self) -> EpisodeRunner:
         """Returns the runner that was made before; only a column with more pushes than the others needs
@@ -125,14 +128,22 @@ class PanelEvaluator:
         return self._runners[pushes]
 
     def run(
-        self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
+        self,
+        policy: Policy,
+        column: Column | None = None,
+        *,
+        name: str = TRAINED,
+        traces: bool = True,
+        counter: PassCounter | None = None,
     ) -> PanelResult:
         """Runs one column: its rows, and the traces of typical and of telling episodes."""
-        return self._result(self.run_episodes(policy, column), column or Column(), name, traces)
+        return self._result(self.run_episodes(policy, column, counter), column or Column(), name, traces)
 
-    def evaluate_async(self, policy: Policy) -> PendingResult:
+    def evaluate_async(self, policy: Policy, watch: Watch = unwatched) -> PendingResult:
         """Runs the nominal column, as `run` does; labels and traces are made when the result is asked for."""
-        raw = self.run_episodes(policy)
+        counter = PassCounter(watch, 1)
+        counter.begin(f"{Column().name} on {self.engine}")
+        raw = self.run_episodes(policy, counter=counter)
         result = partial(self._result, raw, Column(), TRAINED, True)
         return PendingResult(float(raw.rows["success"].mean()), result)
 

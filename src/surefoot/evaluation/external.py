@@ -15,6 +15,7 @@ from surefoot.contract import TRAINED, Column, Half, SeedPanel, SurefootError
 from surefoot.env.external import ALIVE, NONFINITE, REASONS, TERMINATED, TIMEOUT, ActionScale, ExternalTask
 from surefoot.evaluation.evaluator import PendingResult
 from surefoot.evaluation.passes import concatenate
+from surefoot.evaluation.progress import PassCounter, Watch, unwatched
 from surefoot.policy import FixedBatch, HoldPose, Policy, PolicyBundle, RandomActions, first_state
 from surefoot.statistics import PanelResult
 
@@ -42,7 +43,13 @@ class ExternalEvaluator:
 
     @torch.inference_mode()
     def run(
-        self, policy: Policy, column: Column | None = None, *, name: str = TRAINED, traces: bool = True
+        self,
+        policy: Policy,
+        column: Column | None = None,
+        *,
+        name: str = TRAINED,
+        traces: bool = True,
+        counter: PassCounter | None = None,
     ) -> PanelResult:
         """Runs the nominal column, the only one. No trace is kept: there is no robot to replay."""
         if column is not None and column.perturbation:
@@ -66,6 +73,8 @@ class ExternalEvaluator:
             live = reason == ALIVE
             reward, ended = moved.reward.cpu().double().numpy(), moved.terminated.cpu().numpy()
             finite = moved.seen.isfinite().all(1).cpu().numpy() & np.isfinite(reward)
+            if counter is not None:
+                counter.stepped(n, min(1.0, simulated / (n * c.episode_steps)))
             steps += live
             total += np.where(live & finite, reward, 0.0)
             late = moved.truncated.cpu().numpy() | (steps >= c.episode_steps)
@@ -84,9 +93,11 @@ class ExternalEvaluator:
         table["trace"] = np.array([""] * n)
         return PanelResult(table, {}, time.perf_counter() - begun, simulated)
 
-    def evaluate_async(self, policy: Policy) -> PendingResult:
+    def evaluate_async(self, policy: Policy, watch: Watch = unwatched) -> PendingResult:
         """Runs the panel as `PanelEvaluator` does; all is known at once here."""
-        result = self.run(policy)
+        counter = PassCounter(watch, 1)
+        counter.begin(f"{Column().name} on {self.engine}")
+        result = self.run(policy, counter=counter)
         return PendingResult(result.success, lambda: result)
 
     def _metrics(self, reason: np.ndarray, steps: np.ndarray, total: np.ndarray) -> dict[str, np.ndarray]:
@@ -156,6 +167,7 @@ def evaluate_seeds(
     baselines: Sequence[str] = BASELINES,
     name: str = TRAINED,
     device: str = "cpu",
+    watch: Watch = unwatched,
 ) -> tuple[PanelResult, list[PanelResult]]:
     """Returns the whole table as one result, and the passes it is made of; the first is the headline.
 
@@ -165,11 +177,13 @@ def evaluate_seeds(
     halves: list[Half] = ["selection", "confirmation"] if half == "all" else [half]
     policies = {name: policy} | {b: external_baseline(b, task, panel) for b in baselines if b != name}
     parts: dict[str, list[PanelResult]] = {}
+    counter = PassCounter(watch, len(halves) * len(policies))
     for one in halves:
         evaluator = ExternalEvaluator(task, panel, one, device)
         try:
             for who, acts in policies.items():
-                parts.setdefault(who, []).append(evaluator.run(acts, name=who))
+                counter.begin(f"{Column().name if who == name else who} on {evaluator.engine}")
+                parts.setdefault(who, []).append(evaluator.run(acts, name=who, counter=counter))
         finally:
             evaluator.close()
     passes = [concatenate(p) for p in parts.values()]

@@ -11,6 +11,7 @@ import numpy as np
 from surefoot.contract import REFERENCE, TRAINED, Column, Half, Panel, SurefootError, evaluation_plant
 from surefoot.engines import check_engine, choose_engine
 from surefoot.evaluation.evaluator import PanelEvaluator
+from surefoot.evaluation.progress import PassCounter, Watch, unwatched
 from surefoot.policy import BASELINES, Policy, baseline
 from surefoot.statistics import PanelResult
 from surefoot.tasks import Task
@@ -49,6 +50,7 @@ def evaluate_panel(
     passes: Passes,
     *,
     name: str = TRAINED,
+    watch: Watch = unwatched,
 ) -> tuple[PanelResult, list[PanelResult]]:
     """Returns the whole table as one result, and the passes it is made of; the first is the headline.
 
@@ -57,18 +59,19 @@ def evaluate_panel(
     """
     first, fast = engines_for(passes.engine, task, panel, control_hz)
     also = [fast] if passes.columns or passes.baselines else []
+    engines = list(dict.fromkeys([first, *also, REFERENCE]))
+    others = [(b, _baseline(b, task, control_hz, panel)) for b in passes.baselines if b != name]
+    # On the fast engine: (policy, column, what rows call the policy).
+    more = [(policy, c, name) for c in passes.columns]
+    more += [(acts, Column(), b) for b, acts in others if acts is not None]
+    counter = PassCounter(watch, len(engines) + (len(more) if fast in engines else 0))
     results: list[PanelResult] = []
-    for e in dict.fromkeys([first, *also, REFERENCE]):
+    for e in engines:
         evaluator = PanelEvaluator(task, panel, half, control_hz, engine=e)
         try:
-            results.append(evaluator.run(policy, name=name))
-            if e != fast:
-                continue
-            results += [evaluator.run(policy, c, name=name) for c in passes.columns]
-            for b in passes.baselines:
-                other = _baseline(b, task, control_hz, panel)
-                if other is not None and b != name:
-                    results.append(evaluator.run(other, name=b))
+            for acts, column, who in [(policy, Column(), name), *(more if e == fast else [])]:
+                counter.begin(f"{column.name if who == name else who} on {e}")
+                results.append(evaluator.run(acts, column, name=who, counter=counter))
         finally:
             evaluator.close()
     return concatenate(results), results

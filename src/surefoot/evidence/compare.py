@@ -99,6 +99,9 @@ class Comparison:
     """Difference of success by stratum."""
     training: tuple[Field, ...]
     """Fields in which the treatments differ; shown, never refused."""
+    a_caveat: str = ""
+    """What must be said beside the result of A: training that went on after it. "" where nothing."""
+    b_caveat: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -140,6 +143,8 @@ def compare(
         metrics=metrics,
         strata=strata,
         training=training_difference(a, b),
+        a_caveat=a.caveat,
+        b_caveat=b.caveat,
     )
 
 

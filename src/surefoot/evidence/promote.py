@@ -54,9 +54,15 @@ class Promotion:
     disturbances: Side | None = None
     transfer: Side | None = None
     bars: tuple[Bar, ...] = ()
+    candidate_caveat: str = ""
+    """Why the candidate's evidence is not of what it has been trained to; then it is not promoted."""
+    baseline_caveat: str = ""
+    """The same of the baseline, whose confirmed policy is what the candidate is compared with."""
 
     @property
     def promoted(self) -> bool:
+        if self.candidate_caveat:
+            return False
         sides = (self.disturbances, self.transfer)
         return all(s is not None and s.outcome == "better" for s in sides) and all(b.met for b in self.bars)
 
@@ -68,8 +74,9 @@ def promote(candidate: Result, baseline: Result) -> Promotion:
     """Decides on the scenarios that both ran."""
     names = candidate.run.id, baseline.run.id
     differs = construct_difference(baseline, candidate)
+    caveats = {"candidate_caveat": candidate.caveat, "baseline_caveat": baseline.caveat}
     if differs:
-        return Promotion(*names, differs)
+        return Promotion(*names, differs, **caveats)
     both = set(_values(candidate, "success")) & set(_values(baseline, "success"))
     perturbed = {k for k in both if k[0] != NOMINAL}
     if not perturbed:
@@ -94,6 +101,7 @@ def promote(candidate: Result, baseline: Result) -> Promotion:
             _withstands(candidate, perturbed),
             _judged(candidate),
         ),
+        **caveats,
     )
 
 

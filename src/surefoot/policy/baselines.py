@@ -50,8 +50,9 @@ class RandomActions:
     """Standard normal actions, keyed by scenario and step: the same ones every time."""
 
     def __init__(self, actions: int, seeds: SeedPlan) -> None:
-        self.actions = actions
-        self._keyed = Keyed(seeds)
+        self.actions, self._seeds = actions, seeds
+        self._keyed: dict[torch.device, Keyed] = {}
+        """Draws where the episodes are, which may be on a GPU."""
 
     def start(self, family: Tensor, member: Tensor) -> Tensor:
         """Memory [N, 3]: family, member, step; float64 holds them exactly."""
@@ -60,7 +61,9 @@ class RandomActions:
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         family, member, step = state.long().unbind(1)
         wide = -(-self.actions // 4) * 4
-        drawn = self._keyed.normals(family, member, 0, Channel.BASELINE, wide, step * wide)
+        if state.device not in self._keyed:
+            self._keyed[state.device] = Keyed(self._seeds, state.device)
+        drawn = self._keyed[state.device].normals(family, member, 0, Channel.BASELINE, wide, step * wide)
         after = state.clone()
         after[:, 2] += 1
         return RANDOM_STD * drawn[:, : self.actions], after
@@ -86,23 +89,27 @@ class OpenLoopTrot:
         self._offsets = torch.tensor(offsets)
         self._inverse = torch.tensor(np.stack(legs), dtype=torch.float32)  # [F, J, 3]
         self._feet = torch.tensor(np.stack(feet), dtype=torch.float32)  # [F, 3] from the trunk
+        self._on: dict[torch.device, list[Tensor]] = {}
 
     def start(self, family: Tensor, member: Tensor) -> Tensor:
         """Returns the memory [N, 1]: control steps taken."""
-        return torch.zeros(len(family), 1)
+        return torch.zeros(len(family), 1, device=family.device)
 
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         command = obs[:, self._command] / self._unscale
-        phase = 2 * math.pi * (state * self.hz * self.dt + self._offsets)  # [N, F]
+        if obs.device not in self._on:
+            self._on[obs.device] = [x.to(obs.device) for x in (self._offsets, self._feet, self._inverse)]
+        offsets, feet, inverse = self._on[obs.device]
+        phase = 2 * math.pi * (state * self.hz * self.dt + offsets)  # [N, F]
         moving = (command.abs().amax(1) > self.dead_zone).to(obs.dtype)[:, None]
         vx, vy, wz = (c[:, None] for c in command.unbind(1))
-        speed = torch.stack([vx - wz * self._feet[:, 1], vy + wz * self._feet[:, 0]], 2)  # [N, F, 2]
+        speed = torch.stack([vx - wz * feet[:, 1], vy + wz * feet[:, 0]], 2)  # [N, F, 2]
         # A foot is on the ground for half a period and travels from +reach to -reach meanwhile.
         reach = speed / (4 * self.hz)
         path = -reach * phase.cos()[..., None] * moving[..., None]
         up = self.lift * phase.sin().clamp_min(0) * moving
         step = torch.cat([path, up[..., None]], 2)
-        return torch.einsum("fjk,nfk->nj", self._inverse, step) / self.scale, state + 1
+        return torch.einsum("fjk,nfk->nj", inverse, step) / self.scale, state + 1
 
 
 def _command_slice(contract: TaskContract) -> tuple[slice, float]:

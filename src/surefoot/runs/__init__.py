@@ -6,8 +6,10 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 
 from __future__ import annotations
 
+from surefoot.runs.caveat import caveat
 from surefoot.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
+    CHECKPOINTS,
     STATES_VERSION,
     LibraryRecord,
     RunFolder,
@@ -17,12 +19,15 @@ from surefoot.runs.folder import (
     versions,
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command
-from surefoot.runs.ledger import LEDGER_VERSION, read_ledger, without_timing
+from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
+from surefoot.runs.lock import is_alive
 from surefoot.runs.panels import read_rows, read_summary
 from surefoot.runs.results import Result, load_result, perturbed
 from surefoot.runs.status import record_outcome
+from surefoot.runs.times import TimeParts, time_parts
 
 __all__ = [
+    "CHECKPOINTS",
     "LEDGER_VERSION",
     "STATES_VERSION",
     "Checkpoint",
@@ -30,6 +35,10 @@ __all__ = [
     "Result",
     "RunFolder",
     "RunRecord",
+    "TimeParts",
+    "caveat",
+    "is_alive",
+    "ledger_fault",
     "load_checkpoint",
     "load_result",
     "perturbed",
@@ -43,6 +52,7 @@ __all__ = [
     "save_checkpoint",
     "section",
     "surefoot_command",
+    "time_parts",
     "timestamp",
     "versions",
     "without_timing",

@@ -4,8 +4,12 @@ moment."""
 from __future__ import annotations
 
 import datetime
+import itertools
+import os
 import platform
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -38,6 +42,8 @@ from surefoot.contract import (
     TaskContract,
 )
 from surefoot.runs import checkpoint
+from surefoot.runs.confirming import STAGED, finish_confirmation, put_in_place
+from surefoot.runs.lock import locked
 from surefoot.statistics import PanelResult, PanelSummary
 
 if TYPE_CHECKING:
@@ -49,6 +55,8 @@ CHECKPOINTS = ("confirmed", "best", "latest")
 """The checkpoints of a run, by name."""
 STATES_VERSION = 2
 """The version of traces and of the states that failures are replayed from."""
+RESERVE, RESERVE_BYTES = ".reserve", 1 << 18
+"""Room on the disk that a run holds while it works, so that a full one can still be written down."""
 
 
 class LibraryRecord(Frozen):
@@ -71,7 +79,8 @@ class RunRecord(Frozen):
     schema_version: int = 2
     id: str
     created: str
-    status: Literal["running", "interrupted", "finished", "failed"]
+    status: Literal["running", "interrupted", "unconfirmed", "finished", "failed"]
+    """`unconfirmed`: training has ended, and its result was not confirmed."""
     task: str
     contract: TaskContract | ExternalContract
     contract_digest: str
@@ -97,6 +106,11 @@ class RunRecord(Frozen):
     versions: dict[str, str]
     figures: dict[str, float | int | None] = {}
     confirmation: PanelSummary | None = None
+    """The result: of the confirmed checkpoint. It stays until there is another (see `caveat`)."""
+    confirmed_update: int | None = None
+    """The update that the confirmed checkpoint is of."""
+    confirmed_after: int | None = None
+    """The update that training stood at when it was confirmed."""
     library: LibraryRecord | None = None
     """None where the learner is Surefoot's own."""
     error: str | None = None
@@ -131,14 +145,21 @@ class RunFolder:
     # ---- opening
 
     @classmethod
-    def create(cls, path: str | Path, record: RunRecord, need_bytes: int) -> RunFolder:
-        """Makes a new folder with run.json; refused where there is one, or too little room on the disk."""
+    def create(
+        cls, path: str | Path, record: RunRecord, need_bytes: int, numbered: bool = False
+    ) -> RunFolder:
+        """Makes a new folder with run.json; refused where there is one, or too little room on the disk. A
+        name that nobody chose is `numbered` where it is taken: two runs may begin in one second."""
         folder = Path(path)
-        if folder.exists():
+        if folder.exists() and not numbered:
             resume = f", or continue it with --resume {folder}" if (folder / "run.json").is_file() else ""
             raise SurefootError(f"{folder} already exists; choose another --out{resume}.")
         check_folder(folder.parent, need_bytes)
-        new_folder(folder)
+        if numbered:
+            folder = _numbered(folder)
+            record = record.model_copy(update={"id": folder.name})
+        else:
+            new_folder(folder)
         for sub in ("checkpoints", "episodes", "panels"):
             (folder / sub).mkdir()
         run = cls(folder, record)
@@ -158,15 +179,28 @@ class RunFolder:
                 f"{folder} is not a run folder: it has no run.json; "
                 "give the path that `surefoot train` printed."
             )
+        finish_confirmation(folder)
         return cls(folder, read_json(folder / "run.json", RunRecord))
 
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keeps other processes from training or confirming this run within the block, and some room on the
+        disk for how it ends."""
+        with locked(self.path):
+            try:
+                atomic_write(self.path / RESERVE, os.urandom(RESERVE_BYTES))  # not to be compressed away
+                yield
+            finally:
+                (self.path / RESERVE).unlink(missing_ok=True)
+
     def rewind(self, update: int) -> None:
-        """Drops what was recorded after `update`: the resumed run records it again, the same."""
+        """Drops what was recorded after `update`: the resumed run records it again, the same. What was
+        confirmed stays."""
         clean_temporaries(self.path)
+        self.unstage()
         for sub in ("checkpoints", "episodes"):
             clean_temporaries(self.path / sub)
         self.ledger.keep(lambda row: int(row["update"]) <= update)
-        self.checkpoint_path("confirmed").unlink(missing_ok=True)
         for part in sorted((self.path / "episodes").glob("*.parquet")):
             if int(part.stem) > update:
                 part.unlink()
@@ -175,12 +209,23 @@ class RunFolder:
 
     def write_record(self, **changes: Any) -> None:
         """Writes run.json, with `changes` made to the record."""
+        self.record = self._changed(changes)
         try:
-            changes |= {"schema_version": RunRecord.model_fields["schema_version"].default}
-            self.record = RunRecord.model_validate(self.record.model_copy(update=changes).model_dump())
+            write_json(self.path / "run.json", self.record)
+        except SurefootError:  # the disk is full
+            if not (self.path / RESERVE).exists():
+                raise
+            (self.path / RESERVE).unlink()
+            write_json(self.path / "run.json", self.record)
+
+    def _changed(self, changes: Mapping[str, Any]) -> RunRecord:
+        version = {"schema_version": RunRecord.model_fields["schema_version"].default}
+        try:
+            return RunRecord.model_validate(
+                self.record.model_copy(update={**changes, **version}).model_dump()
+            )
         except ValidationError as error:
             raise AssertionError(error) from error
-        write_json(self.path / "run.json", self.record)
 
     def add_episodes(self, ended: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
         """Keeps the rows of episodes that ended, until the next flush."""
@@ -212,6 +257,28 @@ class RunFolder:
         """Keeps checkpoint `name` as the one that the run's result is stated on."""
         atomic_write(self.checkpoint_path("confirmed"), self.checkpoint_path(name).read_bytes())
 
+    def stage(self, name: str) -> Path:
+        """Begins a confirmation of checkpoint `name`: returns the folder, laid out as a run's, that it is
+        made in. What was confirmed before stays in its place until `commit`."""
+        staged = self.path / STAGED
+        self.unstage()
+        confirmed = staged / "checkpoints" / "confirmed.safetensors"
+        atomic_write(confirmed, self.checkpoint_path(name).read_bytes())
+        return staged
+
+    def unstage(self) -> None:
+        """Removes a confirmation that was not made to its end."""
+        shutil.rmtree(self.path / STAGED, ignore_errors=True)
+
+    def commit(self, **changes: Any) -> None:
+        """Puts what was staged in its place, with `changes` made to the record. A kill at any point leaves
+        all of what was confirmed before, or all of the new: the staged set is renamed when it is whole, and
+        whoever opens the run next finishes what was begun."""
+        record = self._changed(changes)
+        write_json(self.path / STAGED / "run.json", record)
+        put_in_place(self.path)
+        self.record = record
+
     def save_failures(self, failures: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
         """Keeps states before failures of the simulator, so that those can be replayed."""
         for k, rows in enumerate(failures):
@@ -219,11 +286,12 @@ class RunFolder:
             save_npz(self.path / "failures" / f"{update:08d}-{k}.npz", schema_version=STATES_VERSION, **rows)
 
     def save_panel(
-        self, where: str, summary: PanelSummary, result: PanelResult, policy: Saveable | None = None
+        self, where: str | Path, summary: PanelSummary, result: PanelResult, policy: Saveable | None = None
     ) -> Path:
-        """Writes one evaluation: summary, rows and traces. `policy` is kept beside them (some 100 kB) where
-        no checkpoint of the run will hold it: its episodes can then be replayed as well."""
-        folder = self.path / "panels" / summary.panel / where
+        """Writes one evaluation: summary, rows and traces, to the folder `where`, or to what is called so
+        among the run's panels. `policy` is kept beside them (some 100 kB) where no checkpoint of the run will
+        hold it: its episodes can then be replayed as well."""
+        folder = where if isinstance(where, Path) else self.path / "panels" / summary.panel / where
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "traces").mkdir(exist_ok=True)
         for old in (folder / "traces").glob("*.npz"):
@@ -248,18 +316,29 @@ class RunFolder:
         return self.path / "checkpoints" / f"{name}.safetensors"
 
     def load_checkpoint(self, name: str) -> checkpoint.Checkpoint:
-        """Loads a checkpoint of this run ('confirmed', 'best', 'latest') or a file; refused when it belongs
-        to another contract."""
+        """Loads a checkpoint of this run ('confirmed', 'best', 'latest') or a file, which may be a policy
+        bundle; refused when it belongs to another contract."""
         path = self.checkpoint_path(name) if name in CHECKPOINTS else Path(name)
         if not path.exists():
             raise self._missing(name, path)
         loaded = checkpoint.load_checkpoint(path)
-        theirs = loaded.meta.get("contract_digest")
-        if theirs != self.record.contract_digest:
+        card = loaded.meta.get("policy")  # a bundle says there what a checkpoint also says itself
+        card = card if isinstance(card, dict) else {}
+        theirs = loaded.meta.get("contract_digest", card.get("contract_digest"))
+        if theirs is None:
             raise SurefootError(
-                f"{path} was trained under another contract ({str(theirs)[:12]}, this run's is "
-                f"{self.record.contract_digest[:12]}); use a checkpoint of {self.path}."
+                f"{path} names no contract: it is neither a checkpoint nor a policy bundle of this Surefoot "
+                f"version; use one of {self.path}."
             )
+        if theirs != self.record.contract_digest:
+            of = f", of {card['task']}" if "task" in card else ""
+            raise SurefootError(
+                f"{path} was trained under another contract ({str(theirs)[:12]}{of}; this run's is "
+                f"{self.record.contract_digest[:12]}, of {self.record.contract.name}); use a checkpoint or a "
+                f"policy bundle of {self.path}."
+            )
+        if name in CHECKPOINTS and "update" not in loaded.meta:
+            raise SurefootError(f"{path} is a policy bundle and no checkpoint; put the run's own one back.")
         stated = self.record.confirmation.checkpoint if self.record.confirmation else loaded.digest
         if name == "confirmed" and loaded.digest != stated:
             raise SurefootError(
@@ -288,6 +367,17 @@ class RunFolder:
         return SurefootError(
             f"'{path}' does not exist; restore it, or evaluate with --checkpoint {' or '.join(there)}."
         )
+
+
+def _numbered(folder: Path) -> Path:
+    """Makes `folder`, or the first of folder-2, folder-3, ... that is not there; returns it."""
+    for k in itertools.count(1):
+        try:
+            return new_folder(folder if k == 1 else folder.with_name(f"{folder.name}-{k}"))
+        except SurefootError as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
+    raise AssertionError
 
 
 def run_name(task: str, training_id: str, seed: int) -> str:

@@ -19,6 +19,8 @@ def resumable(run: RunFolder) -> bool:
 def resume_hint(run: RunFolder) -> str:
     """Returns the sentence that names the command to go on with."""
     here, folder = world_info(), shlex.quote(str(run.path))
+    if run.record.status == "unconfirmed":
+        return f"Confirm it with: {surefoot_command()} train --resume {folder}"
     if not resumable(run):
         return f"Judge what it has learned with: {surefoot_command()} evaluate {folder} --checkpoint latest"
     command = f"torchrun --nproc-per-node={here.local_world} -m surefoot" if here.world > 1 else ""

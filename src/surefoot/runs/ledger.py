@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,40 @@ def _newest(path: Path, row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-TIMING = ("seconds.", "startup.", "train_seconds", "wall_seconds", "steps_per_second", "memory.peak_")
+def ledger_fault(rows: Sequence[Mapping[str, Any]], updates: int | None = None) -> str:
+    """Says in what a ledger is not one row for each update from 1 on, in their order; "" where it is.
+    `updates`: how many the run is known to have made, where that is known."""
+    there = [int(r["update"]) for r in rows]
+    counted = set(there)
+    missing = sorted(set(range(1, max([updates or 0, *there]) + 1)) - counted)
+    twice = sorted({u for u in counted if there.count(u) > 1}) if len(counted) < len(there) else []
+    said = [f"lacks {_named(missing)}"] if missing else []
+    said += [f"has {_named(twice)} more than once"] if twice else []
+    if not twice and there != sorted(there):
+        late = next(b for a, b in itertools.pairwise(there) if b < a)
+        said.append(f"is out of order at update {late}")
+    if any(u < 1 for u in there):
+        said.append("has a row of an update before the first")
+    return f"The ledger {' and '.join(said)}." if said else ""
+
+
+def _named(updates: list[int]) -> str:
+    """Names updates in words: 'update 6', 'updates 3 to 5, 9'."""
+    spans: list[list[int]] = []
+    for u in updates:
+        if spans and u == spans[-1][1] + 1:
+            spans[-1][1] = u
+        else:
+            spans.append([u, u])
+    text = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in spans[:5])
+    more = f" and {len(spans) - 5} more gaps" if len(spans) > 5 else ""
+    return f"update{'s' if len(updates) > 1 else ''} {text}{more}"
+
+
+TIMING = (
+    *("seconds.", "startup.", "train_seconds", "wall_seconds", "elapsed_seconds", "steps_per_second"),
+    "memory.peak_",
+)
 """Fields that differ between two runs that are otherwise the same to the bit."""
 
 

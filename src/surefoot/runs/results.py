@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from surefoot.contract import NOMINAL, REFERENCE, TRAINED, Half, SurefootError
+from surefoot.runs.caveat import caveat
 from surefoot.runs.folder import RunFolder, RunRecord
 from surefoot.runs.panels import read_rows, read_summary
 from surefoot.statistics import PanelSummary
@@ -26,6 +27,8 @@ class Result:
     """Number of each row in the file."""
     table: dict[str, np.ndarray]
     """All rows of the file: every column, engine and policy."""
+    caveat: str = ""
+    """What must be said beside it: training that went on after this evidence."""
 
 
 def load_result(run: RunFolder, half: Half = "confirmation", column: str = NOMINAL) -> Result:
@@ -35,7 +38,7 @@ def load_result(run: RunFolder, half: Half = "confirmation", column: str = NOMIN
     table = read_rows(folder, summary)
     index, engine = _column(table, column, folder)
     rows = {k: v[index] for k, v in table.items()}
-    return Result(run.record, folder, summary, rows, engine, index, table)
+    return Result(run.record, folder, summary, rows, engine, index, table, caveat(run))
 
 
 def _folder(run: RunFolder, half: Half) -> Path:
@@ -45,14 +48,16 @@ def _folder(run: RunFolder, half: Half) -> Path:
         folder = panels / "confirmation"
         hint = "it did not run to its end; let it finish with `surefoot train --resume`."
     elif half == "selection":
-        update = int(run.record.figures.get("chosen_update") or 0)
+        chosen = run.record.confirmed_update
+        update = int((run.record.figures.get("chosen_update") if chosen is None else chosen) or 0)
         folder = panels / f"selection-update-{update:06d}"
         hint = f"make it with `surefoot evaluate {run.path} --half selection`."
     else:
         folder = panels / "all"
         hint = f"make it with `surefoot evaluate {run.path} --half all`."
-    # What `surefoot evaluate` wrote, the newest last.
-    made = sorted(panels.glob(f"{half}-confirmed-*"), key=lambda p: p.stat().st_mtime)
+    # What `surefoot evaluate` wrote of the checkpoint that is confirmed now, the newest last.
+    stated = run.record.confirmation.checkpoint[:8] if run.record.confirmation else ""
+    made = sorted(panels.glob(f"{half}-confirmed-{stated}*"), key=lambda p: p.stat().st_mtime)
     if not folder.is_dir() and made:
         folder = made[-1]
     if not (folder / "summary.json").is_file():

@@ -16,22 +16,33 @@ Figures = dict[str, float | int | None]
 
 @contextmanager
 def record_outcome(
-    run: RunFolder, writes: bool = True, figures: Callable[[], Figures] = dict
+    run: RunFolder,
+    writes: bool = True,
+    figures: Callable[[], Figures] | None = None,
+    confirming: bool = False,
 ) -> Iterator[None]:
     """Records how a run ended. A lost peer and Ctrl-C leave it interrupted, whatever else goes wrong leaves
-    it failed, with why. The process that `writes` puts that down, with `figures`; all raise the reason."""
+    it failed, with why; while `confirming`, either leaves it unconfirmed. The process that `writes` puts that
+    down, with `figures`; all raise the reason."""
+    stopped, broken = ("unconfirmed", "unconfirmed") if confirming else ("interrupted", "failed")
+
+    def measured() -> dict[str, Figures]:
+        return {"figures": figures()} if figures else {}
+
     try:
         yield
     except (PeerLost, KeyboardInterrupt) as error:
         if writes:
-            _note(error, run, status="interrupted", figures=figures())
+            _note(error, run, status=stopped, error=None, **measured())
         raise
     except (Exception, SystemExit) as error:  # SystemExit: another process was refused something
-        marked = writes and _note(error, run, status="failed", error=_why(error), figures=figures())
+        marked = writes and _note(error, run, status=broken, error=_why(error), **measured())
         refusal = error if isinstance(error, SurefootError) else _memory(error)
         if refusal is None:
             raise
-        raise SurefootError(f"{refusal} {run.path} is marked failed." if marked else str(refusal)) from error
+        raise SurefootError(
+            f"{refusal} {run.path} is marked {broken}." if marked else str(refusal)
+        ) from error
 
 
 def _note(reason: BaseException, run: RunFolder, **changes: Any) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from surefoot.compute import memory_bytes
 from surefoot.contract import (
     Disjointness,
     Panel,
@@ -57,6 +58,30 @@ def check_memory(task: Task, free: int, processes: int = 1) -> None:
         f"{r.envs} environments would need {need:.1f} GiB of device memory and {have:.1f} GiB are free; "
         f"{remedy}."
     )
+
+
+def check_host_memory(recipe: Recipe, buffer_bytes: int, device: str) -> None:
+    """Refuses a rollout buffer that the machine's memory cannot hold, naming the most environments whose
+    buffer it can."""
+    have = memory_bytes()
+    if have is None or device.startswith("cuda") or buffer_bytes <= have:
+        return
+    step = math.lcm(recipe.families, recipe.minibatches // math.gcd(recipe.minibatches, recipe.horizon))
+    fits = recipe.envs * have // buffer_bytes // step * step
+    remedy = f"use --envs {fits} or less, or a shorter --horizon" if fits else "use a shorter --horizon"
+    raise SurefootError(
+        f"{recipe.envs} environments would need a rollout buffer of {buffer_bytes / 1e9:.1f} GB, and this "
+        f"machine has {have / 1e9:.1f} GB of memory; {remedy}."
+    )
+
+
+def check_precision(recipe: Recipe, device: str) -> None:
+    """Refuses the precisions that only a GPU is fast in where there is none to be used."""
+    if recipe.precision != "fp32" and not device.startswith("cuda"):
+        raise SurefootError(
+            f"--precision {recipe.precision} is for GPUs, and would only be slower on --device {device}; "
+            "leave it out, or use --device cuda."
+        )
 
 
 def check_share(recipe: Recipe, processes: int) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from surefoot.compute import prepare_torch
 from surefoot.contract import TRAINED, Column, Half, as_half
-from surefoot.policy import Policy
-from surefoot.runs import RunFolder
+from surefoot.evaluation import Watch, unwatched
+from surefoot.policy import Policy, PolicyBundle
+from surefoot.runs import CHECKPOINTS, RunFolder
 from surefoot.statistics import PanelSummary
+from surefoot.training.observers import UNOBSERVED, EvaluationObserver
 from surefoot.training.plan import Plan
 from surefoot.training.restore import resolve_policy, restore_plan
 from surefoot.training.selection import panel_summary
@@ -26,7 +28,8 @@ class EvaluateOptions:
     engine: str = "auto"
     """auto: the nominal column on mujoco, the others on the fastest engine that can take the robot."""
     checkpoint: str = "confirmed"
-    """confirmed, best, latest, a checkpoint file of the run, or a baseline."""
+    """confirmed, best, latest, a checkpoint or policy bundle (a file) under the same contract, or a
+    baseline."""
     perturb: tuple[str, ...] = ("all",)
     sweep: bool = False
     """Whether every declared strength of the perturbations is a column."""
@@ -51,22 +54,32 @@ class PassOptions:
     columns: tuple[Column, ...]
     engine: str = "auto"
     baselines: bool = True
+    keep_policy: bool = False
+    """Whether the policy is kept beside the rows: one that is no checkpoint of the run."""
 
 
-def evaluate_run(folder: str | Path, options: EvaluateOptions | None = None) -> EvaluatedRun:
+def evaluate_run(
+    folder: str | Path, options: EvaluateOptions | None = None, observer: EvaluationObserver = UNOBSERVED
+) -> EvaluatedRun:
     """Evaluates a run's checkpoint and writes the result beside the run's other panels."""
     o = options or EvaluateOptions()
     half, engine = as_half(o.half), o.engine
     run = RunFolder.open(folder)
     plan = restore_plan(run).judged_on(o.panel, engine)
+    for text in plan.panel_notes():
+        observer.note(text)
     passes = PassOptions(half, plan.columns(o.perturb, o.sweep), engine, o.baselines)
     prepare_torch()
     policy, digest, name = resolve_policy(plan, run, o.checkpoint)
     stem = Path(o.checkpoint.replace(":", "-")).stem
     where = f"{half}-{stem}-{digest[:8]}" + ("" if engine == "auto" else f"-{engine}")
-    return EvaluatedRun(
-        plan, run, evaluate_policy(plan, run, policy, digest, where=where, options=passes, name=name)
-    )
+    keep = isinstance(policy, PolicyBundle) and o.checkpoint not in CHECKPOINTS
+    passes = replace(passes, keep_policy=keep)
+    with observer.evaluating("evaluating") as watch:
+        summary = evaluate_policy(
+            plan, run, policy, digest, where=where, options=passes, name=name, watch=watch
+        )
+    return EvaluatedRun(plan, run, summary)
 
 
 def evaluate_policy(
@@ -75,17 +88,20 @@ def evaluate_policy(
     policy: Policy,
     digest: str,
     *,
-    where: str,
+    where: str | Path,
     options: PassOptions,
     name: str = TRAINED,
+    watch: Watch = unwatched,
 ) -> PanelSummary:
-    """Runs every pass that was asked for, and writes the table to `where` beside the run's other panels."""
+    """Runs every pass that was asked for, and writes the table to `where`: a folder, or a name among the
+    run's panels."""
     begun = time.perf_counter()
     o = options
     table, passes = plan.evaluate(
-        policy, o.half, o.columns, engine=o.engine, baselines=o.baselines, name=name
+        policy, o.half, o.columns, engine=o.engine, baselines=o.baselines, name=name, watch=watch
     )
     normaliser = getattr(policy, "normaliser_digest", "")
     summary = panel_summary(plan, o.half, table, passes[0], digest, normaliser, time.perf_counter() - begun)
-    run.save_panel(where, summary, table)
+    kept = policy if o.keep_policy and isinstance(policy, PolicyBundle) else None
+    run.save_panel(where, summary, table, kept)
     return summary

@@ -7,11 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
+from surefoot.evaluation import EvaluationProgress, Watch
 from surefoot.runs import LibraryRecord, RunFolder
 from surefoot.trackers import Tracker
+from surefoot.training.measurements import Clock
 from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
 from surefoot.training.selection import Limits
@@ -27,8 +30,10 @@ class LibraryFailed(Exception):
 class LibraryProcess:
     """Trains a run with a library, in another process; whoever starts a run uses it as a `Trainer`."""
 
-    def __init__(self, plan: Plan, run: RunFolder) -> None:
-        self.plan, self.run = plan, run
+    def __init__(self, plan: Plan, run: RunFolder, clock: Clock) -> None:
+        self.plan, self.run, self._clock = plan, run, clock
+        self._evaluation = ExitStack()
+        self._watch: Watch | None = None
         self.stopped: signal.Signals | None = None
         self.chosen = "latest"
         self._child: subprocess.Popen[str] | None = None
@@ -53,8 +58,9 @@ class LibraryProcess:
             )  # fmt: skip
         with stop_signals(self._stop):
             assert child.stdout is not None
-            for line in child.stdout:
-                self._receive(json.loads(line), observer, tracker)
+            with self._evaluation:
+                for line in child.stdout:
+                    self._receive(json.loads(line), observer, tracker)
             code = child.wait()
         self.run.record = RunFolder.open(self.run.path).record  # the worker wrote it
         if code:
@@ -68,7 +74,13 @@ class LibraryProcess:
         self._child.stdin.flush()
 
     def _receive(self, message: dict[str, Any], observer: Observer, tracker: Tracker) -> None:
+        if "progress" in message:
+            self._show(EvaluationProgress(**message["progress"]), observer)
+            return
+        self._evaluation.close()  # whatever comes next, it is over
         if "row" in message:
+            row = message["row"]
+            self._clock.ready(ago=float(row["wall_seconds"]))
             tracker.log(message["row"])
             observer.show(message["row"], message["successes"])
         elif "library" in message:
@@ -79,6 +91,16 @@ class LibraryProcess:
         else:
             self.chosen = message["chosen"]
             self.stopped = signal.Signals[message["stopped"]] if message["stopped"] else None
+
+    def _show(self, progress: EvaluationProgress, observer: Observer) -> None:
+        """Shows an evaluation of the worker's; its first message begins it."""
+        if self._watch is None:
+            self._watch = self._evaluation.enter_context(observer.evaluating("scoring"))
+            self._evaluation.callback(self._unwatch)
+        self._watch(progress)
+
+    def _unwatch(self) -> None:
+        self._watch = None
 
     def _fail(self, code: int) -> None:
         log = (self.run.path / LOG).read_text(errors="replace").strip().splitlines()

@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,16 @@ import torch
 from torch import Tensor
 
 from surefoot.artifacts import plain
-from surefoot.compute import Writer, prepare_torch
+from surefoot.compute import Writer, prepare_torch, process_seconds
 from surefoot.contract import Timeouts
 from surefoot.env import EpisodeStats
+from surefoot.evaluation import EvaluationProgress
 from surefoot.learners import PpoMetrics
 from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryNotes, Trained, TrainingDone
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
 from surefoot.training.batch import LedgerConstants, block_statistics, ledger_row, write_update
-from surefoot.training.measurements import ProcessMeasurements
+from surefoot.training.measurements import Clock, ProcessMeasurements
 from surefoot.training.plan import RobotPlan
 from surefoot.training.restore import restore_robot_plan
 from surefoot.training.selection import CheckpointSelection, Limits, Progress
@@ -53,13 +55,20 @@ class Channel:
     def __init__(self) -> None:
         self._out = os.dup(1)
         os.dup2(2, 1)  # what a library prints is for the log
-        self._orphaned = False
+        self._orphaned, self._told = False, 0.0
 
     def send(self, **message: Any) -> None:
         try:
             os.write(self._out, (json.dumps(plain(message)) + "\n").encode())
         except BrokenPipeError:  # the parent is gone; what there is to say is in the run folder too
             self._orphaned = True
+
+    def watch(self, progress: EvaluationProgress) -> None:
+        """Sends how far an evaluation is, a few times a second."""
+        now = time.perf_counter()
+        if now - self._told > 0.25:
+            self._told = now
+            self.send(progress=asdict(progress))
 
     def stop(self) -> signal.Signals | None:
         """Returns the signal that the parent was stopped by; SIGTERM if it is gone."""
@@ -83,7 +92,8 @@ class LibraryTrainer:
         self, plan: RobotPlan, run: RunFolder, limits: Limits, channel: Channel, writer: Writer
     ) -> None:
         self.plan, self.run = plan, run
-        self.progress, self.measurements = Progress(), ProcessMeasurements(plan)
+        clock = Clock(process_seconds() or 0.0)
+        self.progress, self.measurements = Progress(), ProcessMeasurements(plan, clock)
         self.selection = CheckpointSelection(plan, run, self.progress, self.policy)
         self.stopped: signal.Signals | None = None
         self.chosen = "latest"
@@ -120,13 +130,14 @@ class LibraryTrainer:
         begun = self._begun or self.env.begun_at
         p.update += 1
         p.train_seconds += now - begun
+        self.measurements.clock.ready(ago=now - begun)
         self.measurements.syncs.after(p.update)
         self._trained = trained
         row, stats = self._row(metrics, begun, now)
         evaluates = p.update % recipe.evaluate_every == 0
-        best = self.selection.score(row, self._writer) if evaluates else False
+        best = self.selection.score(row, self._writer, watch=self._channel.watch) if evaluates else False
         self.measurements.updated(p.update)
-        row |= self.measurements.startup(p.update)
+        row |= self.measurements.startup(p.update) | {"elapsed_seconds": self.measurements.clock.elapsed()}
         self._writer.do(partial(write_update, self.run, row, stats))
         self._channel.send(row=row, successes=p.successes)
         if best or p.update % recipe.checkpoint_every == 0:
@@ -145,8 +156,8 @@ class LibraryTrainer:
         self._save(best=False)
         self._writer.wait()
         if not self.stopped:
-            self.chosen = self.selection.choose()
-        status = "interrupted" if self.stopped else "finished"
+            self.chosen = self.selection.choose(self._channel.watch)
+        status = "interrupted" if self.stopped else "unconfirmed"
         self.run.write_record(status=status, figures=self.figures())
         self._channel.send(chosen=self.chosen, stopped=self.stopped.name if self.stopped else None)
 

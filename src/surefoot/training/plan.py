@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import torch
 
 from surefoot.compiler import Untraceable
+from surefoot.compute import memory_bytes
 from surefoot.contract import (
     NOMINAL,
     TRAINED,
@@ -47,10 +48,12 @@ from surefoot.evaluation import (
     ExternalEvaluator,
     PanelEvaluator,
     Passes,
+    Watch,
     engines_for,
     evaluate_panel,
     evaluate_seeds,
     external_baseline,
+    unwatched,
 )
 from surefoot.learners import Symmetry, symmetry
 from surefoot.learners.libraries import find_learner
@@ -58,7 +61,7 @@ from surefoot.policy import BASELINES, PREFIX, Policy, PolicyCard, baseline, ext
 from surefoot.robots import save_skeleton
 from surefoot.runs import LibraryRecord
 from surefoot.statistics import PanelResult
-from surefoot.tasks import Task
+from surefoot.tasks import BUILT_IN, Task
 from surefoot.terrain import Atlas
 from surefoot.training.checks import check_disjoint
 
@@ -112,12 +115,17 @@ class Plan(ABC):
             "engine_reason": self.engine_reason,
             "training_plant": self.training_plant.model_dump(mode="json") if self.training_plant else None,
             "device": self.device,
+            "memory_bytes": memory_bytes(),
             "learner": self.learner,
             "timeouts": self.timeouts,
             "stratum_names": self.task.contract.strata.labels(),
             "contract": self.task.contract.model_dump(mode="json"),
             "recipe": self.recipe.model_dump(mode="json"),
         }
+
+    def panel_notes(self) -> list[str]:
+        """Returns what a person should know about the panel that this plan is judged on."""
+        return []
 
     def library_record(self) -> LibraryRecord | None:
         """Returns what is known of the learner's library before it trains; None for Surefoot's own PPO. Its
@@ -198,9 +206,10 @@ class Plan(ABC):
         engine: str = "auto",
         baselines: bool = True,
         name: str = TRAINED,
+        watch: Watch = unwatched,
     ) -> PassResults:
         """Runs `policy` over a half of the panel: nominally, under `columns`, and beside the baselines.
-        Rows call it `name`."""
+        Rows call it `name`; `watch` is told how far it is."""
 
 
 @dataclass(frozen=True)
@@ -284,6 +293,17 @@ class RobotPlan(Plan):
         engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
         return plan
 
+    def panel_notes(self) -> list[str]:
+        name = self.panel.name.partition("+")[0]
+        own = self.task.contract
+        theirs = [c for c in (make().contract for make in BUILT_IN.values()) if c.panel == name]
+        if not theirs or own.panel == name or own.robot in {c.robot for c in theirs}:
+            return []
+        return [
+            f"{name} is the panel of {theirs[0].name}, for robot {theirs[0].robot}; this run's robot is "
+            f"{own.robot}. Its commands, payloads and pushes are meant for the other one."
+        ]
+
     def baseline(self, name: str) -> Policy:
         task = self.task
         return baseline(name, task.contract, task.robot, self.recipe.control_hz, self.panel.seeds)
@@ -297,6 +317,7 @@ class RobotPlan(Plan):
         engine: str = "auto",
         baselines: bool = True,
         name: str = TRAINED,
+        watch: Watch = unwatched,
     ) -> PassResults:
         return evaluate_panel(
             self.task,
@@ -306,6 +327,7 @@ class RobotPlan(Plan):
             policy,
             Passes(engine, columns, BASELINES if baselines else ()),
             name=name,
+            watch=watch,
         )
 
 
@@ -374,6 +396,7 @@ class ExternalPlan(Plan):
         engine: str = "auto",
         baselines: bool = True,
         name: str = TRAINED,
+        watch: Watch = unwatched,
     ) -> PassResults:
         return evaluate_seeds(
             self.task,
@@ -383,4 +406,5 @@ class ExternalPlan(Plan):
             baselines=EXTERNAL_BASELINES if baselines else (),
             name=name,
             device=self.device,
+            watch=watch,
         )

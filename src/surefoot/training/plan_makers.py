@@ -32,7 +32,14 @@ from surefoot.engines import choose_engine
 from surefoot.env.external import external_task, is_external
 from surefoot.learners.libraries import find_learner
 from surefoot.tasks import task as find_task
-from surefoot.training.checks import check_disjoint, check_memory, check_share, check_terrain
+from surefoot.training.checks import (
+    check_disjoint,
+    check_host_memory,
+    check_memory,
+    check_precision,
+    check_share,
+    check_terrain,
+)
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 
 
@@ -54,6 +61,8 @@ class PlanOptions:
     """Version of the library that a run was trained with, which then need not be installed to judge it."""
     success_return: float | None = None
     """Return that an episode of an environment from outside must reach to succeed."""
+    restored: bool = False
+    """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
 
 
 class Options(TypedDict, total=False):
@@ -68,6 +77,7 @@ class Options(TypedDict, total=False):
     timeouts: Timeouts
     trained_with: str | None
     success_return: float | None
+    restored: bool
 
 
 def make_plan(task: str, **options: Unpack[Options]) -> Plan:
@@ -102,6 +112,9 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
     families = {"families": envs, "eval_families": len(panel.scenarios)}
     recipe = Recipe(**(outside.recipe.model_dump() | changed | families))
     check_share(recipe, o.processes)
+    if not o.restored:
+        check_precision(recipe, o.device)
+        check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
     seeds = SeedPlan(root=o.seed, split="train", families=recipe.families, envs=recipe.envs)
     proof = prove_seeds_disjoint(seeds, panel)
     if not proof.disjoint:
@@ -143,6 +156,8 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )
     check_share(recipe, o.processes)
+    if not o.restored:
+        check_precision(recipe, o.device)
     chosen = dataclasses.replace(chosen, recipe=recipe, plant=plant, minutes=chosen.minutes_on(o.device))
     contract = chosen.contract
     seeds = SeedPlan(root=o.seed, split="train", families=recipe.families, envs=recipe.envs)
@@ -153,6 +168,8 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     recipe = recipe.model_copy(update={"eval_families": families})
     judged_in = evaluation_plant(recipe.control_hz, chosen.on_heightfield(panel))
     proof = check_disjoint(seeds, panel)
+    if not o.restored:
+        check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
     if torch.device(o.device).type == "cuda":
         check_memory(chosen, torch.cuda.mem_get_info(o.device)[0], o.processes)
     return RobotPlan(

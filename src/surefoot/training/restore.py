@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from pydantic import ValidationError
 
 from surefoot.compute import SINGLE, ProcessGroup, local_device
 from surefoot.contract import TRAINED, ExternalContract, SurefootError, text_digest
@@ -25,6 +26,7 @@ def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
         learner=r.learner,
         timeouts=r.library.timeouts if r.library else "stock",
         trained_with=r.library.version if r.library else None,
+        restored=True,
         success_return=r.contract.success.return_at_least
         if isinstance(r.contract, ExternalContract)
         else None,
@@ -72,11 +74,24 @@ def check_resumable(run: RunFolder) -> None:
 
 
 def load_policy(run: RunFolder, name: str) -> tuple[Checkpoint, PolicyBundle]:
-    """Returns a checkpoint and its policy. The file's digest is verified as it is read, and the normaliser
-    against the digest stored when it was saved and against the one that the learner went on with."""
+    """Returns a checkpoint (or a policy bundle, where `name` is the file of one) and its policy. The file's
+    digest is verified as it is read, and the normaliser against the digest stored when it was saved and
+    against the one that the learner went on with."""
     loaded = run.load_checkpoint(name)
-    card = PolicyCard.model_validate(loaded.meta["policy"])
-    bundle = PolicyBundle(card, section("policy", loaded.tensors))
+    try:
+        card = PolicyCard.model_validate(loaded.meta["policy"])
+    except (KeyError, ValidationError) as error:
+        raise SurefootError(
+            f"'{name}' says of its policy what this Surefoot version does not understand; use another "
+            f"checkpoint of {run.path}."
+        ) from error
+    # A bundle is a policy and nothing else; a checkpoint has it among its other tensors.
+    bundle = PolicyBundle(card, section("policy", loaded.tensors) or loaded.tensors)
+    if card.control_hz != run.record.recipe.control_hz:
+        raise SurefootError(
+            f"The policy in '{name}' acts at {card.control_hz:g} Hz and {run.path} at "
+            f"{run.record.recipe.control_hz:g} Hz; use one that was trained at that rate."
+        )
     digest = loaded.meta.get("normaliser_digest", bundle.normaliser_digest)  # old checkpoints have none
     mean = loaded.tensors.get("learner.obs_normalizer.mean")
     same = mean is None or not card.normalised or torch.equal(mean, bundle.tensors["mean"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from surefoot.compute import Writer
 from surefoot.contract import Half, SurefootError
-from surefoot.evaluation import PendingResult
+from surefoot.evaluation import PendingResult, Watch, unwatched
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelResult, PanelSummary, PassInfo, summarise
@@ -83,11 +83,18 @@ class Limits:
 
     def reached(self, p: Progress) -> bool:
         """Tells whether a run that stands at `p` is to stop."""
+        return bool(self.reason(p))
+
+    def reason(self, p: Progress) -> str:
+        """Says which limit a run that stands at `p` has reached; "" where none is."""
         if self.updates is not None and p.update >= self.updates:
-            return True
+            return f"is already at update {p.update}, and --updates is {self.updates}"
         if self.minutes is not None and p.train_seconds >= 60 * self.minutes:
-            return True
-        return self.until is not None and len(p.successes) > 1 and min(p.successes[-2:]) >= self.until
+            return f"has trained for {p.train_seconds / 60:.2f} minutes, and --minutes is {self.minutes:g}"
+        if self.until is not None and len(p.successes) > 1 and min(p.successes[-2:]) >= self.until:
+            last = " and ".join(f"{100 * s:.1f}%" for s in p.successes[-2:])
+            return f"has reached {last} in its last two evaluations, and --until is {self.until:g}"
+        return ""
 
 
 class CheckpointSelection:
@@ -115,13 +122,16 @@ class CheckpointSelection:
         """The selection half, laid out when it is first needed, so that training begins without it."""
         return self.plan.selection_evaluator()
 
-    def score(self, row: dict[str, Any], writer: Writer, overlaps: bool = False) -> bool:
+    def score(
+        self, row: dict[str, Any], writer: Writer, overlaps: bool = False, watch: Watch = unwatched
+    ) -> bool:
         """Scores the current policy, into the ledger's `row`; returns whether it is the best so far. The rest
         of what the row says of it is added when `writer` saves the result. Where training goes on meanwhile
-        (`overlaps`) nobody waits for that; if not, the seconds of an evaluation are all that it takes."""
+        (`overlaps`) nobody waits for that; if not, the seconds of an evaluation are all that it takes.
+        `watch` is told how far it is."""
         p, begun = self.progress, time.perf_counter()
         policy = self.policy()
-        result = self.evaluator.evaluate_async(policy)
+        result = self.evaluator.evaluate_async(policy, watch)
         writer.do(partial(self.save, p.update, policy, result, row))
         if not overlaps:
             writer.wait()
@@ -144,7 +154,7 @@ class CheckpointSelection:
         self.run.save_panel(f"selection-update-{update:06d}", summary, result, policy)
         row |= {f"evaluation.{k}": getattr(summary, k) for k in SUMMARISED}
 
-    def choose(self) -> str:
+    def choose(self, watch: Watch = unwatched) -> str:
         """Returns the better of the best and the latest checkpoint.
 
         A latest policy that the schedule left out is scored here. Its score stays out of the run's progress,
@@ -156,7 +166,7 @@ class CheckpointSelection:
         if p.update % self.plan.recipe.evaluate_every == 0 and p.successes:
             return "best"
         policy = self.policy()
-        result = self.evaluator.evaluate_async(policy)
+        result = self.evaluator.evaluate_async(policy, watch)
         self.save(p.update, policy, result, {})
         p.evaluation_seconds += time.perf_counter() - begun
         return "latest" if result.success >= p.best else "best"

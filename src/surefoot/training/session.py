@@ -7,7 +7,9 @@ it than that passes a `SessionObserver`.
 from __future__ import annotations
 
 import signal
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,23 @@ from typing import Any
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
 from surefoot.contract import SurefootError, Timeouts
 from surefoot.reporting import write_report
-from surefoot.runs import RunFolder, resume_hint
+from surefoot.runs import RunFolder, record_outcome, resume_hint
 from surefoot.statistics import PanelSummary
 from surefoot.trackers import check_tracker
 from surefoot.training.evaluate import PassOptions, evaluate_policy
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
+from surefoot.training.measurements import Clock
 from surefoot.training.observers import UNOBSERVED, SessionObserver
 from surefoot.training.plan import Plan
 from surefoot.training.plan_makers import make_plan
 from surefoot.training.restore import check_resumable, load_policy, restore_plan
+from surefoot.training.resuming import standing
 from surefoot.training.selection import Limits
+from surefoot.training.signals import Stopped, abort_signals
 from surefoot.training.tracking import begin_tracker
 from surefoot.training.trainer import Trainer, new_run
+
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,8 @@ class TrainedRun:
     """The signal that ended training before its limits."""
     aborted: bool = False
     """Whether it was stopped within an update, so that only the last checkpoint stands."""
+    unconfirmed: bool = False
+    """Whether it was stopped in its closing evaluation: training has ended, its result is not confirmed."""
     failure: str = ""
     """Why a library broke off."""
     already_there: bool = False
@@ -81,47 +90,43 @@ class TrainedRun:
 
     @property
     def exit_status(self) -> int:
-        """Returns what a program should exit with, as shells do: 130 after SIGINT, 143 after SIGTERM."""
+        """Returns what a program should exit with, as shells do: 130 after SIGINT, 143 after SIGTERM, 129
+        after SIGHUP."""
         if self.stopped is not None:
             return 128 + self.stopped
         return 1 if self.failure else 0
 
 
-@dataclass(frozen=True)
-class _Closing:
-    """Says how a run is followed by a tracker and judged at its end."""
-
-    tracker: str
-    perturb: tuple[str, ...]
-    baselines: bool = True
-
-
-def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED) -> TrainedRun:
-    """Plans a run, trains it and confirms it."""
-    o = options
+def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spent: float = 0.0) -> TrainedRun:
+    """Plans a run, trains it and confirms it. `spent`: seconds that the program has taken before, its
+    imports, which count as the run's start-up."""
+    o, clock = options, Clock(spent)
     group, device = connect(), local_device(o.device)
-    with group.fail_together():
-        limits = Limits(o.updates, o.minutes, o.until)
-        if group.is_main:
-            check_tracker(o.tracker)
-        plan = make_plan(
-            o.task,
-            overrides=o.overrides,
-            seed=o.seed,
-            engine=o.engine,
-            device=device,
-            processes=group.world,
-            learner=o.learner,
-            timeouts=o.timeouts,
-            success_return=o.success_return,
-        )
-        if group.is_main:
-            observer.planned(plan)
-        plan.columns(o.perturb)  # what is not known is refused before an hour is spent
-        prepare_torch()
-        run = new_run(plan, o.out, group)
-    closing = _Closing(o.tracker, o.perturb, o.baselines)
-    return _train(plan, run, limits, closing, observer, group=group)
+    with ExitStack() as stack:
+        with group.fail_together():
+            limits = Limits(o.updates, o.minutes, o.until)
+            if group.is_main:
+                check_tracker(o.tracker)
+            plan = make_plan(
+                o.task,
+                overrides=o.overrides,
+                seed=o.seed,
+                engine=o.engine,
+                device=device,
+                processes=group.world,
+                learner=o.learner,
+                timeouts=o.timeouts,
+                success_return=o.success_return,
+            )
+            if group.is_main:
+                observer.planned(plan)
+            plan.columns(o.perturb)  # what is not known is refused before an hour is spent
+            prepare_torch()
+            run = new_run(plan, o.out, group)
+            if group.is_main:
+                stack.enter_context(run.hold())
+        closing = _Closing(o.tracker, o.perturb, o.baselines)
+        return _Session(plan, run, closing, observer, clock, group).train(limits)
 
 
 def resume(
@@ -133,20 +138,57 @@ def resume(
     until: float | None = None,
     tracker: str = "none",
     perturb: tuple[str, ...] = ("all",),
+    spent: float = 0.0,
 ) -> TrainedRun:
-    """Continues a run from its latest checkpoint, exactly, and confirms it. Limits are as in `TrainOptions`,
-    and count what was done before."""
-    group = connect()
-    with group.fail_together():
-        limits = Limits(updates, minutes, until)
-        if group.is_main:
-            check_tracker(tracker)
-        run = RunFolder.open(folder)
-        check_resumable(run)
-        plan = restore_plan(run, group)
-        plan.columns(perturb)
-        prepare_torch()
-    return _train(plan, run, limits, _Closing(tracker, perturb), observer, resume=True, group=group)
+    """Continues a run from its latest checkpoint, exactly, and confirms it; one that lacks nothing but its
+    confirmation is only confirmed, and one that lacks nothing is refused. Limits are as in `TrainOptions`,
+    and count what was done before; `spent` as in `train`."""
+    group, clock = connect(), Clock(spent)
+    with ExitStack() as stack:
+        with group.fail_together():
+            limits = Limits(updates, minutes, until)
+            if group.is_main:
+                check_tracker(tracker)
+                stack.enter_context(RunFolder.open(folder).hold())
+            run = RunFolder.open(folder)
+            left = _something_left(run, limits)
+            if left:
+                check_resumable(run)
+            plan = restore_plan(run, group)
+            plan.columns(perturb)
+            _check_unreached(run, limits if limits != Limits() else _limits_of(plan), limits)
+            prepare_torch()
+        session = _Session(plan, run, _Closing(tracker, perturb), observer, clock, group)
+        return session.train(limits, resume=True) if left else session.confirm_alone()
+
+
+def _limits_of(plan: Plan) -> Limits:
+    """Returns the task's own limits."""
+    return Limits(None, plan.task.minutes, plan.task.until)
+
+
+def _something_left(run: RunFolder, limits: Limits) -> bool:
+    """Returns whether training is to go on: not where it had ended, its result lacks a confirmation, and no
+    limit asks for more."""
+    if run.record.status != "unconfirmed":
+        return True
+    at = standing(run)
+    return bool(at.fault) or (limits != Limits() and not limits.reached(at.progress))
+
+
+def _check_unreached(run: RunFolder, limits: Limits, asked: Limits) -> None:
+    """Refuses limits that a run has passed already: nothing would be trained, and what is there would be
+    confirmed again."""
+    at, r = standing(run).progress, run.record
+    why = limits.reason(at)
+    below = limits.updates is not None and limits.updates < at.update
+    if not why or not (below or (r.status == "finished" and r.confirmation is not None)):
+        return
+    own = "" if asked != Limits() else " (the task's own limit, as none was given)"
+    raise SurefootError(
+        f"{run.path} {why}{own}: nothing is left to train. Ask for more, or judge what it has learned in "
+        "other ways with `surefoot evaluate`."
+    )
 
 
 def train_planned(
@@ -158,27 +200,33 @@ def train_planned(
 ) -> TrainedRun:
     """Trains and confirms `plan` in `folder`, for one of many runs of a comparison: no tracker, no baselines.
     A run that has ended there is left as it is (a library's that failed too, which is reported as failed);
-    one of Surefoot's own that was interrupted or failed goes on where it was, and one that cannot go on is
-    set aside and begun anew."""
+    one of Surefoot's own that was interrupted or failed goes on where it was, one that lacks nothing but its
+    confirmation is confirmed, and one that cannot go on is set aside and begun anew."""
     if world_info().world > 1:
         raise SurefootError("Several learners are trained one after the other; start this without torchrun.")
-    unfinished = False
-    if folder.exists():
+    clock, closing, limits = Clock(), _Closing("none", perturb, baselines=False), Limits(updates)
+    if not folder.exists():
+        prepare_torch()
+        run = new_run(plan, str(folder))
+        with run.hold():
+            return _Session(plan, run, closing, observer, clock).train(limits)
+    with RunFolder.open(folder).hold():
         run = RunFolder.open(folder)
+        r = run.record
         _check_same(run, plan, updates)
-        broke = plan.learner != "ppo" and run.record.status == "failed"
-        if broke or run.record.confirmation is not None:
+        broke = plan.learner != "ppo" and r.status == "failed"
+        if broke or (r.status == "finished" and r.confirmation is not None):
             observer.note(f"{folder} is there already.")
-            return TrainedRun(plan, run, run.record.confirmation, already_there=True)
-        unfinished = plan.learner == "ppo" and run.checkpoint_path("latest").is_file()
-        if not unfinished:
-            aside = _free(folder)
-            folder.rename(aside)
-            observer.note(f"{folder} was not finished and cannot go on; it is now {aside}.")
-    prepare_torch()
-    run = RunFolder.open(folder) if unfinished else new_run(plan, str(folder))
-    closing = _Closing("none", perturb, baselines=False)
-    return _train(plan, run, Limits(updates), closing, observer, resume=unfinished)
+            return TrainedRun(plan, run, r.confirmation, already_there=True)
+        prepare_torch()
+        if r.status == "unconfirmed" and not _something_left(run, limits):
+            return _Session(plan, run, closing, observer, clock).confirm_alone()
+        if plan.learner == "ppo" and run.checkpoint_path("latest").is_file():
+            return _Session(plan, run, closing, observer, clock).train(limits, resume=True)
+    aside = _free(folder)
+    folder.rename(aside)
+    observer.note(f"{folder} was not finished and cannot go on; it is now {aside}.")
+    return train_planned(plan, folder, updates, perturb, observer)
 
 
 def _check_same(run: RunFolder, plan: Plan, updates: int) -> None:
@@ -199,52 +247,145 @@ def _free(folder: Path) -> Path:
     return aside
 
 
-def _train(
-    plan: Plan,
-    run: RunFolder,
-    limits: Limits,
-    closing: _Closing,
-    observer: SessionObserver,
-    *,
-    resume: bool = False,
-    group: ProcessGroup = SINGLE,
-) -> TrainedRun:
-    """Trains `run` to its limits, or to the task's own where there are none, and confirms what it chose."""
-    if limits == Limits():
-        limits = Limits(None, plan.task.minutes, plan.task.until)
-    tracker_name = closing.tracker
-    if not group.is_main:
-        observer, tracker_name = UNOBSERVED, "none"
-    new = "; a robot and plant new to this machine are compiled first" if plan.compiles else ""
-    with ExitStack() as stack:
-        with observer.busy(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
-            group.bind_device(plan.device)
-            # before the tracker: what is refused leaves no trace there
-            own = plan.learner == "ppo"
-            trainer = Trainer(plan, run, resume, group=group) if own else LibraryProcess(plan, run)
-        stack.callback(trainer.close)
-        with group.fail_together():
-            tracker = begin_tracker(run, tracker_name, resume, observer.note)
-        stack.callback(tracker.close)
-        observer.note(f"Run folder: {run.path}")
+@dataclass(frozen=True)
+class _Closing:
+    """Says how a run is followed by a tracker and judged at its end."""
+
+    tracker: str
+    perturb: tuple[str, ...]
+    baselines: bool = True
+
+
+@dataclass(frozen=True)
+class _Session:
+    """One process' work on a run that it holds: trains it, then confirms what it chose."""
+
+    plan: Plan
+    run: RunFolder
+    closing: _Closing
+    observer: SessionObserver
+    clock: Clock
+    group: ProcessGroup = SINGLE
+
+    def train(self, limits: Limits, *, resume: bool = False) -> TrainedRun:
+        """Trains to the limits, or to the task's own where there are none, and confirms what was chosen."""
+        with _whole():
+            trained, chosen = self._train(limits if limits != Limits() else _limits_of(self.plan), resume)
+            return trained or self._confirm(chosen)
+
+    def confirm_alone(self) -> TrainedRun:
+        """Confirms what training had chosen when it ended."""
+        f = self.run.record.figures
+        self.clock.resume(f)
+        self.group.shutdown()
+        if not self.group.is_main:
+            return TrainedRun(self.plan, self.run, is_main=False)
+        self.observer.note(f"Nothing is left to train: {self.run.path} is confirmed now.")
+        with _whole():
+            return self._confirm("latest" if f.get("chosen_update") == f.get("updates") else "best")
+
+    def _train(self, limits: Limits, resume: bool) -> tuple[TrainedRun | None, str]:
+        """Returns what came of a run that did not get to its limits, or the checkpoint that was chosen."""
+        plan, run, group, observer = self.plan, self.run, self.group, self.observer
+        tracker_name = self.closing.tracker
+        if not group.is_main:
+            observer, tracker_name = UNOBSERVED, "none"
+        new = "; a robot and plant new to this machine are compiled first" if plan.compiles else ""
+        trainer: Trainer | LibraryProcess
+        with ExitStack() as stack:
+            with observer.busy(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
+                group.bind_device(plan.device)
+                # before the tracker: what is refused leaves no trace there
+                if plan.learner == "ppo":
+                    trainer = Trainer(plan, run, resume, group=group, clock=self.clock)
+                else:
+                    trainer = LibraryProcess(plan, run, self.clock)
+            stack.callback(trainer.close)
+            with group.fail_together():
+                tracker = begin_tracker(run, tracker_name, resume, observer.note)
+            stack.callback(tracker.close)
+            observer.note(f"Run folder: {run.path}")
+            if resume and group.is_main and run.record.confirmation and (run.path / PAGE).is_file():
+                _report(run, observer)  # the page there speaks of training that had ended
+            if isinstance(trainer, Trainer) and trainer.resumed and trainer.resumed.fault:
+                at = trainer.progress.update
+                observer.note(f"{trainer.resumed.fault} The run goes on from its checkpoint of update {at}.")
+            try:
+                with observer.training(limits) as updates:
+                    trainer.train(limits, updates, tracker)
+            except PeerLost as loss:
+                raise PeerLost(f"{loss} The run stands at its last checkpoint. {resume_hint(run)}") from loss
+            except LibraryFailed as failure:
+                return TrainedRun(plan, run, failure=str(failure), is_main=group.is_main), ""
+            except KeyboardInterrupt:
+                return TrainedRun(plan, run, stopped=signal.SIGINT, aborted=True, is_main=group.is_main), ""
+        group.shutdown()
+        if tracker.error is not None:
+            run.write_record(tracker_error=tracker.error)
+        if trainer.stopped is not None or not group.is_main:
+            return TrainedRun(plan, run, stopped=trainer.stopped, is_main=group.is_main), ""
+        return None, trainer.chosen
+
+    def _confirm(self, chosen: str) -> TrainedRun:
+        """Evaluates the chosen checkpoint on the confirmation half, with its columns and baselines, and
+        exports it as the run's policy. What was confirmed before stays until all of that is there."""
+        plan, run, begun = self.plan, self.run, time.perf_counter()
+        self.clock.ready()
         try:
-            with observer.training(limits) as updates:
-                trainer.train(limits, updates, tracker)
-        except PeerLost as loss:
-            raise PeerLost(f"{loss} The run stands at its last checkpoint. {resume_hint(run)}") from loss
-        except LibraryFailed as failure:
-            return TrainedRun(plan, run, failure=str(failure), is_main=group.is_main)
-        except KeyboardInterrupt:
-            return TrainedRun(plan, run, stopped=signal.SIGINT, aborted=True, is_main=group.is_main)
-    group.shutdown()
-    if tracker.error is not None:
-        run.write_record(tracker_error=tracker.error)
-    if trainer.stopped is not None or not group.is_main:
-        return TrainedRun(plan, run, stopped=trainer.stopped, is_main=group.is_main)
-    baselines = closing.baselines and closing.perturb != ("none",)
-    summary = _confirm(plan, run, trainer.chosen, closing.perturb, baselines)
-    run.write_record(confirmation=summary)
-    return TrainedRun(plan, run, summary, _report(run, observer))
+            with record_outcome(run, figures=lambda: self._figures(begun), confirming=True):
+                try:
+                    summary = self._evaluate(chosen, begun)
+                finally:
+                    run.unstage()
+        except KeyboardInterrupt as stop:
+            received = stop.received if isinstance(stop, Stopped) else signal.SIGINT
+            return TrainedRun(plan, run, stopped=received, unconfirmed=True)
+        except SurefootError as error:
+            raise SurefootError(f"{error} {resume_hint(run)}") from error
+        except Exception as error:
+            error.add_note(resume_hint(run))
+            raise
+        return TrainedRun(plan, run, summary, _report(run, self.observer))
+
+    def _evaluate(self, chosen: str, begun: float) -> PanelSummary:
+        """Makes the new confirmation and puts it in the place of the old one."""
+        plan, run = self.plan, self.run
+        staged = run.stage(chosen)
+        checkpoint, bundle = load_policy(run, str(staged / "checkpoints" / "confirmed.safetensors"))
+        bundle.save(staged / "policy.safetensors")
+        perturb = self.closing.perturb
+        baselines = self.closing.baselines and perturb != ("none",)
+        passes = PassOptions("confirmation", plan.columns(perturb), baselines=baselines)
+        where = staged / "panels" / plan.panel.name / "confirmation"
+        with self.observer.evaluating("confirming") as watch:
+            summary = evaluate_policy(
+                plan, run, bundle, checkpoint.digest, where=where, options=passes, watch=watch
+            )
+        run.commit(
+            status="finished",
+            error=None,
+            confirmation=summary,
+            confirmed_update=int(checkpoint.meta["update"]),
+            confirmed_after=int(run.record.figures.get("updates") or 0),
+            figures=self._figures(begun),
+        )
+        return summary
+
+    def _figures(self, begun: float) -> dict[str, float | int | None]:
+        """Returns the run's figures with what it has taken up to now, confirming since `begun`."""
+        return {**self.run.record.figures, **self.clock.figures(time.perf_counter() - begun)}
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Ends in the exit status of its signal what is stopped outside of training and confirming."""
+    with abort_signals():
+        try:
+            yield
+        except Stopped as stop:
+            if stop.received is signal.SIGINT:
+                raise
+            raise SystemExit(128 + stop.received) from stop
 
 
 def _report(run: RunFolder, observer: SessionObserver) -> Path | None:
@@ -254,15 +395,3 @@ def _report(run: RunFolder, observer: SessionObserver) -> Path | None:
     except SurefootError as error:
         observer.note(f"No report was written: {error}")
         return None
-
-
-def _confirm(
-    plan: Plan, run: RunFolder, chosen: str, perturb: tuple[str, ...], baselines: bool
-) -> PanelSummary:
-    """Evaluates the chosen checkpoint on the confirmation half, with its columns and baselines, and exports
-    it as the run's policy."""
-    run.confirm(chosen)
-    checkpoint, bundle = load_policy(run, "confirmed")
-    bundle.save(run.path / "policy.safetensors")
-    passes = PassOptions("confirmation", plan.columns(perturb), baselines=baselines)
-    return evaluate_policy(plan, run, bundle, checkpoint.digest, where="confirmation", options=passes)

@@ -19,7 +19,6 @@ from surefoot.rollout import RolloutBlock
 from surefoot.runs import (
     RunFolder,
     RunRecord,
-    read_ledger,
     record_outcome,
     run_name,
     section,
@@ -31,9 +30,10 @@ from surefoot.training.batch import LedgerConstants, ledger_row, write_update
 from surefoot.training.honesty import EVERY as HONESTY_EVERY
 from surefoot.training.honesty import honesty_row
 from surefoot.training.iteration import IterationResult, TrainingIteration
-from surefoot.training.measurements import ProcessMeasurements
+from surefoot.training.measurements import Clock, ProcessMeasurements
 from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
+from surefoot.training.resuming import Standing, confirmed, standing
 from surefoot.training.selection import CheckpointSelection, Limits, Progress
 from surefoot.training.signals import stop_signals
 
@@ -59,10 +59,13 @@ class Trainer:
         resume: bool = False,
         select: bool = True,
         group: ProcessGroup = SINGLE,
+        clock: Clock | None = None,
     ) -> None:
         self.plan, self.run, self.group, self._select = plan, run, group, select
-        self.progress, self.measurements = Progress(), ProcessMeasurements(plan)
+        self.progress, self.measurements = Progress(), ProcessMeasurements(plan, clock)
         self.stopped: signal.Signals | None = None
+        self.resumed: Standing | None = None
+        """Where a resumed run took up."""
         self.chosen = "latest"
         """The checkpoint that the run's result is stated on."""
         with record_outcome(run, group.is_main and not resume):  # what cannot be resumed stays as it was
@@ -128,8 +131,18 @@ class Trainer:
             if not self.group.is_main:
                 return
             if not self.stopped:
-                self.chosen = self.selection.choose()
-        self.run.write_record(status="interrupted" if self.stopped else "finished", figures=self.figures())
+                with observer.evaluating("scoring the last policy") as watch:
+                    self.chosen = self.selection.choose(watch)
+            self._end()
+
+    def _end(self) -> None:
+        """Records what the run is when its loop has ended. Where nothing is chosen nothing is confirmed."""
+        r = self.run.record
+        if self.stopped and r.confirmation is not None and r.confirmed_after == self.progress.update:
+            self.run.write_record(status="finished")  # as it was: no update was made since
+            return
+        status = "interrupted" if self.stopped else "unconfirmed" if self._select else "finished"
+        self.run.write_record(status=status, figures=self.figures())
 
     def _loop(self, limits: Limits, observer: Observer, tracker: Tracker, writer: Writer) -> None:
         """Collects, learns and records; evaluates and saves at fixed intervals.
@@ -145,6 +158,7 @@ class Trainer:
                 observer.show(dict(row), p.successes)  # a copy: the writer may have more to say in it
 
         self.iteration.prepare()
+        self.measurements.clock.ready()
         unrecorded: IterationResult | None = None
         while not self._finished(limits):
             begun, number = time.perf_counter(), p.update + 1
@@ -164,7 +178,7 @@ class Trainer:
 
             if waits:
                 unrecorded, (row, stats) = None, self._row(result)
-                best = self._evaluate(row, writer) if evaluates else False
+                best = self._evaluate(row, writer, observer) if evaluates else False
                 record(row, stats)
                 if best or saves:
                     self._save(best, writer)
@@ -217,16 +231,20 @@ class Trainer:
         )
         if "honesty" in result.host:
             row |= honesty_row(result.host["honesty"], self.plan.accounting.samples_per_update)
+        row["elapsed_seconds"] = self.measurements.clock.elapsed()
         return row | self.measurements.startup(result.number), stats
 
     def _write(self, row: dict[str, Any], stats: EpisodeStats, tracker: Tracker) -> None:
         write_update(self.run, row, stats)
         tracker.log(row)
 
-    def _evaluate(self, row: dict[str, Any], writer: Writer) -> bool:
+    def _evaluate(self, row: dict[str, Any], writer: Writer, observer: Observer) -> bool:
         """Scores the current policy, into the ledger's row; returns whether it is the best so far. The main
         process does, while the others wait."""
-        best = self.group.is_main and self.selection.score(row, writer, self.iteration.overlaps)
+        best = False
+        if self.group.is_main:
+            with observer.evaluating(f"scoring update {self.progress.update}") as watch:
+                best = self.selection.score(row, writer, self.iteration.overlaps, watch)
         return bool(self.group.broadcast_object(best))
 
     # ---- checkpoints
@@ -257,19 +275,19 @@ class Trainer:
         return {k: v.cpu() for k, v in tensors.items()}, self.selection.checkpoint_meta(policy)
 
     def _resume(self) -> None:
-        """Takes up where the latest checkpoint stood; what the run folder has beyond that is dropped."""
-        latest, p = self.run.load_checkpoint("latest"), self.progress
+        """Takes up where the latest checkpoint stood whose rows are all in the ledger; what the run folder
+        has beyond that is dropped."""
+        self.resumed, p = standing(self.run), self.progress
+        latest = self.resumed.checkpoint
         self.learner.load(section("learner", latest.tensors))
         part = self.group.env_range(self.plan.recipe.envs)
         self.env.restore(part_of_snapshot(section("env", latest.tensors), part))
-        p.load(latest.meta)
+        vars(p).update(vars(self.resumed.progress))
         if not self.group.is_main:
             return
+        self.measurements.clock.resume(self.run.record.figures, self.resumed.elapsed)
         self.run.rewind(p.update)
-        rows, _ = read_ledger(self.run.ledger.path)
-        if rows:  # a run killed in its first update has a checkpoint and no ledger yet
-            p.load_seconds(rows[-1])
-        self.run.write_record(status="running", confirmation=None, error=None, tracker_error=None)
+        self.run.write_record(status="running", error=None, tracker_error=None, **confirmed(self.run.record))
 
     def close(self) -> None:
         self.iteration.close()
@@ -311,6 +329,7 @@ def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFol
     )
     if not group.is_main:
         return RunFolder(path, record)
-    run = RunFolder.create(path, record, need_bytes=200_000_000 + 4 * plan.accounting.buffer_bytes)
+    need = 200_000_000 + 4 * plan.accounting.buffer_bytes
+    run = RunFolder.create(path, record, need, numbered=out is None)
     plan.save_robot(run.path)
     return run

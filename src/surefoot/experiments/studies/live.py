@@ -131,7 +131,11 @@ def _runs(
         with observer.runs(design, todo) as progress:
             for k, (value, seed) in enumerate(todo):
                 progress.begin(k)
-                record, code = _run(path, record, value, seed, evaluator, progress)
+                folder = path / folder_name(design, value, seed)
+                plan = design.plan(value, seed)
+                run = RunFolder.open(folder) if folder.exists() else new_run(plan, str(folder))
+                with run.hold():
+                    record, code = _run(path, record, value, seed, evaluator, progress)
                 if code:
                     return record, code
                 progress.end()
@@ -165,7 +169,7 @@ def _run(
     """Trains one run to the nearer budget, then to the other; its policy is scored at both."""
     design, plan = record.design, record.design.plan(value, seed)
     folder = path / folder_name(design, value, seed)
-    run = RunFolder.open(folder) if folder.exists() else new_run(plan, str(folder))
+    run = RunFolder.open(folder)
     resume = run.checkpoint_path("latest").is_file()  # else it was killed before its first update
     if run.record.training_id != plan.training_id:
         raise SurefootError(f"{folder} was trained otherwise than its study says; begin the study anew.")
