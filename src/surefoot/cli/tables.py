@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import singledispatch
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from surefoot.cli.terminal import plain_table, say
-from surefoot.runs import RunFolder, resumable, surefoot_command
+from surefoot.cli.terminal import plain_table, say, say_commands
+from surefoot.runs import RunFolder, resumable, typed
 from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge, percent
 from surefoot.training import ExternalPlan, Plan, RobotPlan
 
@@ -215,17 +216,19 @@ def print_summary(
     console.print()
     console.print(table, highlight=False)
     print_columns(console, s)
-    me = surefoot_command()
     console.print("\n[bold]Next[/bold]")
-    curves = (f"tensorboard --logdir {run.path.parent}", "curves of every ledger figure")
-    longer = f"{me} train --resume {run.path} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}"
-    for command, why in (
-        (f"{me} evaluate {run.path} --half all", "both halves of the panel"),
-        *([(longer, "train on, exactly from here")] if resumable(run) else []),
-        (f"{me} serve --runs {run.path.parent}", "reports of all runs, side by side"),
-        *([curves] if (run.path / "tensorboard").is_dir() else []),
-    ):
-        say(console, f"  {escape(command)}   [dim]# {why}", markup=True)
+    curves = (shlex.join(["tensorboard", "--logdir", str(run.path.parent)]), "curves of every ledger figure")
+    minutes = int((f.get("train_seconds") or 0) / 60) + 5
+    longer = typed("train", "--resume", run.path, "--minutes", minutes)
+    say_commands(
+        console,
+        (
+            (typed("evaluate", run.path, "--half", "all"), "both halves of the panel"),
+            *([(longer, "train on, exactly from here")] if resumable(run) else []),
+            (typed("serve", "--runs", run.path.parent), "reports of all runs, side by side"),
+            *([curves] if (run.path / "tensorboard").is_dir() else []),
+        ),
+    )
 
 
 def print_columns(console: Console, s: PanelSummary) -> None:

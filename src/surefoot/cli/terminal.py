@@ -1,15 +1,61 @@
-"""What all commands print with: a line as it is, a table without lines."""
+"""What all commands print with: sentences in whole words, commands that can be typed, tables without
+lines."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
+def make_console(stderr: bool = False) -> Console:
+    """Returns where a command prints. `:name:` is not a picture here: paths and tasks have colons."""
+    return Console(stderr=stderr, emoji=False)
+
+
 def say(console: Console, text: str, *, markup: bool = False, style: str | None = None) -> None:
-    """Prints `text` as it is: numbers have no colour, lines are not broken, and brackets are brackets unless
-    they are `markup`."""
-    console.print(text, style=style, highlight=False, markup=markup, soft_wrap=True)
+    """Prints `text`: numbers have no colour, and brackets are brackets unless they are `markup`. A terminal's
+    lines are broken between words; elsewhere, for whoever searches them, they are not broken."""
+    console.print(
+        text,
+        style=style,
+        highlight=False,
+        markup=markup,
+        soft_wrap=not console.is_terminal,
+        overflow="ignore",
+        crop=False,
+    )
+
+
+def say_commands(console: Console, commands: Iterable[tuple[str, str]]) -> None:
+    """Prints commands that can be typed as they are, quoted already, each with what it is for."""
+    width = console.width if console.is_terminal else None
+    for command, why in commands:
+        for line in continued(command, why, width):
+            shown, mark, remark = line.rpartition("# ")
+            text = f"{escape(shown)}[dim]{mark}{escape(remark)}[/dim]" if remark == why else escape(line)
+            say(console, text, markup=True)
+
+
+def continued(command: str, why: str, width: int | None) -> list[str]:
+    """Writes a command and what it is for in lines of `width` characters. One that is longer is continued
+    behind a backslash, never within a word, so that it can be copied as it stands."""
+    remark = f"   # {why}" if why else ""
+    line = f"  {command}{remark}"
+    if width is None or len(line) <= width:
+        return [line]
+    words = re.findall(r"(?:[^\s'\"]|'[^']*'|\"[^\"]*\")+", command)
+    lines = [f"  {words[0]}"]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) + 3 <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines[-1] += " \\"
+            lines.append(f"      {word}")
+    return [*([f"  # {why}"] if why else []), *lines]
 
 
 def plain_table(title: str, *columns: str) -> Table:

@@ -99,6 +99,8 @@ class Comparison:
     """Difference of success by stratum."""
     training: tuple[Field, ...]
     """Fields in which the treatments differ; shown, never refused."""
+    same_policy: bool = False
+    """Whether A and B are one policy, by the digest of what was evaluated: all differences are then zero."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -140,6 +142,7 @@ def compare(
         metrics=metrics,
         strata=strata,
         training=training_difference(a, b),
+        same_policy=a.summary.checkpoint == b.summary.checkpoint,
     )
 
 

@@ -16,7 +16,7 @@ from surefoot.runs.folder import (
     timestamp,
     versions,
 )
-from surefoot.runs.hints import resumable, resume_hint, surefoot_command
+from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ledger import LEDGER_VERSION, read_ledger, without_timing
 from surefoot.runs.panels import read_rows, read_summary
 from surefoot.runs.results import Result, load_result, perturbed
@@ -44,6 +44,7 @@ __all__ = [
     "section",
     "surefoot_command",
     "timestamp",
+    "typed",
     "versions",
     "without_timing",
 ]

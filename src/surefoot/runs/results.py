@@ -9,6 +9,7 @@ import numpy as np
 
 from surefoot.contract import NOMINAL, REFERENCE, TRAINED, Half, SurefootError
 from surefoot.runs.folder import RunFolder, RunRecord
+from surefoot.runs.hints import typed
 from surefoot.runs.panels import read_rows, read_summary
 from surefoot.statistics import PanelSummary
 
@@ -43,14 +44,14 @@ def _folder(run: RunFolder, half: Half) -> Path:
     panels = run.path / "panels" / run.record.panel
     if half == "confirmation":
         folder = panels / "confirmation"
-        hint = "it did not run to its end; let it finish with `surefoot train --resume`."
+        hint = f"it did not run to its end; let it finish with `{typed('train', '--resume', run.path)}`."
     elif half == "selection":
         update = int(run.record.figures.get("chosen_update") or 0)
         folder = panels / f"selection-update-{update:06d}"
-        hint = f"make it with `surefoot evaluate {run.path} --half selection`."
+        hint = f"make it with `{typed('evaluate', run.path, '--half', 'selection')}`."
     else:
         folder = panels / "all"
-        hint = f"make it with `surefoot evaluate {run.path} --half all`."
+        hint = f"make it with `{typed('evaluate', run.path, '--half', 'all')}`."
     # What `surefoot evaluate` wrote, the newest last.
     made = sorted(panels.glob(f"{half}-confirmed-*"), key=lambda p: p.stat().st_mtime)
     if not folder.is_dir() and made:
