@@ -11,7 +11,7 @@ import difflib
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from surefoot.contract import SurefootError
@@ -65,7 +65,7 @@ class Option:
     @cached_property
     def metavar(self) -> str:
         listed = "{" + ",".join(self.choices) + "}"
-        if self.choices and self.kind is str and len(listed) <= SHORT:
+        if self.choices and self.kind is str and len(listed) <= SHORT and not self.positional:
             return listed
         return METAVARS.get(self.name, self.name.upper().replace("_", "-"))
 
@@ -84,6 +84,7 @@ class Option:
             raise SurefootError(f"{who} takes {NUMBERS[self.kind]}, not '{word}'.") from None
 
 
+@cache
 def options_of(command: type, path: tuple[str, ...] = ()) -> tuple[Option, ...]:
     """Returns the options of a command, those of dataclasses inside it in their place."""
     hints = get_type_hints(command, include_extras=True)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 
 def make_console(stderr: bool = False) -> Console:
@@ -16,18 +17,28 @@ def make_console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, emoji=False)
 
 
-def say(console: Console, text: str, *, markup: bool = False, style: str | None = None) -> None:
+def say(console: Console, text: str | Text, *, markup: bool = False, style: str | None = None) -> None:
     """Prints `text`: numbers have no colour, and brackets are brackets unless they are `markup`. A terminal's
     lines are broken between words; elsewhere, for whoever searches them, they are not broken."""
-    console.print(
-        text,
-        style=style,
-        highlight=False,
-        markup=markup,
-        soft_wrap=not console.is_terminal,
-        overflow="ignore",
-        crop=False,
-    )
+    if isinstance(text, str):
+        text = Text.from_markup(text, emoji=False) if markup else Text(text)
+    for line in text.split("\n", allow_blank=True):
+        for part in line.divide(_breaks(line.plain, console.width)) if console.is_terminal else [line]:
+            part.rstrip()
+            console.print(part, style=style, highlight=False, soft_wrap=True)
+
+
+def _breaks(line: str, width: int) -> list[int]:
+    """Returns where a line is broken, between words only: one that is longer than the width stays whole,
+    which no setting of rich's own wrapping does."""
+    breaks, used = [], 0
+    for word in re.finditer(r"\s*\S+", line):
+        if used and used + cell_len(word[0]) > width:
+            breaks.append(word.end() - len(word[0].lstrip()))
+            used = cell_len(word[0].lstrip())
+        else:
+            used += cell_len(word[0])
+    return breaks
 
 
 def say_commands(console: Console, commands: Iterable[tuple[str, str]]) -> None:
@@ -35,9 +46,10 @@ def say_commands(console: Console, commands: Iterable[tuple[str, str]]) -> None:
     width = console.width if console.is_terminal else None
     for command, why in commands:
         for line in continued(command, why, width):
-            shown, mark, remark = line.rpartition("# ")
-            text = f"{escape(shown)}[dim]{mark}{escape(remark)}[/dim]" if remark == why else escape(line)
-            say(console, text, markup=True)
+            text = Text(line)
+            if why and line.endswith(f"# {why}"):
+                text.stylize("dim", len(line) - len(why) - 2)
+            say(console, text)
 
 
 def continued(command: str, why: str, width: int | None) -> list[str]:
