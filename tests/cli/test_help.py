@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import dataclass
 
 import pytest
 
@@ -73,6 +74,36 @@ def test_one_option_is_one_line_of_the_first_page_of_help() -> None:
         assert re.search(rf"^  {name}\s", page, re.MULTILINE), name
     assert all(chapter in page for chapter in CHAPTERS)
     assert page.index("plan") < page.index("train ") < page.index("report") < page.index("compare")
+
+
+@dataclass(frozen=True)
+class Inner:
+    """About all of them."""
+
+    envs: int = 1
+    """How many there are."""
+
+
+@dataclass(frozen=True)
+class Inherited(Inner):
+    """About these."""
+
+    horizon: int = 2
+    """How long they last."""
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A command."""
+
+    options: Inherited = Inherited()
+
+
+def test_options_of_a_parent_class_are_explained_and_read_too() -> None:
+    said = documents(Outer)
+    assert said["options", "envs"] == "How many there are."
+    assert said["options", "horizon"] == "How long they last."
+    assert parse(Outer, ["--envs", "3"], "surefoot") == Outer(Inherited(envs=3))
 
 
 def test_no_name_of_a_value_is_idle() -> None:

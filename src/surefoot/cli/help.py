@@ -99,14 +99,15 @@ def _command(called: tuple[str, ...], command: type, width: int) -> Iterator[str
 
 
 def documents(command: type, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
-    """Returns what is written below each field of a command, by its path."""
+    """Returns what is written below each field of a command, its own and inherited, by its path."""
     out: dict[tuple[str, ...], str] = {}
-    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(command))).body
-    assert isinstance(tree, ast.ClassDef)
-    for field, text in zip(tree.body, tree.body[1:], strict=False):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
-                out[(*path, name)] = " ".join(said.split())
+    for cls in reversed(command.__mro__[:-1]):  # all but object
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, text in zip(tree.body, tree.body[1:], strict=False):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
+                    out[(*path, name)] = " ".join(said.split())
     for inner in {o.path[0] for o in options_of(command) if len(o.path) > 1}:
         out |= documents(_inner(command, inner), (*path, inner))
     return out
