@@ -93,8 +93,9 @@ def print_findings(console: Console, findings: list[Finding]) -> None:
     if not missing:
         say(console, "Training works here. Begin with: surefoot train trot-flat --until 0.95")
         return
-    for f in missing:
-        say(console, f"Training does not work here: {f.name}: {f.found}; {f.fix}.")
+    for fix in dict.fromkeys(f.fix for f in missing):
+        what = "; ".join(f"{f.name}: {f.found}" for f in missing if f.fix == fix)
+        say(console, f"Training does not work here. {what}. What to do: {fix}.")
     say(console, "Runs can be judged all the same: report, serve, compare, promote, postmortem, panel show.")
 
 
@@ -111,7 +112,7 @@ def examine(runs: Path) -> Iterator[Finding]:
     yield _kernels(imports["warp-lang"])
     yield _disk(runs)
     for extra, (module, what) in EXTRAS.items():
-        if importlib.util.find_spec(module) is None:
+        if not _found(module):
             yield Finding(
                 f"extra {extra}", "note", f"for {what}: not installed", f"pip install 'surefoot[{extra}]'"
             )
@@ -124,12 +125,20 @@ def _import(pip: str, module: str) -> Finding:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError:
-        return Finding(pip, "missing", "not installed", "pip install surefoot brings all that training needs")
+        return Finding(pip, "missing", "not installed", "pip install surefoot")
     # Libraries that do not fit this system raise what they like: OSError, RuntimeError, AttributeError.
     except Exception as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         return Finding(pip, "missing", f"cannot be imported ({said})", f"pip install --force-reinstall {pip}")
     return Finding(pip, "ok", _version(pip))
+
+
+def _found(module: str) -> bool:
+    """Looks for an extra without importing it, which would take a minute for all of them."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # hidden by an import hook, or half imported
+        return False
 
 
 def _version(pip: str) -> str:
