@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +15,7 @@ import pytest
 import torch
 
 from places import SOURCE
+from refusals import Refused, everything
 from surefoot.contract import SurefootError, load_panel
 from surefoot.runs import RunFolder
 from tiny import surefoot
@@ -24,38 +24,8 @@ SMALL = ("--updates", "1", "--quiet", "--tracker", "none", "--perturb", "none")
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is written by default would be written here; colours and wrapping are a terminal's."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("NO_COLOR", "1")
-
-
-def everything(folder: Path) -> dict[str, bytes]:
-    return {str(p): p.read_bytes() if p.is_file() else b"" for p in folder.rglob("*")}
-
-
-Refused = Callable[..., str]
-
-
-@pytest.fixture
-def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
-    """Runs a command that must be refused; gives the sentence."""
-
-    def run(*arguments: str | Path) -> str:
-        before = everything(tmp_path)
-        code = surefoot(*arguments)
-        said = capsys.readouterr()
-        assert code == 2, said.err
-        assert said.err.startswith("surefoot: ")
-        assert said.err.count("\n") == 1, "one sentence, one line"
-        assert said.err.endswith((".\n", "?\n"))
-        assert "Traceback" not in said.out + said.err
-        assert everything(tmp_path) == before, "something was written"
-        return said.err
-
-    return run
+def _elsewhere(elsewhere: Path) -> None:
+    """All of these are called in a folder of their own."""
 
 
 # ---- names
@@ -167,26 +137,6 @@ def test_limits_that_make_no_sense_are_refused(
 ) -> None:
     assert hint in refused("train", "walk-flat", *arguments)
     assert hint in refused("train", "--resume", tiny_run, *arguments)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--updates", "many"),
-        ("--envs", "1.5"),
-        ("--tracker", "mlflo"),
-        ("--no-such-option",),
-        ("--half", "all"),
-    ],
-)
-def test_what_the_parser_refuses_is_explained_too(
-    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert surefoot("train", "walk-flat", *arguments) == 2
-    said = capsys.readouterr().err
-    assert arguments[0] in said
-    assert "Traceback" not in said
-    assert list((tmp_path / "here").iterdir()) == []
 
 
 def test_correcting_our_own_timeouts_is_refused(refused: Refused) -> None:
@@ -437,35 +387,10 @@ def test_brackets_in_a_path_are_printed_as_they_are(
     assert surefoot("train", "tiny:walk", "--out", "[b]run[/x]", "--eval-families", "2", *SMALL) == 0
     said = capsys.readouterr().out
     assert "Run folder: [b]run[/x]" in said
-    assert "surefoot evaluate [b]run[/x]" in said
+    assert "surefoot evaluate '[b]run[/x]'" in said
 
 
 # ---- what is said when all is well
-
-COMMANDS = (
-    [],
-    ["plan"],
-    ["train"],
-    ["evaluate"],
-    ["compare"],
-    ["postmortem"],
-    ["replay"],
-    ["report"],
-    ["serve"],
-    ["tasks"],
-    ["engines"],
-    ["panel"],
-    ["panel", "show"],
-    ["panel", "make"],
-)
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_every_command_has_help(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert surefoot(*command, "--help") == 0
-    said = capsys.readouterr().out
-    assert "usage: surefoot" in said
-    assert len(said) > 200
 
 
 @pytest.mark.parametrize(
@@ -547,7 +472,10 @@ def program(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_program_exits_with_two_and_a_sentence(tmp_path: Path) -> None:
     done = program("train", "walk-flt")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "surefoot: There is no task 'walk-flt'; did you mean 'walk-flat'?\n"
+    assert done.stderr.startswith(
+        "surefoot: There is no task 'walk-flt'; did you mean 'walk-flat'? There are: "
+    )
+    assert done.stderr.count("\n") == 1
     assert list((tmp_path / "here").iterdir()) == []
 
 

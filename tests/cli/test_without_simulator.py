@@ -151,7 +151,16 @@ def test_statistics_are_there(bare: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [("train", "walk-flat"), ("evaluate", "RUN"), ("plan", "walk-flat"), ("lab",), ("track", "RUN")],
+    [
+        ("train", "walk-flat"),
+        ("evaluate", "RUN"),
+        ("plan", "walk-flat"),
+        ("lab",),
+        ("track", "RUN"),
+        ("tasks",),
+        ("engines",),
+        ("replay", "RUN", "1"),
+    ],
     ids=lambda c: c[0],
 )
 def test_what_needs_a_simulator_says_so_in_one_sentence(
@@ -169,6 +178,36 @@ def test_what_needs_a_simulator_says_so_in_one_sentence(
     assert done.stderr.endswith("; install all that training needs: pip install surefoot.\n")
     assert done.stderr.count("\n") == 1
     assert sorted(p for p in tmp_path.rglob("*") if "__pycache__" not in p.parts) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("--help",),
+        ("train", "--help"),
+        ("--version",),
+        ("completion", "bash"),
+        ("panel", "show", "walk-rough-v1"),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_no_simulator_works(bare: dict[str, str], command: tuple[str, ...]) -> None:
+    done = python(bare, "-m", "surefoot", *command)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_the_doctor_says_what_training_needs(bare: dict[str, str]) -> None:
+    done = python(bare, "-m", "surefoot", "doctor", "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    said = json.loads(done.stdout)
+    missing = {f["name"]: f["fix"] for f in said["findings"] if f["state"] == "missing"}
+    assert set(missing) == {"torch", "mujoco", "warp-lang", "gymnasium"}
+    assert all("pip install surefoot" in fix for fix in missing.values())
+    done = python(bare, "-m", "surefoot", "doctor")
+    assert "Training does not work here. torch: not installed; mujoco: not installed; " in done.stdout
+    assert "What to do: pip install surefoot." in done.stdout
+    assert "Runs can be judged all the same" in done.stdout
 
 
 def test_the_list_of_requirements_is_part_of_the_whole_one() -> None:

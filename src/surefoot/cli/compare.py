@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from tyro.conf import Positional
 
-from surefoot.cli.terminal import plain_table
+from surefoot.cli.parser import Positional
+from surefoot.cli.terminal import plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.evidence import Compared, Comparison, Field, Refusal
@@ -30,6 +30,10 @@ class CompareCommand:
 
     Every run is compared with the first. Runs that were not measured alike (another construct id) are
     refused with exit code 3 and the fields that differ; training may differ in anything and is shown.
+
+    Example: surefoot compare runs/A runs/B
+
+    Example (on slippery ground): surefoot compare runs/A runs/B --column friction_0.3
     """
 
     run_folders: Positional[tuple[str, ...]]
@@ -73,20 +77,27 @@ def _json(compared: Compared) -> dict[str, Any]:
 def print_refusal(console: Console, a: str, b: str, refusal: Refusal) -> None:
     from surefoot.evidence import refusal_sentence
 
-    console.print(escape(refusal_sentence(a, b, refusal.differs)), highlight=False)
+    say(console, refusal_sentence(a, b, refusal.differs))
     print_fields(console, "What differs", refusal.differs)
-    console.print(refusal.offer, highlight=False)
+    say(console, refusal.offer)
 
 
 def print_comparison(console: Console, c: Comparison) -> None:
     on = f"{c.n} scenarios that both have" if c.shared_panel else f"{c.n} scenarios"
-    console.print(
+    say(
+        console,
         f"\n[bold]{escape(c.b)}[/bold] against [bold]{escape(c.a)}[/bold]: {on}, {c.half} half, "
         f"{escape(c.column)}, {c.engine}",
-        highlight=False,
+        markup=True,
     )
     for text in filter(None, (c.a_caveat and f"A: {c.a_caveat}", c.b_caveat and f"B: {c.b_caveat}")):
-        console.print(f"[yellow]{escape(text)}", highlight=False)
+        say(console, text, style="yellow")
+    if c.same_policy:
+        say(
+            console,
+            "A and B are the same policy, by the digest of their checkpoints: nothing can differ.",
+            style="yellow",
+        )
     rows = _table("Differences", "metric", "A", "B", "B - A [95% interval]", "p", "detects", "n/n_eff")
     for name, d in c.metrics.items():
         rows.add_row(name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", detects(d), _worth(d))
@@ -96,26 +107,27 @@ def print_comparison(console: Console, c: Comparison) -> None:
         print_fields(console, "Trained differently (shown, no reason to refuse)", c.training)
     drawn = sorted({f.name.split(".")[2] for f in c.training if f.name.startswith("contract.factors.")})
     if drawn:
-        console.print(
-            f"[yellow]They were trained on different distributions of {', '.join(drawn)}.", highlight=False
-        )
+        say(console, f"They were trained on different distributions of {', '.join(drawn)}.", style="yellow")
     if any(d.few and math.isfinite(d.low) for d in c.metrics.values()):
-        console.print(
-            "[yellow]Few families: the intervals of errors and energy also allow for differences that whole "
+        say(
+            console,
+            "Few families: the intervals of errors and energy also allow for differences that whole "
             "families may now and then have and none of these showed.",
-            highlight=False,
+            style="yellow",
         )
     if any(d.few and not math.isfinite(d.low) for d in c.metrics.values()):
-        console.print(
-            "[yellow]Unbounded: fewer than 28 families, or families that do not differ at all, bound no mean "
+        say(
+            console,
+            "Unbounded: fewer than 28 families, or families that do not differ at all, bound no mean "
             "of values whose range is not known.",
-            highlight=False,
+            style="yellow",
         )
     families = next(iter(c.metrics.values())).families
-    console.print(
-        f"[dim]{families} families. p: their signs flipped. detects: the smallest true difference that would "
+    say(
+        console,
+        f"{families} families. p: their signs flipped. detects: the smallest true difference that would "
         "be found with 80% power.",
-        highlight=False,
+        style="dim",
     )
 
 
@@ -165,9 +177,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def print_fields(console: Console, title: str, fields: tuple[Field, ...]) -> None:
-    console.print(
-        f"\n[bold]{title}", highlight=False
-    )  # a table's own title wraps to the width of its columns
+    say(console, f"\n{title}", style="bold")  # a table's own title wraps to the width of its columns
     rows = _table("", "field", "A", "B")
     for f in fields:
         rows.add_row(escape(f.name), escape(_short(f.a)), escape(_short(f.b)))

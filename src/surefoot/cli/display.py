@@ -31,10 +31,10 @@ class ConsoleObserver:
         self.console, self.with_plan = console, with_plan
 
     def planned(self, plan: Plan) -> None:
-        from surefoot.cli.tables import print_plan
+        from surefoot.cli.plan_text import print_plan_briefly
 
         if self.with_plan:
-            print_plan(self.console, plan)
+            print_plan_briefly(self.console, plan)
 
     def note(self, text: str) -> None:
         """Prints a line that stays above the panel, broken between words."""

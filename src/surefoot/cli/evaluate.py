@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 
 from rich.console import Console
-from tyro.conf import Positional
+
+from surefoot.cli.parser import Positional
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,10 @@ class EvaluateCommand:
 
     Columns are the panel's own scenarios, with the same keys, under a perturbation; baselines run on the same
     panel.
+
+    Example: surefoot evaluate runs/RUN --perturb friction delay_60ms
+
+    Example (both halves of the panel): surefoot evaluate runs/RUN --half all
     """
 
     run_folder: Positional[str]
@@ -36,7 +41,7 @@ class EvaluateCommand:
     sweep: bool = False
     """Every declared strength of the chosen perturbations, for curves of success against strength."""
     baselines: bool = True
-    """Whether hold-pose, random and open-loop-trot run on the same panel."""
+    """Leave out the baselines: hold-pose, random and open-loop-trot on the same panel."""
     json: bool = False
     """Print the summary as one JSON object."""
 

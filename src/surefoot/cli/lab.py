@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from tyro.conf import OmitArgPrefixes
 
-from surefoot.artifacts import plain
 from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
-from surefoot.cli.terminal import plain_table, say
+from surefoot.cli.terminal import make_console, plain_table, say, say_commands
 from surefoot.cli.train import ending
 from surefoot.contract import Timeouts
 
@@ -26,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LabCommand:
-    """The reproducible panel in one command and one folder: what the task promises, what baselines do, what
-    Surefoot's PPO and a maintained library learn from the same samples on the same seeds, how all of them do
-    on the same held-out scenarios and under one perturbation, and two failures or more to live again.
+    """Do the whole comparison in one command and one folder. It holds what the task promises, what baselines
+    do, what Surefoot's PPO and a maintained library learn from the same samples on the same seeds, how all of
+    them do on the same held-out scenarios and under one perturbation, and two failures or more to live again.
 
     Read lab.html; lab.json and lab.csv hold all of it. Started again with the same options it goes on where
     it stopped: runs that are there are not trained again, and nothing is overwritten.
 
-    First look, under 5 minutes on two cores: surefoot lab --quick
+    Example (under 5 minutes on two cores): surefoot lab --quick
     """
 
     task: str = "trot-flat"
@@ -57,7 +55,7 @@ class LabCommand:
     """Updates of each run (default 200, with --quick the shared budget)."""
     timeouts: Timeouts = "stock"
     """As for `surefoot train`, for every library that it is wrong in."""
-    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
+    options: RecipeOptions = UNCHANGED
     out: str | None = None
     """Folder of the lab (default: runs/lab-<task>, with -quick and the perturbation behind it)."""
     json: bool = False
@@ -68,7 +66,7 @@ class LabCommand:
 
         warm_up_gpu(self.options.device)
         from surefoot.experiments.lab import LabOptions, make_lab, run_lab
-        from surefoot.runs import surefoot_command
+        from surefoot.runs import typed
 
         o = self.options
         design, plans = make_lab(
@@ -86,12 +84,14 @@ class LabCommand:
                 overrides=o.overrides(),
             )
         )
-        console = Console(stderr=True) if self.json else console
+        console = make_console(stderr=True) if self.json else console
         lab = run_lab(design, plans, LabDisplay(console), out=self.out, panel2=self.panel2)
-        command = f"{surefoot_command()} {shlex.join(sys.argv[1:])}"
+        command = typed(*sys.argv[1:])
         if lab.record is None:
             say(console, f"Go on with: {command}")
         elif self.json:
+            from surefoot.artifacts import plain
+
             print(json.dumps(plain(lab.record), indent=2))
         else:
             print_lab(console, lab.path, lab.record, command)
@@ -145,7 +145,7 @@ def _clock(seconds: float) -> str:
 def print_lab(console: Console, path: Path, lab: LabRecord, command: str) -> None:
     """Prints who did what, where it is and what to type next; `command` is what asked for the lab."""
     from surefoot.experiments.lab import headings, policies, shown
-    from surefoot.runs import surefoot_command
+    from surefoot.runs import surefoot_command, typed
 
     p = lab.panels[0]
     two = f" | {lab.panels[1].name}" if len(lab.panels) > 1 else ""
@@ -168,8 +168,9 @@ def print_lab(console: Console, path: Path, lab: LabRecord, command: str) -> Non
             say(console, f"{run.folder} failed: {run.error} (remove it to train it again)", style="red")
     me, here = surefoot_command(), shlex.quote(str(path))
     verified = sum(c.verified for c in lab.cases)
-    console.print(
-        f"\n{verified} of {len(lab.cases)} failure cases verified by replay. {lab.cases_note}".rstrip()
+    say(
+        console,
+        f"\n{verified} of {len(lab.cases)} failure cases verified by replay. {lab.cases_note}".rstrip(),
     )
     console.print("\n[bold]Where[/bold]")
     for name, what in (
@@ -180,11 +181,10 @@ def print_lab(console: Console, path: Path, lab: LabRecord, command: str) -> Non
         say(console, f"  {path}/{name}   # {what}")
     console.print("\n[bold]Next[/bold]")
     commands = [(f"cd {here} && {me} {c.replay}", f"{c.case.label} again") for c in lab.cases[:1]]
-    commands += [(f"{me} serve --runs {here}/runs", "every run's report, side by side")]
+    commands += [(typed("serve", "--runs", path / "runs"), "every run's report, side by side")]
     if len(lab.panels) == 1:
         commands += [(f"{command} --panel2", "all of them on a second panel too")]
-    for line, why in commands:
-        say(console, f"  {line}   # {why}")
+    say_commands(console, commands)
 
 
 def _success(lab: LabRecord, who: Who, column: str, engine: str, sparse: bool) -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
-from surefoot.cli.terminal import plain_table, say
+from surefoot.cli.parser import Positional
+from surefoot.cli.terminal import make_console, plain_table, say
 from surefoot.cli.train import print_trained
 from surefoot.contract import LEARNERS, Timeouts
 
@@ -28,11 +28,13 @@ class CompareLearnersCommand:
 
     Writes a run folder for each, and comparison.json, .csv, .svg and .html beside them. Runs that are there
     already are not trained again, so an interrupted comparison goes on when it is started again.
+
+    Example: surefoot compare-learners trot-flat --learners ppo rsl_rl --seeds 3
     """
 
     task: Positional[str]
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
-    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
+    options: RecipeOptions = UNCHANGED
     learners: tuple[str, ...] = LEARNERS
     """Who learns, e.g. --learners ppo rsl_rl sb3."""
     seeds: int = 3
@@ -65,7 +67,9 @@ class CompareLearnersCommand:
             device=o.device,
             timeouts=self.timeouts,
         )
-        compared = compare_all(options, ComparisonDisplay(Console(stderr=True) if self.json else console))
+        compared = compare_all(
+            options, ComparisonDisplay(make_console(stderr=True) if self.json else console)
+        )
         if compared.comparison is not None and self.json:
             print(compared.comparison.model_dump_json(indent=2))
         elif compared.comparison is not None:
@@ -78,7 +82,7 @@ class ComparisonDisplay(ConsoleObserver):
     """Prints every run of a comparison as `surefoot train` does."""
 
     def run_begins(self, learner: str, seed: int, number: int, count: int) -> None:
-        self.console.print(f"[bold]{learner}, seed {seed}[/bold] ({number} of {count})", highlight=False)
+        say(self.console, f"[bold]{learner}, seed {seed}[/bold] ({number} of {count})", markup=True)
 
     def run_ended(self, trained: TrainedRun) -> None:
         if not trained.already_there:

@@ -2,59 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
 
-import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from surefoot.cli.compare import CompareCommand
-from surefoot.cli.evaluate import EvaluateCommand
-from surefoot.cli.lab import LabCommand
-from surefoot.cli.learners import CompareLearnersCommand
-from surefoot.cli.list import EnginesCommand, PanelMakeCommand, PanelShowCommand, TasksCommand
-from surefoot.cli.postmortem import PostmortemCommand
-from surefoot.cli.promote import PromoteCommand
-from surefoot.cli.replay import ReplayCommand
-from surefoot.cli.report import ReportCommand, ServeCommand
-from surefoot.cli.study import StudyCommands
-from surefoot.cli.track import TrackCommand
-from surefoot.cli.train import PlanCommand, TrainCommand
+from surefoot import __version__
+from surefoot.cli.complete import candidates
+from surefoot.cli.completion import COMPLETE
+from surefoot.cli.help import help_text
+from surefoot.cli.parser import parse
+from surefoot.cli.terminal import make_console, say
+from surefoot.cli.verbs import Group, find
 from surefoot.compute import missing_package
 from surefoot.contract import SurefootError
 
-Commands = (
-    Annotated[PlanCommand, tyro.conf.subcommand("plan")]
-    | Annotated[TrainCommand, tyro.conf.subcommand("train")]
-    | Annotated[EvaluateCommand, tyro.conf.subcommand("evaluate")]
-    | Annotated[CompareCommand, tyro.conf.subcommand("compare")]
-    | Annotated[CompareLearnersCommand, tyro.conf.subcommand("compare-learners")]
-    | Annotated[LabCommand, tyro.conf.subcommand("lab")]
-    | Annotated[PromoteCommand, tyro.conf.subcommand("promote")]
-    | Annotated[PostmortemCommand, tyro.conf.subcommand("postmortem")]
-    | Annotated[ReplayCommand, tyro.conf.subcommand("replay")]
-    | Annotated[ReportCommand, tyro.conf.subcommand("report")]
-    | Annotated[ServeCommand, tyro.conf.subcommand("serve")]
-    | Annotated[TrackCommand, tyro.conf.subcommand("track")]
-    | Annotated[TasksCommand, tyro.conf.subcommand("tasks")]
-    | Annotated[EnginesCommand, tyro.conf.subcommand("engines")]
-    | Annotated[
-        Annotated[PanelShowCommand, tyro.conf.subcommand("show")]
-        | Annotated[PanelMakeCommand, tyro.conf.subcommand("make")],
-        tyro.conf.subcommand("panel"),
-    ]
-    | Annotated[StudyCommands, tyro.conf.subcommand("study")]
-)
+HELP = {"-h", "--help"}
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line. Errors that a user can cause are one sentence on stderr and exit code 2."""
-    console = Console()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a path need not be text that all terminals have
     try:
-        command: Any = tyro.cli(Commands, prog="surefoot", description=__doc__, args=arguments)
-        code = command.run(console)
+        code = _run(sys.argv[1:] if arguments is None else list(arguments), make_console())
     except SurefootError as error:
         code = _refused(error)
     except ImportError as error:
@@ -79,6 +54,29 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _run(words: list[str], console: Console) -> int:
+    if words[:1] == [COMPLETE]:
+        print("\n".join(candidates(words[1:])))
+        return 0
+    if words[:1] == ["--version"]:
+        print(f"surefoot {__version__}")
+        return 0
+    called, command = find(words)
+    asked = words[: words.index("--")] if "--" in words else words
+    if HELP & set(asked):
+        print(help_text(called, console.width))
+        return 0
+    if command is None and words:
+        raise SurefootError(
+            f"'{words[0]}' is no command; `surefoot --help` lists them, and options come behind one."
+        )
+    if command is None or isinstance(command, Group):
+        print(help_text(called, console.width), file=sys.stderr)
+        return 2
+    code: int = parse(command, words[len(called) :], " ".join(("surefoot", *called))).run(console)
+    return code
+
+
 def _refused(error: SurefootError) -> int:
-    Console(stderr=True).print(f"[red]surefoot:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+    say(make_console(stderr=True), f"[red]surefoot:[/red] {escape(str(error))}", markup=True)
     return 2

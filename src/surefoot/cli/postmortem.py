@@ -6,14 +6,17 @@ import json
 from dataclasses import dataclass
 
 from rich.console import Console
-from tyro.conf import Positional
 
+from surefoot.cli.parser import Positional
 from surefoot.cli.terminal import say
 
 
 @dataclass(frozen=True)
 class PostmortemCommand:
-    """Write a run's postmortem: five sentences, each tied to a figure of an artifact, and two failures."""
+    """Write a run's postmortem: five sentences, each tied to a figure of an artifact, and two failures.
+
+    Example: surefoot postmortem runs/RUN
+    """
 
     run_folder: Positional[str]
     """Run folder, as `surefoot train` printed it."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
-from tyro.conf import Positional
 
 from surefoot.cli.compare import REFUSED, interval, print_fields
+from surefoot.cli.parser import Positional
 from surefoot.cli.terminal import plain_table, say
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class PromoteCommand:
     and on a second simulator, both at once, scenario by scenario, and works by itself.
 
     Exit code 0: promoted. 1: not promoted. 3: not measured alike.
+
+    Example: surefoot promote runs/CANDIDATE runs/BASELINE
     """
 
     candidate: Positional[str]
@@ -52,7 +54,7 @@ def print_promotion(console: Console, p: Promotion) -> None:
     from surefoot.evidence import METRICS, refusal_sentence
 
     if p.differs:
-        console.print(escape(refusal_sentence(p.baseline, p.candidate, p.differs)), highlight=False)
+        say(console, refusal_sentence(p.baseline, p.candidate, p.differs))
         print_fields(console, "What differs", p.differs)
         return
     sides = [s for s in (p.disturbances, p.transfer) if s is not None]

@@ -12,8 +12,8 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
-from tyro.conf import Positional
 
+from surefoot.cli.parser import Positional
 from surefoot.cli.terminal import plain_table, say
 from surefoot.contract import SurefootError
 
@@ -43,7 +43,14 @@ FAMILY_COLUMNS = {
 @dataclass(frozen=True)
 class ReplayCommand:
     """Live an episode again: from its row (RUN EPISODE), a failure in many environments (--trace FILE), or a
-    seed family (RUN --family K)."""
+    seed family (RUN --family K).
+
+    Example (the same to the bit?): surefoot replay runs/RUN 12 --verify
+
+    Example (bad luck, or a family of failures?): surefoot replay --trace runs/RUN/traces/nominal-00012.npz
+
+    Example: surefoot replay runs/RUN --family 3
+    """
 
     run_folder: Positional[str] = ""
     """Run folder. Not needed with a --trace that lies in one."""
@@ -143,7 +150,7 @@ class ReplayCommand:
         table.add_row("labels", ", ".join(f"{k} {v}" for k, v in report.labels.items()) or "-")
         table.add_row("mean steps lived", f"{episodes.rows['steps'].mean():.0f}")
         console.print(table, highlight=False)
-        console.print(f"It is {report.verdict}.", highlight=False)
+        say(console, f"It is {report.verdict}.")
         return 0
 
     def _family(self, console: Console, family: int) -> int:
@@ -169,7 +176,7 @@ class ReplayCommand:
             table.add_row(*(_text(rows[k][i], digits=2) for k in FAMILY_COLUMNS))
         console.print(table, highlight=False)
         ends = Counter(x or "success" for x in rows["label"].tolist())
-        console.print(", ".join(f"{k} {v}" for k, v in ends.most_common()), highlight=False)
+        say(console, ", ".join(f"{k} {v}" for k, v in ends.most_common()))
         return 0
 
     def _check_options(self) -> None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rich.console import Console
-from tyro.conf import Positional
 
+from surefoot.cli.parser import Positional
 from surefoot.cli.terminal import say
 
 
 @dataclass(frozen=True)
 class ReportCommand:
     """Write one self-contained HTML page about a run, or about several side by side. Opens from disk and
-    needs no network."""
+    needs no network.
+
+    Example: surefoot report runs/RUN
+
+    Example (two runs on one page): surefoot report runs/A runs/B --out both.html
+    """
 
     run_folders: Positional[tuple[str, ...]]
     """Run folders, as `surefoot train` printed them."""
@@ -33,7 +38,10 @@ class ReportCommand:
 
 @dataclass(frozen=True)
 class ServeCommand:
-    """Serve the reports of all runs, with an index and comparisons. Read-only."""
+    """Serve the reports of all runs, with an index and comparisons. Read-only.
+
+    Example: surefoot serve --runs runs
+    """
 
     runs: str = "runs"
     """Folder of run folders."""

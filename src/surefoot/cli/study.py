@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
 from rich.console import Console
 from rich.markup import escape
-from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.cli.display import ConsoleObserver, StudyProgress
-from surefoot.cli.terminal import plain_table, say
+from surefoot.cli.parser import Positional
+from surefoot.cli.terminal import make_console, plain_table, say
 from surefoot.contract import SurefootError
 
 if TYPE_CHECKING:
@@ -87,10 +85,10 @@ def _study(
 
     warm_up_gpu(o.device)
     from surefoot.experiments.studies import DesignOptions, make_design, open_study, resume_study, start_study
-    from surefoot.runs import surefoot_command
+    from surefoot.runs import typed
 
     if o.json:
-        console = Console(stderr=True)
+        console = make_console(stderr=True)
     observer = StudyDisplay(console, with_plan=not o.quiet)
     if o.resume is not None:
         same = StudyOptions(resume=o.resume, quiet=o.quiet, json=o.json)
@@ -121,8 +119,7 @@ def _study(
         )
         study = start_study(make_design(options), observer, o.out)
     if study.exit_status:
-        hint = f"{surefoot_command()} study {kind} --resume {shlex.quote(str(study.path))}"
-        say(console, f"Stopped; continue with: {hint}")
+        say(console, f"Stopped; continue with: {typed('study', kind, '--resume', study.path)}")
         return study.exit_status
     print_results(console, study.record)
     say(console, f"Report: {study.page}")
@@ -246,7 +243,7 @@ class ParallelismCommand:
     The number of minibatches stays (so they grow) and so do the seed families, unless told otherwise; both
     are printed and recorded. Writes study.json, study.csv and study.html beside the run folders.
 
-    Example, minutes on two cores: surefoot study parallelism trot-flat --envs 256 1024 --seeds 3
+    Example (minutes on two cores): surefoot study parallelism trot-flat --envs 256 1024 --seeds 3
     --samples 1000000
     """
 
@@ -258,7 +255,7 @@ class ParallelismCommand:
     """Control steps per environment and update, the same for all."""
     epochs: int | None = None
     """Passes over each rollout block, the same for all."""
-    options: OmitArgPrefixes[StudyOptions] = StudyOptions()
+    options: StudyOptions = StudyOptions()
 
     def run(self, console: Console) -> int:
         fixed = _given(horizon=self.horizon, epochs=self.epochs)
@@ -268,7 +265,10 @@ class ParallelismCommand:
 @dataclass(frozen=True)
 class HorizonCommand:
     """Did a longer horizon help? As `study parallelism`, with the control steps per update varied: longer
-    blocks bootstrap less, and their samples are older when they are learned from."""
+    blocks bootstrap less, and their samples are older when they are learned from.
+
+    Example: surefoot study horizon trot-flat --horizons 8 16 32 --seeds 3
+    """
 
     task: Positional[str] = ""
     """Task name or package.module:name of your own. Not needed with --resume."""
@@ -278,7 +278,7 @@ class HorizonCommand:
     """Environments, the same for all."""
     epochs: int | None = None
     """Passes over each rollout block, the same for all."""
-    options: OmitArgPrefixes[StudyOptions] = StudyOptions()
+    options: StudyOptions = StudyOptions()
 
     def run(self, console: Console) -> int:
         fixed = _given(envs=self.envs, epochs=self.epochs)
@@ -288,7 +288,10 @@ class HorizonCommand:
 @dataclass(frozen=True)
 class EpochsCommand:
     """Did more epochs help? As `study parallelism`, with the passes over each block varied: the same samples
-    are learned from more often, by a policy that is further from the one that collected them."""
+    are learned from more often, by a policy that is further from the one that collected them.
+
+    Example: surefoot study epochs trot-flat --epochs 2 4 8 --seeds 3
+    """
 
     task: Positional[str] = ""
     """Task name or package.module:name of your own. Not needed with --resume."""
@@ -298,15 +301,8 @@ class EpochsCommand:
     """Environments, the same for all."""
     horizon: int | None = None
     """Control steps per environment and update, the same for all."""
-    options: OmitArgPrefixes[StudyOptions] = StudyOptions()
+    options: StudyOptions = StudyOptions()
 
     def run(self, console: Console) -> int:
         fixed = _given(envs=self.envs, horizon=self.horizon)
         return _study(console, "epochs", self.task, self.epochs, self.options, fixed)
-
-
-StudyCommands = (
-    Annotated[ParallelismCommand, tyro.conf.subcommand("parallelism")]
-    | Annotated[HorizonCommand, tyro.conf.subcommand("horizon")]
-    | Annotated[EpochsCommand, tyro.conf.subcommand("epochs")]
-)

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from surefoot.cli.terminal import plain_table, say
+from surefoot.cli.terminal import plain_table, say, say_commands
 from surefoot.compute import memory_bytes
-from surefoot.runs import RunFolder, caveat, resumable, surefoot_command, time_parts
+from surefoot.runs import RunFolder, caveat, resumable, time_parts, typed
 from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge, percent
 from surefoot.training import ExternalPlan, Plan, RobotPlan
 
@@ -245,28 +245,20 @@ def print_summary(
     print_columns(console, s)
     said = caveat(run)
     if said:
-        _sentence(console, f"[yellow]{escape(said)}")
-    me = surefoot_command()
+        say(console, said, style="yellow")
     console.print("\n[bold]Next[/bold]")
-    folder, parent = (shlex.quote(str(p)) for p in (run.path, run.path.parent))
-    curves = (f"tensorboard --logdir {parent}", "curves of every ledger figure")
-    longer = f"{me} train --resume {folder} --minutes {int((f.get('train_seconds') or 0) / 60) + 5}"
-    for command, why in (
-        (f"{me} evaluate {folder} --half all", "both halves of the panel"),
-        *([(longer, "train on, exactly from here")] if resumable(run) else []),
-        (f"{me} serve --runs {parent}", "reports of all runs, side by side"),
-        *([curves] if (run.path / "tensorboard").is_dir() else []),
-    ):
-        if len(command) + len(why) + 7 > console.width and console.is_terminal:
-            say(console, f"  [dim]# {why}", markup=True)  # so that neither is broken within a word
-            say(console, f"  {escape(command)}", markup=True)
-        else:
-            say(console, f"  {escape(command)}   [dim]# {why}", markup=True)
-
-
-def _sentence(console: Console, text: str) -> None:
-    """Prints markup, broken between words on a terminal and not at all elsewhere."""
-    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
+    curves = (shlex.join(["tensorboard", "--logdir", str(run.path.parent)]), "curves of every ledger figure")
+    minutes = int((f.get("train_seconds") or 0) / 60) + 5
+    longer = typed("train", "--resume", run.path, "--minutes", minutes)
+    say_commands(
+        console,
+        (
+            (typed("evaluate", run.path, "--half", "all"), "both halves of the panel"),
+            *([(longer, "train on, exactly from here")] if resumable(run) else []),
+            (typed("serve", "--runs", run.path.parent), "reports of all runs, side by side"),
+            *([curves] if (run.path / "tensorboard").is_dir() else []),
+        ),
+    )
 
 
 def print_columns(console: Console, s: PanelSummary) -> None:
@@ -276,7 +268,7 @@ def print_columns(console: Console, s: PanelSummary) -> None:
         console.print(_columns(s), highlight=False)
         console.print()
     for line in verdicts(s):
-        _sentence(console, line)
+        say(console, line, markup=True)
 
 
 def _columns(s: PanelSummary) -> Table:

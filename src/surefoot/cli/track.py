@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rich.console import Console
-from tyro.conf import Positional
 
+from surefoot.cli.parser import Positional
 from surefoot.cli.terminal import say
 
 
 @dataclass(frozen=True)
 class TrackCommand:
-    """Show a run's ledger in a dashboard, as `train --tracker` does while it trains."""
+    """Show a run's ledger in a dashboard, as `train --tracker` does while it trains.
+
+    Example: surefoot track runs/RUN --tracker mlflow
+    """
 
     run_folder: Positional[str]
     """Run folder, as `surefoot train` printed it."""

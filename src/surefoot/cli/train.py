@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
-from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.cli.options import UNCHANGED, RecipeOptions
-from surefoot.cli.terminal import say
+from surefoot.cli.parser import Positional
+from surefoot.cli.terminal import make_console, say
 from surefoot.contract import LearnerName, SurefootError, Timeouts
 
 if TYPE_CHECKING:
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class PlanCommand:
     """Print what a run would do, before it does: contract, recipe, accounting, seeds, strata. Writes
-    nothing."""
+    nothing.
+
+    Example: surefoot plan walk-flat --envs 512
+    """
 
     task: Positional[str]
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
-    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
+    options: RecipeOptions = UNCHANGED
     success_return: float | None = None
     """As for `surefoot train`."""
     json: bool = False
@@ -58,14 +61,18 @@ class TrainCommand:
     """Train a task, evaluate it on the held-out panel while it learns and at the end, and record everything.
 
     Stops at the first limit reached. Without --updates, --minutes or --until the task's own limits apply: two
-    consecutive evaluations at 98% success on the selection half, or the task's minutes (walk-flat 6,
-    trot-flat 4, walk-rough 20; `surefoot plan` shows a task's).
+    consecutive evaluations at 98% success on the selection half, or the task's minutes (`surefoot tasks`
+    lists them). Those minutes are a limit, the same on every device; a GPU is done long before them.
+
+    Example (under a minute on two cores): surefoot train trot-flat --until 0.95
+
+    Example (go on with a run): surefoot train --resume runs/RUN --minutes 10
     """
 
     task: Positional[str] = ""
     """Task name (see `surefoot tasks`), package.module:name of your own, or an environment from outside:
     gym:ID, envpool:ID, mjlab:ID (docs/outside.md). Not needed with --resume."""
-    options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
+    options: RecipeOptions = UNCHANGED
     updates: int | None = None
     """Stop after this many updates in all (resumed ones included)."""
     minutes: float | None = None
@@ -104,7 +111,7 @@ class TrainCommand:
             from surefoot.training import TrainOptions, resume, train
 
         if self.json:
-            console = Console(stderr=True)
+            console = make_console(stderr=True)
         observer = ConsoleObserver(console, with_plan=not self.quiet)
         spent = process_seconds() or 0.0
         if self.resume is not None:

@@ -10,9 +10,10 @@ class SurefootError(Exception):
     """Bad input or a broken artifact. The CLI prints the sentence without a traceback and exits with 2."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> SurefootError:
-    """Returns an error for a name that is not registered, with the nearest known name suggested."""
+def unknown(kind: str, name: str, known: Iterable[str], also: Iterable[str] = ()) -> SurefootError:
+    """Returns an error for a name that is not registered, with those that are, and the nearest one where it
+    is near. `also` are names too many to be listed."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-    hint = f"did you mean '{near[0]}'?" if near else "choose one of: " + ", ".join(names) + "."
-    return SurefootError(f"There is no {kind} '{name}'; {hint}")
+    near = difflib.get_close_matches(name, [*names, *also], n=1)
+    hint = f"did you mean '{near[0]}'? There are" if near else "choose one of"
+    return SurefootError(f"There is no {kind} '{name}'; {hint}: {', '.join(names)}.")

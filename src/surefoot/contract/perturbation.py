@@ -149,7 +149,7 @@ def find_perturbation(name: str) -> Perturbation:
     for p in _offered(name):
         if p.name == name:
             return p
-    raise unknown("perturbation", name, [p.name for p in PERTURBATIONS])
+    raise unknown("perturbation", name, {p.name for p in PERTURBATIONS} | set(offered(ENTRY_POINTS)))
 
 
 def _offered(text: str) -> tuple[Perturbation, ...]:
@@ -225,8 +225,8 @@ def _parse(name: str) -> tuple[Perturbation, Column]:
         if column.name == name:
             _check(p, strength)
             return p, column
-    known = [c.name for p in PERTURBATIONS for c in (at(p, x) for x in p.sweep)]
-    raise unknown("perturbation", name, [*known, *(p.name for p in PERTURBATIONS), "all", "none"])
+    named = {p.name for p in PERTURBATIONS} | set(offered(ENTRY_POINTS)) | {"all", "none"}
+    raise unknown("perturbation", name, named, also=[at(p, x).name for p in PERTURBATIONS for x in p.sweep])
 
 
 def _check(p: Perturbation, strength: float) -> None:

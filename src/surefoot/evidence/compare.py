@@ -102,6 +102,8 @@ class Comparison:
     a_caveat: str = ""
     """What must be said beside the result of A: training that went on after it. "" where nothing."""
     b_caveat: str = ""
+    same_policy: bool = False
+    """Whether A and B are one policy, by the digest of what was evaluated: all differences are then zero."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -145,6 +147,7 @@ def compare(
         training=training_difference(a, b),
         a_caveat=a.caveat,
         b_caveat=b.caveat,
+        same_policy=a.summary.checkpoint == b.summary.checkpoint,
     )
 
 

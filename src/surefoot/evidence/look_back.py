@@ -5,7 +5,7 @@ from __future__ import annotations
 from surefoot.artifacts import atomic_write, write_json
 from surefoot.contract import SurefootError
 from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
-from surefoot.runs import RunFolder, load_result, read_ledger
+from surefoot.runs import RunFolder, load_result, read_ledger, typed
 
 
 def write_postmortem(run: RunFolder) -> Postmortem:
@@ -21,7 +21,7 @@ def look_back(run: RunFolder) -> Postmortem:
     if run.record.status != "finished" or run.record.confirmation is None:
         raise SurefootError(
             f"{run.path} is not finished, so there is nothing to look back on; "
-            f"let it finish with `surefoot train --resume {run.path}`."
+            f"let it finish with `{typed('train', '--resume', run.path)}`."
         )
     result = load_result(run)
     where = result.folder.relative_to(run.path).as_posix()

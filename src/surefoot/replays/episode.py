@@ -27,7 +27,7 @@ from surefoot.policy import Policy, read_policy
 from surefoot.replays.cases import load_case
 from surefoot.replays.recorded import Recorded, Verdict, find_recorded, panel_folder, replay, verify
 from surefoot.replays.rerun import CaseReport, rerun_case, rerun_family
-from surefoot.runs import RunFolder
+from surefoot.runs import RunFolder, typed
 from surefoot.training import RobotPlan, load_policy, resolve_policy, restore_robot_plan
 
 
@@ -65,7 +65,7 @@ def replay_episode(
     if recorded is None and check:
         raise SurefootError(
             f"Column {shown} was not evaluated in {panel_folder(run, where)}, so there is nothing to verify; "
-            f"evaluate it with `surefoot evaluate {run.path} --perturb {shown}`."
+            f"evaluate it with `{typed('evaluate', run.path, '--perturb', shown)}`."
         )
     like = recorded or find_recorded(run, episode, where)
     plan = _with_panel(plan, like)
@@ -187,7 +187,7 @@ def _run_of(trace: Path) -> RunFolder:
             return RunFolder.open(parent)
     raise SurefootError(
         f"'{trace}' does not lie in a run folder; say whose policy meets it: "
-        f"surefoot replay RUN --trace {trace}."
+        f"{typed('replay', 'RUN', '--trace', trace)}."
     )
 
 
@@ -206,7 +206,10 @@ def replay_family(
         )
     scenarios = [k for k, s in enumerate(plan.panel.scenarios) if s.family == family][:envs]
     if not scenarios:
-        raise SurefootError(f"Panel {plan.panel.name} has no family {family}; `surefoot panel show` lists.")
+        count = 1 + max(s.family for s in plan.panel.scenarios)
+        raise SurefootError(
+            f"Panel {plan.panel.name} has no family {family}; use --family with 0 to {count - 1}."
+        )
     evaluator = PanelEvaluator(plan.task, plan.panel, "all", plan.recipe.control_hz, only=scenarios)
     try:
         return evaluator.run(policy, name=name).rows

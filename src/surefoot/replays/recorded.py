@@ -18,7 +18,7 @@ from surefoot.artifacts import load_npz
 from surefoot.contract import NOMINAL, Column, SurefootError
 from surefoot.evaluation import STATES, PanelEvaluator, states_digest
 from surefoot.policy import Policy
-from surefoot.runs import RunFolder, read_rows, read_summary
+from surefoot.runs import RunFolder, read_rows, read_summary, typed
 from surefoot.statistics import PanelSummary
 
 METRIC_TOLERANCE = 1e-5
@@ -77,7 +77,7 @@ def panel_folder(run: RunFolder, where: str) -> Path:
     known = sorted((run.path / "panels").glob("*/*/summary.json"))
     there = [str(p.parent.relative_to(run.path / "panels")) for p in known]
     known_ones = f"use --where with one of: {', '.join(there)}"
-    make_one = f"make one with `surefoot evaluate {run.path}`"
+    make_one = f"make one with `{typed('evaluate', run.path)}`"
     raise SurefootError(f"{run.path} has no evaluation '{where}'; {known_ones if there else make_one}.")
 
 

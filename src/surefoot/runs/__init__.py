@@ -18,7 +18,7 @@ from surefoot.runs.folder import (
     timestamp,
     versions,
 )
-from surefoot.runs.hints import resumable, resume_hint, surefoot_command
+from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import is_alive
 from surefoot.runs.panels import read_rows, read_summary
@@ -54,6 +54,7 @@ __all__ = [
     "surefoot_command",
     "time_parts",
     "timestamp",
+    "typed",
     "versions",
     "without_timing",
 ]

@@ -18,13 +18,20 @@ def resumable(run: RunFolder) -> bool:
 
 def resume_hint(run: RunFolder) -> str:
     """Returns the sentence that names the command to go on with."""
-    here, folder = world_info(), shlex.quote(str(run.path))
+    here = world_info()
     if run.record.status == "unconfirmed":
-        return f"Confirm it with: {surefoot_command()} train --resume {folder}"
+        return f"Confirm it with: {typed('train', '--resume', run.path)}"
     if not resumable(run):
-        return f"Judge what it has learned with: {surefoot_command()} evaluate {folder} --checkpoint latest"
-    command = f"torchrun --nproc-per-node={here.local_world} -m surefoot" if here.world > 1 else ""
-    return f"Continue with: {command or surefoot_command()} train --resume {folder}"
+        return f"Judge what it has learned with: {typed('evaluate', run.path, '--checkpoint', 'latest')}"
+    if here.world > 1:
+        group = f"torchrun --nproc-per-node={here.local_world} -m surefoot"
+        return f"Continue with: {group} train --resume {shlex.quote(str(run.path))}"
+    return f"Continue with: {typed('train', '--resume', run.path)}"
+
+
+def typed(*words: object) -> str:
+    """Returns a command of this program that can be typed as it is: paths with blanks are quoted."""
+    return f"{surefoot_command()} {shlex.join(map(str, words))}"
 
 
 def surefoot_command() -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from surefoot.contract import NOMINAL, REFERENCE, TRAINED, Half, SurefootError
 from surefoot.runs.caveat import caveat
 from surefoot.runs.folder import RunFolder, RunRecord
+from surefoot.runs.hints import typed
 from surefoot.runs.panels import read_rows, read_summary
 from surefoot.statistics import PanelSummary
 
@@ -46,15 +47,15 @@ def _folder(run: RunFolder, half: Half) -> Path:
     panels = run.path / "panels" / run.record.panel
     if half == "confirmation":
         folder = panels / "confirmation"
-        hint = "it did not run to its end; let it finish with `surefoot train --resume`."
+        hint = f"it did not run to its end; let it finish with `{typed('train', '--resume', run.path)}`."
     elif half == "selection":
         chosen = run.record.confirmed_update
         update = int((run.record.figures.get("chosen_update") if chosen is None else chosen) or 0)
         folder = panels / f"selection-update-{update:06d}"
-        hint = f"make it with `surefoot evaluate {run.path} --half selection`."
+        hint = f"make it with `{typed('evaluate', run.path, '--half', 'selection')}`."
     else:
         folder = panels / "all"
-        hint = f"make it with `surefoot evaluate {run.path} --half all`."
+        hint = f"make it with `{typed('evaluate', run.path, '--half', 'all')}`."
     # What `surefoot evaluate` wrote of the checkpoint that is confirmed now, the newest last.
     stated = run.record.confirmation.checkpoint[:8] if run.record.confirmation else ""
     made = sorted(panels.glob(f"{half}-confirmed-{stated}*"), key=lambda p: p.stat().st_mtime)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
 from surefoot.contract import SurefootError
-from surefoot.runs import RunFolder, read_ledger, surefoot_command
+from surefoot.runs import RunFolder, read_ledger, typed
 from surefoot.trackers import FailSafeTracker, Tracker, check_tracker, make_tracker
 
 
@@ -17,7 +16,7 @@ def begin_tracker(run: RunFolder, name: str, resume: bool, note: Callable[[str],
     goes on, and `note` is told."""
 
     def failed(error: str) -> None:
-        again = f"{surefoot_command()} track {shlex.quote(str(run.path))} --tracker {name}"
+        again = typed("track", run.path, "--tracker", name)
         note(
             f"The tracker {name} failed ({error}); the run goes on without it. "
             f"Show it all later with: {again}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from surefoot.compute.warp.launch import Launch
-from surefoot.compute.warp.start import compiled, start_warp
+from surefoot.compute.warp.start import compiled, kernel_cache, start_warp
 
 __all__ = [
     "Launch",
     "compiled",
+    "kernel_cache",
     "start_warp",
 ]

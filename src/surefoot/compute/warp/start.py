@@ -35,6 +35,12 @@ def start_warp() -> None:
     _cached()
 
 
+def kernel_cache() -> Path:
+    """Returns the folder that compiled kernels are kept in."""
+    start_warp()
+    return Path(wp.config.kernel_cache_dir or "")
+
+
 def compiled() -> int:
     """Returns how many kernel modules had to be compiled since Warp was started here."""
     return len(_binaries() - _cached())
