@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from surefoot.cli.terminal import say
+from surefoot.printing import say
 
 if TYPE_CHECKING:
     from surefoot.experiments.studies import Design
@@ -29,7 +29,7 @@ class ConsoleObserver:
         self.console, self.with_plan = console, with_plan
 
     def planned(self, plan: Plan) -> None:
-        from surefoot.cli.tables import print_plan
+        from surefoot.printing import print_plan
 
         if self.with_plan:
             print_plan(self.console, plan)

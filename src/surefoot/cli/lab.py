@@ -15,9 +15,9 @@ from tyro.conf import OmitArgPrefixes
 from surefoot.artifacts import plain
 from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
-from surefoot.cli.terminal import plain_table, say
 from surefoot.cli.train import ending
 from surefoot.contract import Timeouts
+from surefoot.printing import plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.experiments.lab import Entry, LabDesign, LabRecord, Stage, Who

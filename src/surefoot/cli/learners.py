@@ -11,9 +11,9 @@ from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
-from surefoot.cli.terminal import plain_table, say
 from surefoot.cli.train import print_trained
 from surefoot.contract import LEARNERS, Timeouts
+from surefoot.printing import plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.evidence import LearnerComparison, LearnerFigures

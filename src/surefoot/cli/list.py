@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from tyro.conf import Positional
 
-from surefoot.cli.terminal import plain_table
 from surefoot.contract import SurefootError
+from surefoot.printing import plain_table
 
 
 @dataclass(frozen=True)

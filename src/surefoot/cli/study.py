@@ -14,8 +14,8 @@ from rich.markup import escape
 from tyro.conf import OmitArgPrefixes, Positional
 
 from surefoot.cli.display import ConsoleObserver, StudyProgress
-from surefoot.cli.terminal import plain_table, say
 from surefoot.contract import SurefootError
+from surefoot.printing import plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.experiments.studies import Design, Group, Kind, StudyRecord

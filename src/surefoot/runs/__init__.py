@@ -6,7 +6,7 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 
 from __future__ import annotations
 
-from surefoot.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, section
+from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
     STATES_VERSION,
     LibraryRecord,
@@ -30,6 +30,7 @@ __all__ = [
     "Result",
     "RunFolder",
     "RunRecord",
+    "load_arrays",
     "load_checkpoint",
     "load_result",
     "perturbed",

@@ -41,6 +41,8 @@ class EvaluatedRun:
     plan: Plan
     run: RunFolder
     summary: PanelSummary
+    folder: Path
+    """Where its rows and traces are."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,8 @@ def evaluate_run(folder: str | Path, options: EvaluateOptions | None = None) -> 
     policy, digest, name = resolve_policy(plan, run, o.checkpoint)
     stem = Path(o.checkpoint.replace(":", "-")).stem
     where = f"{half}-{stem}-{digest[:8]}" + ("" if engine == "auto" else f"-{engine}")
-    return EvaluatedRun(
-        plan, run, evaluate_policy(plan, run, policy, digest, where=where, options=passes, name=name)
-    )
+    summary = evaluate_policy(plan, run, policy, digest, where=where, options=passes, name=name)
+    return EvaluatedRun(plan, run, summary, run.path / "panels" / summary.panel / where)
 
 
 def evaluate_policy(
