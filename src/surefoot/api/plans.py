@@ -60,7 +60,7 @@ class Plan(Shown):
 
     @property
     def training_id(self) -> str:
-        """Digest of the treatment: recipe, factors, network, engine, learner, seed."""
+        """Digest of the treatment: recipe, factors, network, engine, learner (not the seed)."""
         return self.file.training_id
 
     def as_json(self) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Policy(Shown):
                     "finish with surefoot.resume, or give another run."
                 )
         arrays, meta = load_arrays(path)
-        if "policy" not in meta:
+        if "policy" not in meta or "mean" not in arrays:
             raise SurefootError(f"'{path}' is not a policy bundle; give a {BUNDLE}.")
         try:
             policy = cls(PolicyCard.model_validate(meta["policy"]), arrays)

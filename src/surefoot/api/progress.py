@@ -43,7 +43,7 @@ class Bar:
     def __init__(self, console: Console, limits: Limits) -> None:
         self.limits = limits
         columns = (TextColumn("training"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar = Progress(*columns, console=console)
         self._task = self._bar.add_task("", total=1.0)
 
     def __enter__(self) -> Self:

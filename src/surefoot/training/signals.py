@@ -12,8 +12,8 @@ from types import FrameType
 @contextmanager
 def stop_signals(stop: Callable[[signal.Signals], None], abort: bool = True) -> Iterator[None]:
     """Calls `stop` at the first Ctrl-C or SIGTERM within the block, which goes on to the end of its update. A
-    second one aborts with KeyboardInterrupt; without `abort` it changes nothing. Python tells signals to the main
-    thread alone: in another one the block goes on to its end."""
+    second one aborts with KeyboardInterrupt; without `abort` it changes nothing. Python tells
+    signals to the main thread alone: in another one the block goes on to its end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
