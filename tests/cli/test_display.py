@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from surefoot.cli.display import ConsoleObserver, Display, evaluation_text
-from surefoot.cli.tables import print_summary, seconds_text, verdicts
 from surefoot.evaluation import EvaluationProgress
+from surefoot.printing import print_summary, seconds_text, verdicts
 from surefoot.runs import RunFolder
 from surefoot.training import Limits
 from surefoot.training.restore import restore_plan

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from surefoot.cli.terminal import continued, make_console, say, say_commands
 from surefoot.contract import SurefootError
+from surefoot.printing import continued, make_console, say, say_commands
 from surefoot.runs import RunFolder, load_result, typed
 from tiny import surefoot
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from surefoot.artifacts import read_table, write_json, write_table
-from surefoot.cli.compare import forest_bar
 from surefoot.contract import SurefootError, construct_fields, digest
 from surefoot.evidence.compare import Comparison, Refusal, compare, shared_scenarios
+from surefoot.printing import forest_bar
 from surefoot.runs import RunFolder
 from surefoot.runs.results import load_result
 from surefoot.statistics import PanelSummary, paired

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from surefoot.artifacts import read_table, table_meta, write_table
-from surefoot.cli.promote import sentence
 from surefoot.contract import SurefootError
 from surefoot.evidence.promote import promote
+from surefoot.printing.promotion import sentence
 from surefoot.runs import RunFolder
 from surefoot.runs.folder import PANEL_ROWS_VERSION
 from surefoot.runs.results import Result, load_result

@@ -20,12 +20,12 @@ import pytest
 
 from places import GOLDEN
 from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, table_meta, write_table
-from surefoot.cli.tables import verdicts
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evaluation import PanelEvaluator
 from surefoot.evidence.compare import Comparison, Refusal, compare, metrics_of, refusal_sentence
 from surefoot.evidence.postmortem import _weakest
 from surefoot.policy.bundle import HoldPose
+from surefoot.printing import verdicts
 from surefoot.reporting import write_report
 from surefoot.reporting.figures import read_run
 from surefoot.reporting.perturbations import training_range

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from surefoot.cli.terminal import say
+from surefoot.printing import say
 
 if TYPE_CHECKING:
     from surefoot.evaluation import EvaluationProgress, Watch

@@ -19,7 +19,7 @@ from typing import Literal
 from rich.console import Console
 from rich.markup import escape
 
-from surefoot.cli.terminal import plain_table, say
+from surefoot.printing import plain_table, say
 
 State = Literal["ok", "note", "missing"]
 NEEDED = {

@@ -46,7 +46,7 @@ class EvaluateCommand:
     """Print the summary as one JSON object."""
 
     def run(self, console: Console) -> int:
-        from surefoot.cli.tables import print_summary
+        from surefoot.printing import print_summary
         from surefoot.training import EvaluateOptions, evaluate_run
 
         evaluated = evaluate_run(

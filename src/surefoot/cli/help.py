@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Iterator
 
 from surefoot.cli.parser import Option, options_of
-from surefoot.cli.terminal import continued
 from surefoot.cli.verbs import CHAPTERS, VERBS, Group
+from surefoot.printing import continued
 
 WIDEST = 100
 INDENT = 26

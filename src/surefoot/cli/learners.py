@@ -11,9 +11,9 @@ from rich.console import Console
 from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
 from surefoot.cli.parser import Positional
-from surefoot.cli.terminal import make_console, plain_table, say
 from surefoot.cli.train import print_trained
 from surefoot.contract import LEARNERS, Timeouts
+from surefoot.printing import make_console, plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.evidence import LearnerComparison, LearnerFigures

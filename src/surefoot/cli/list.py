@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from surefoot.cli.terminal import plain_table, say
 from surefoot.contract import SurefootError
+from surefoot.printing import plain_table, say
 
 
 @dataclass(frozen=True)

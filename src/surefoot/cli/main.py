@@ -15,10 +15,10 @@ from surefoot.cli.complete import candidates
 from surefoot.cli.completion import COMPLETE
 from surefoot.cli.help import help_text
 from surefoot.cli.parser import parse
-from surefoot.cli.terminal import make_console, say
 from surefoot.cli.verbs import Group, find
 from surefoot.compute import missing_package
 from surefoot.contract import SurefootError
+from surefoot.printing import make_console, say
 
 HELP = {"-h", "--help"}
 

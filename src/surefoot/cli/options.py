@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from surefoot.contract import LearnerName, Timeouts
 
 
 @dataclass(frozen=True)
-class RecipeOptions:
+class RecipeChanges:
     """What may be changed about a task's recipe; unset options keep the task's own values."""
 
     envs: int | None = None
@@ -33,6 +35,17 @@ class RecipeOptions:
     """Widths of both networks' hidden layers, e.g. --hidden 512 256 128."""
     mirror: bool | None = None
     """Whether Surefoot's PPO reflects a random half of the samples left to right in each epoch."""
+
+    def overrides(self) -> dict[str, Any]:
+        """Returns the fields of the recipe that were given."""
+        given = {f.name: getattr(self, f.name) for f in fields(RecipeChanges)}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class RecipeOptions(RecipeChanges):
+    """What may be changed about a task's recipe, and where it trains."""
+
     seed: int = 1
     """Root seed, 0 to 4294967295: every random draw of the run follows from it."""
     device: str = "cpu"
@@ -41,22 +54,46 @@ class RecipeOptions:
     """Simulator to train on: stride, mujoco, mujoco-warp (see `surefoot engines`), or auto: the fastest that
     can take the robot."""
 
-    def overrides(self) -> dict[str, Any]:
-        names = (
-            "envs",
-            "horizon",
-            "minibatches",
-            "epochs",
-            "control_hz",
-            "families",
-            "eval_families",
-            "evaluate_every",
-            "precision",
-            "hidden",
-            "mirror",
-        )
-        return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
-
 
 UNCHANGED = RecipeOptions()
 """The task's own recipe."""
+
+
+@dataclass(frozen=True)
+class RunOptions(RecipeChanges):
+    """All that may be asked of a run. None is what nobody gave: a saved plan takes no options beside it, and
+    one that repeats a default is one too."""
+
+    seed: int | None = None
+    """Root seed, 0 to 4294967295: every random draw of the run follows from it (default: 1)."""
+    device: str | None = None
+    """Where environments and learner live: cpu or cuda (default: cpu)."""
+    engine: str | None = None
+    """Simulator to train on: stride, mujoco, mujoco-warp (see `surefoot engines`), or auto: the fastest that
+    can take the robot (default)."""
+    updates: int | None = None
+    """Stop after this many updates in all (resumed ones included)."""
+    minutes: float | None = None
+    """Stop after this many minutes of training; evaluation time does not count."""
+    until: float | None = None
+    """Stop when two consecutive evaluations on the selection half reach this success, e.g. 0.95."""
+    learner: LearnerName | None = None
+    """Who learns: Surefoot's own PPO (ppo, default), or a library (optional extras, see docs/learners.md)."""
+    timeouts: Timeouts | None = None
+    """Episodes that run out of time: as the library treats them (stock, default), or bootstrapped from their
+    final observation where the library does not. Surefoot's own PPO always does, and refuses corrected."""
+    success_return: float | None = None
+    """Return that makes an episode of an environment from outside a success (default: what it registers as
+    its reward threshold, else to last to its time limit)."""
+    perturb: tuple[str, ...] | None = None
+    """Columns of the closing evaluation beside the nominal one: all (default), perturbations by name (see
+    `surefoot evaluate`), or none, which leaves out the baselines too."""
+
+    def settings(self) -> dict[str, Any]:
+        """Returns what was given, by the names of the Python API."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+NOTHING_ASKED = RunOptions()
+"""A run as its task has it."""

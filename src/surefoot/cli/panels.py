@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from surefoot.cli.parser import Positional
-from surefoot.cli.terminal import plain_table, say, say_commands
 from surefoot.contract import SurefootError
+from surefoot.printing import plain_table, say, say_commands
 
 if TYPE_CHECKING:
     from surefoot.contract import Panel, Scenario

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from surefoot.cli.parser import Positional
-from surefoot.cli.terminal import say
+from surefoot.printing import say
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 from collections import Counter
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from rich.console import Console
 
 from surefoot.cli.parser import Positional
-from surefoot.cli.terminal import plain_table, say
 from surefoot.contract import SurefootError
-
-if TYPE_CHECKING:
-    from surefoot.replays import Verdict
+from surefoot.printing import SHOWN, plain_table, print_replay, say, value_text
 
 TAKES = {
     "RUN EPISODE": ("where", "verify", "perturb", "engine", "video"),
@@ -26,12 +21,6 @@ TAKES = {
     "--family": ("split", "envs", "checkpoint"),
 }
 """The options of each way to replay."""
-SHOWN = (
-    "column", "engine", "scenario", "key", "family", "member", "command_vx", "command_vy", "command_wz",
-    "friction", "payload_kg", "terrain", "success", "reason", "lived_s", "velocity_error_mps",
-    "yaw_error_radps", "peak_tilt_rad", "torque_saturation", "recovery_s", "label", "cause",
-)  # fmt: skip
-"""What is told of an episode."""
 FAMILY_COLUMNS = {
     "member": "env", "command_vx": "vx", "command_vy": "vy", "command_wz": "wz", "friction": "fric.",
     "payload_kg": "kg", "success": "success", "reason": "end", "lived_s": "s", "velocity_error_mps": "error",
@@ -115,14 +104,8 @@ class ReplayCommand:
                 out["verify"] = dataclasses.asdict(verdict) | {"holds": verdict.holds}
             print(json.dumps(plain(out), indent=2))
         else:
-            table = plain_table(f"Episode {row['scenario']} of {replayed.panel}", "", "")
-            for k in SHOWN:
-                table.add_row(k, _text(row[k]))
-            console.print(table, highlight=False)
-            if verdict:
-                say(console, _sentence(verdict), markup=True)
-            if frames:
-                say(console, f"{self.video}: {frames} frames")
+            video = f"{self.video}: {frames} frames" if frames else ""
+            print_replay(console, replayed.panel, row, verdict, video)
         return 0 if verdict is None or verdict.holds else 1
 
     def _trace(self, console: Console, trace: str) -> int:
@@ -173,7 +156,7 @@ class ReplayCommand:
         table = plain_table(title, *FAMILY_COLUMNS.values())
         table.padding = (0, 1, 0, 0)
         for i in range(count):
-            table.add_row(*(_text(rows[k][i], digits=2) for k in FAMILY_COLUMNS))
+            table.add_row(*(value_text(rows[k][i], digits=2) for k in FAMILY_COLUMNS))
         console.print(table, highlight=False)
         ends = Counter(x or "success" for x in rows["label"].tolist())
         say(console, ", ".join(f"{k} {v}" for k, v in ends.most_common()))
@@ -190,20 +173,3 @@ class ReplayCommand:
                 raise SurefootError(
                     f"--{option.name} is for {' and '.join(takers)}, not for {way}; leave it out."
                 )
-
-
-def _sentence(v: Verdict) -> str:
-    if v.holds:
-        return "[green]Verified:[/green] the same states to the bit, the same label, the same figures."
-    label = "the same label" if v.same_label else "another label"
-    far = "unknown" if v.largest_difference is None else f"{v.largest_difference:.2g} m or rad"
-    return (
-        f"[red]Not the same:[/red] states {'agree' if v.same_states else f'differ by up to {far}'}, {label}; "
-        f"figures that differ: {', '.join(v.differing) or 'none'}."
-    )
-
-
-def _text(value: Any, digits: int = 4) -> str:
-    if isinstance(value, Real) and not isinstance(value, Integral):
-        return "not measured" if not math.isfinite(value) else f"{value:.{digits}g}"
-    return str(value) or "-"

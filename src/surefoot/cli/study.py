@@ -12,8 +12,8 @@ from rich.markup import escape
 
 from surefoot.cli.display import ConsoleObserver, StudyProgress
 from surefoot.cli.parser import Positional
-from surefoot.cli.terminal import make_console, plain_table, say
 from surefoot.contract import SurefootError
+from surefoot.printing import make_console, plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.experiments.studies import Design, Group, Kind, StudyRecord

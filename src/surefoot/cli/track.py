@@ -8,7 +8,7 @@ from typing import Literal
 from rich.console import Console
 
 from surefoot.cli.parser import Positional
-from surefoot.cli.terminal import say
+from surefoot.printing import say
 
 
 @dataclass(frozen=True)

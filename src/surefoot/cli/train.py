@@ -7,52 +7,50 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
-from surefoot.cli.options import UNCHANGED, RecipeOptions
+from surefoot.cli.options import NOTHING_ASKED, RunOptions
 from surefoot.cli.parser import Positional
-from surefoot.cli.terminal import make_console, say
-from surefoot.contract import LearnerName, SurefootError, Timeouts
+from surefoot.contract import SurefootError
+from surefoot.printing import make_console, say
 
 if TYPE_CHECKING:
     from surefoot.training import TrainedRun
 
+LIMITS = ("updates", "minutes", "until", "perturb")
+"""What a run that goes on may be given anew: when to stop, and how to be judged."""
+
 
 @dataclass(frozen=True)
 class PlanCommand:
-    """Print what a run would do, before it does: contract, recipe, accounting, seeds, strata. Writes
-    nothing.
+    """Print what a run would do, before it does: contract, recipe, accounting, seeds, strata. Writes nothing
+    but what --save asks for.
 
     Example: surefoot plan walk-flat --envs 512
     """
 
     task: Positional[str]
     """Task name (see `surefoot tasks`) or package.module:name of your own."""
-    options: RecipeOptions = UNCHANGED
-    success_return: float | None = None
-    """As for `surefoot train`."""
+    options: RunOptions = NOTHING_ASKED
+    save: str | None = None
+    """Write task, options and ids to this new file, for `surefoot train --config`."""
     json: bool = False
     """Print one JSON object instead of tables."""
 
     def run(self, console: Console) -> int:
-        from surefoot.cli.tables import print_plan
-        from surefoot.training import make_plan
+        from surefoot.api import plan
+        from surefoot.runs import typed
 
-        o = self.options
-        plan = make_plan(
-            self.task,
-            overrides=o.overrides(),
-            seed=o.seed,
-            engine=o.engine,
-            device=o.device,
-            success_return=self.success_return,
-        )
+        planned = plan(self.task, **self.options.settings())
+        saved = planned.save(self.save) if self.save is not None else None
         if self.json:
-            print(json.dumps(plan.as_json(), indent=2))
-        else:
-            print_plan(console, plan)
+            print(json.dumps(planned.as_json(), indent=2))
+            return 0
+        planned.show(console)
+        if saved is not None:
+            say(console, f"Train it with: {typed('train', '--config', saved)}")
         return 0
 
 
@@ -71,22 +69,11 @@ class TrainCommand:
 
     task: Positional[str] = ""
     """Task name (see `surefoot tasks`), package.module:name of your own, or an environment from outside:
-    gym:ID, envpool:ID, mjlab:ID (docs/outside.md). Not needed with --resume."""
-    options: RecipeOptions = UNCHANGED
-    updates: int | None = None
-    """Stop after this many updates in all (resumed ones included)."""
-    minutes: float | None = None
-    """Stop after this many minutes of training; evaluation time does not count."""
-    until: float | None = None
-    """Stop when two consecutive evaluations on the selection half reach this success, e.g. 0.95."""
-    learner: LearnerName = "ppo"
-    """Who learns: Surefoot's own PPO, or a library (optional extras, see docs/learners.md)."""
-    timeouts: Timeouts = "stock"
-    """Episodes that run out of time: as the library treats them, or bootstrapped from their final observation
-    where the library does not. Surefoot's own PPO always does, and refuses corrected."""
-    success_return: float | None = None
-    """Return that makes an episode of an environment from outside a success (default: what it registers as
-    its reward threshold, else to last to its time limit)."""
+    gym:ID, envpool:ID, mjlab:ID (docs/outside.md). Not needed with --resume or --config."""
+    options: RunOptions = NOTHING_ASKED
+    config: str | None = None
+    """Train what `surefoot plan --save` wrote to this file, as it was planned: other options than --out,
+    --tracker, --quiet and --json are refused, and so is a plan that has other ids now."""
     out: str | None = None
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None
@@ -94,9 +81,6 @@ class TrainCommand:
     tracker: Literal["tensorboard", "wandb", "mlflow", "none"] = "tensorboard"
     """Show the ledger in a dashboard as well; wandb (honours WANDB_MODE) and mlflow (honours
     MLFLOW_TRACKING_URI) are optional extras."""
-    perturb: tuple[str, ...] = ("all",)
-    """Columns of the closing evaluation beside the nominal one: all, perturbations by name (see `surefoot
-    evaluate`), or none, which leaves out the baselines too."""
     quiet: bool = False
     """Do not print the contract and the recipe first."""
     json: bool = False
@@ -106,60 +90,55 @@ class TrainCommand:
         with frozen_imports():
             from surefoot.compute import local_device, process_seconds, warm_up_gpu
 
-            warm_up_gpu(local_device(self.options.device))
+            warm_up_gpu(local_device(self.options.device or "cpu"))
+            import surefoot.training  # noqa: F401  frozen with the rest
+            from surefoot.api import resume, train
             from surefoot.cli.display import ConsoleObserver
-            from surefoot.training import TrainOptions, resume, train
 
+        given = self.options.settings()
+        self._check(given)
         if self.json:
             console = make_console(stderr=True)
         observer = ConsoleObserver(console, with_plan=not self.quiet)
         spent = process_seconds() or 0.0
         if self.resume is not None:
-            changed = self.options != UNCHANGED or self.success_return is not None
-            other = self.learner != "ppo" or self.timeouts != "stock"
-            if self.task or self.out or changed or other:
+            run = resume(self.resume, tracker=self.tracker, progress=observer, spent=spent, **given)
+        else:
+            run = train(
+                self.task or None,
+                config=self.config,
+                out=self.out,
+                tracker=self.tracker,
+                progress=observer,
+                spent=spent,
+                **given,
+            )
+        assert run.outcome is not None
+        return print_trained(console, run.outcome, self.json)
+
+    def _check(self, given: dict[str, Any]) -> None:
+        """Refuses what does not go together; `given` are the options about the run."""
+        if self.resume is not None:
+            if self.task or self.out or self.config is not None or not set(given) <= set(LIMITS):
                 raise SurefootError(
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."
                 )
-            trained = resume(
-                self.resume,
-                observer,
-                updates=self.updates,
-                minutes=self.minutes,
-                until=self.until,
-                tracker=self.tracker,
-                perturb=self.perturb,
-                spent=spent,
-            )
-            return print_trained(console, trained, self.json)
-        if not self.task:
+        elif self.config is not None:
+            named = ["TASK"] * bool(self.task) + [f"--{name.replace('_', '-')}" for name in given]
+            if named:
+                raise SurefootError(
+                    f"--config trains a run as it was planned; leave out {', '.join(named)}, or plan again."
+                )
+        elif not self.task:
             raise SurefootError(
                 "Say what to train, e.g. `surefoot train walk-flat`; `surefoot tasks` lists what there is."
             )
-        o = self.options
-        options = TrainOptions(
-            task=self.task,
-            overrides=o.overrides(),
-            seed=o.seed,
-            engine=o.engine,
-            device=o.device,
-            learner=self.learner,
-            timeouts=self.timeouts,
-            success_return=self.success_return,
-            updates=self.updates,
-            minutes=self.minutes,
-            until=self.until,
-            out=self.out,
-            tracker=self.tracker,
-            perturb=self.perturb,
-        )
-        return print_trained(console, train(options, observer, spent=spent), self.json)
 
 
 def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) -> int:
     """Prints what came of a run, or why it broke off; returns the exit code. One process of a group does."""
-    from surefoot.cli.tables import print_summary
+    from surefoot.printing import print_summary
     from surefoot.runs import caveat, resume_hint, time_parts
 
     run, summary = trained.run, trained.summary

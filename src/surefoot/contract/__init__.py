@@ -1,6 +1,7 @@
 """Pure data, frozen before a run: task contract, recipe and accounting, seed plan, factors and strata,
 panels, digests."""
 
+from surefoot.contract.card import PolicyCard
 from surefoot.contract.digests import canonical, digest, text_digest
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.external import (
@@ -121,6 +122,7 @@ __all__ = [
     "Panel",
     "Perturbation",
     "Plant",
+    "PolicyCard",
     "Prior",
     "Push",
     "Recipe",

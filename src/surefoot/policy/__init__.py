@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from surefoot.contract import PolicyCard
 from surefoot.policy.baselines import BASELINES, PREFIX, RandomActions, baseline
 from surefoot.policy.bundle import (
     FixedBatch,
     HoldPose,
     Policy,
     PolicyBundle,
-    PolicyCard,
     external_card,
     first_state,
     policy_card,

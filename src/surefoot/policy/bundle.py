@@ -11,15 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from surefoot.contract import (
-    ActionBox,
-    ExternalContract,
-    Frozen,
-    ObservationTerm,
-    Prior,
-    SurefootError,
-    TaskContract,
-)
+from surefoot.contract import ExternalContract, PolicyCard, SurefootError, TaskContract
 from surefoot.robots import RobotSpec
 from surefoot.runs import load_checkpoint, save_checkpoint
 
@@ -73,31 +65,6 @@ class FixedBatch:
         seen[place], memory[place] = obs, state
         action, after = self.policy(seen, memory)
         return action[place], after[place]
-
-
-class PolicyCard(Frozen):
-    """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's
-    lift). In an external environment, where Surefoot knows no robot, `box` says what actions mean."""
-
-    schema_version: int = 1
-    task: str
-    robot: str
-    contract_digest: str
-    observation: tuple[ObservationTerm, ...]
-    joints: tuple[str, ...]
-    default_pose: tuple[float, ...]
-    kp: tuple[float, ...]
-    kd: tuple[float, ...]
-    action_scale_rad: float | None
-    action_clip: float
-    control_hz: float
-    prior: Prior | None
-    hidden: tuple[int, ...]
-    normalised: bool
-    observation_clip: float | None = None
-    """What normalised observations are clipped to, either side; None: they are not."""
-    box: ActionBox | None = None
-    """What the actions of an external environment are scaled to."""
 
 
 def policy_card(

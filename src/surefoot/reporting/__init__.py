@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from surefoot.reporting.failures import viewer
+from surefoot.reporting.figures import read_run
 from surefoot.reporting.learners import curves, differences, learner_chart, learner_page, outcomes
 from surefoot.reporting.overview import bar, shown
 from surefoot.reporting.page import document, page_header, write_report
 from surefoot.reporting.serve import make_server
 from surefoot.reporting.traces import Kept, Replays, make_replays
+from surefoot.reporting.verdict import verdict
 
 __all__ = [
     "Kept",
@@ -22,7 +24,9 @@ __all__ = [
     "make_server",
     "outcomes",
     "page_header",
+    "read_run",
     "shown",
+    "verdict",
     "viewer",
     "write_report",
 ]

@@ -7,7 +7,7 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 from __future__ import annotations
 
 from surefoot.runs.caveat import caveat
-from surefoot.runs.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, section
+from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
     CHECKPOINTS,
     STATES_VERSION,
@@ -39,6 +39,7 @@ __all__ = [
     "caveat",
     "is_alive",
     "ledger_fault",
+    "load_arrays",
     "load_checkpoint",
     "load_result",
     "perturbed",

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from surefoot.artifacts import atomic_write, cannot_read, check_version, parse
 from surefoot.contract import SurefootError, canonical
@@ -69,18 +71,7 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     import safetensors.torch
 
     path = Path(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise cannot_read(path, error) from error
-    header = _header(path, data)
-    if header.get("format") != FORMAT:
-        raise SurefootError(
-            f"'{path}' is a safetensors file but not a Surefoot checkpoint; "
-            "choose one from a run's checkpoints folder."
-        )
-    stated = header.get("schema_version")
-    version = check_version(path, int(stated) if stated and stated.isdecimal() else stated, SCHEMA_VERSION)
+    data, header, version = _read(path)
     try:
         tensors = safetensors.torch.load(data)
         text = header["meta"]
@@ -99,6 +90,26 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     return Checkpoint(placed, meta, header["sha256"])
 
 
+def load_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Reads and verifies a checkpoint or a policy as numpy arrays, where torch need not be installed; also
+    its meta."""
+    import safetensors.numpy
+
+    path = Path(path)
+    data, header, version = _read(path)
+    try:
+        arrays: dict[str, np.ndarray] = safetensors.numpy.load(data)
+        text = header["meta"]
+        listing = [[name, f"torch.{a.dtype}", list(a.shape)] for name, a in sorted(arrays.items())]
+        matches = _sha([FORMAT, version, text, listing], (a for _, a in sorted(arrays.items())))
+        meta = parse(text.encode())
+    except Exception as error:  # whatever the damaged byte made safetensors, numpy or json raise
+        raise _damaged(path) from error
+    if matches != header["sha256"] or not isinstance(meta, dict):
+        raise _damaged(path)
+    return arrays, meta
+
+
 def section(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns the tensors whose names begin with `prefix` and a dot, by the rest of their names."""
     start = f"{prefix}."
@@ -110,10 +121,32 @@ def _digest(tensors: Mapping[str, Tensor], meta: str, version: int) -> str:
     import torch
 
     listing = [[name, str(tensors[name].dtype), list(tensors[name].shape)] for name in sorted(tensors)]
-    sha = hashlib.sha256(canonical([FORMAT, version, meta, listing]))
-    for name in sorted(tensors):
-        sha.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    parts = (tensors[name].reshape(-1).view(torch.uint8).numpy() for name in sorted(tensors))
+    return _sha([FORMAT, version, meta, listing], parts)
+
+
+def _sha(about: list[Any], parts: Iterable[np.ndarray]) -> str:
+    sha = hashlib.sha256(canonical(about))
+    for part in parts:
+        sha.update(np.ascontiguousarray(part).data)
     return sha.hexdigest()
+
+
+def _read(path: Path) -> tuple[bytes, dict[str, str], int]:
+    """Reads a checkpoint's bytes, its header and its version; what is no checkpoint is refused."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    header = _header(path, data)
+    if header.get("format") != FORMAT:
+        raise SurefootError(
+            f"'{path}' is a safetensors file but not a Surefoot checkpoint; "
+            "choose one from a run's checkpoints folder."
+        )
+    stated = header.get("schema_version")
+    version = check_version(path, int(stated) if stated and stated.isdecimal() else stated, SCHEMA_VERSION)
+    return data, header, version
 
 
 def _in_order(data: bytes) -> bytes:

@@ -44,6 +44,8 @@ class EvaluatedRun:
     plan: Plan
     run: RunFolder
     summary: PanelSummary
+    folder: Path
+    """Where its rows and traces are."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def evaluate_run(
         summary = evaluate_policy(
             plan, run, policy, digest, where=where, options=passes, name=name, watch=watch
         )
-    return EvaluatedRun(plan, run, summary)
+    return EvaluatedRun(plan, run, summary, run.path / "panels" / summary.panel / where)
 
 
 def evaluate_policy(

@@ -21,7 +21,11 @@ class Stopped(KeyboardInterrupt):
 @contextmanager
 def stop_signals(stop: Callable[[signal.Signals], None], abort: bool = True) -> Iterator[None]:
     """Calls `stop` at the first signal within the block, which goes on to the end of its update. A
-    second one aborts with KeyboardInterrupt; without `abort` it changes nothing."""
+    second one aborts with KeyboardInterrupt; without `abort` it changes nothing. Python tells
+    signals to the main thread alone: in another one the block goes on to its end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     received = False
 
     def handle(number: int, _: FrameType | None) -> None:

@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import shlex
-from functools import singledispatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from surefoot.cli.terminal import plain_table, say, say_commands
-from surefoot.compute import memory_bytes
-from surefoot.runs import RunFolder, caveat, resumable, time_parts, typed
-from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge, percent
-from surefoot.training import ExternalPlan, Plan, RobotPlan
+from surefoot.printing.terminal import plain_table, say, say_commands
+
+if TYPE_CHECKING:
+    from surefoot.runs import RunFolder
+    from surefoot.statistics import ColumnSummary, Grade, PanelSummary
+    from surefoot.training import ExternalPlan, Plan, RobotPlan
 
 COLOURS: dict[Grade, str] = {"good": "green", "mixed": "yellow", "bad": "red"}
 
 
 def print_plan(console: Console, plan: Plan) -> None:
     """Prints the contract, the recipe with its accounting, the seeds and the strata."""
-    for table in (*_contract(plan, console), _recipe(plan)):
+    from surefoot.training import ExternalPlan, RobotPlan
+
+    assert isinstance(plan, ExternalPlan | RobotPlan)
+    contract = _outside(plan, console) if isinstance(plan, ExternalPlan) else _robot(plan, console)
+    for table in (*contract, _recipe(plan)):
         console.print()
         console.print(table, highlight=False)
     console.print()
 
 
-@singledispatch
-def _contract(plan: Plan, console: Console) -> tuple[Table, ...]:
-    """What a run promises, in tables; the headline is printed."""
-    raise NotImplementedError(type(plan).__name__)
-
-
-@_contract.register
-def _(plan: ExternalPlan, console: Console) -> tuple[Table, ...]:
+def _outside(plan: ExternalPlan, console: Console) -> tuple[Table, ...]:
+    """Returns what a run from outside promises, in tables; the headline is printed."""
     c = plan.task.contract
     versions = ", ".join(f"{k} {v}" for k, v in c.versions.items())
     console.print(
@@ -57,8 +56,8 @@ def _(plan: ExternalPlan, console: Console) -> tuple[Table, ...]:
     return (terms,)
 
 
-@_contract.register
-def _(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
+def _robot(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
+    """Returns what a robot's run promises, in tables; the headline is printed."""
     c = plan.task.contract
     console.print(
         f"[bold]{plan.task_name}[/bold]  robot {c.robot}, {plan.task.robot.mass_kg:.1f} kg, "
@@ -156,6 +155,8 @@ def _recipe(plan: Plan) -> Table:
 
 def _of_memory(plan: Plan) -> str:
     """Says how much memory the machine has that a plan's buffer is to lie in; that of a GPU is its own."""
+    from surefoot.compute import memory_bytes
+
     have = None if plan.device.startswith("cuda") else memory_bytes()
     return "" if have is None else f" of the machine's {have / 1e9:.1f} GB of memory"
 
@@ -169,6 +170,8 @@ def seconds_text(seconds: float | None) -> str:
 
 def time_text(run: RunFolder) -> str:
     """Writes what a run took, by part."""
+    from surefoot.runs import time_parts
+
     t = time_parts(run.record)
     parts = {
         "start-up": t.startup,
@@ -190,6 +193,8 @@ def print_summary(
     report: Path | None = None,
 ) -> None:
     """Prints what came out, where it is, and what to type next."""
+    from surefoot.runs import caveat, resumable, typed
+    from surefoot.statistics import percent
 
     def number(name: str, unit: str) -> str:
         value, f = getattr(s, name), s.figures.get(name)
@@ -285,6 +290,8 @@ def _columns(s: PanelSummary) -> Table:
 
 
 def _row(c: ColumnSummary) -> tuple[str, ...]:
+    from surefoot.statistics import percent
+
     most = max(c.labels.items(), key=lambda x: x[1], default=None)
     return (
         c.column.removeprefix("baseline:") + ("" if c.engine == "stride" else f", {c.engine}"),
@@ -311,6 +318,8 @@ def _from_to(s: PanelSummary, tag: str) -> str:
 
 def verdicts(s: PanelSummary) -> list[str]:
     """Says in sentences what the columns show."""
+    from surefoot.statistics import HOLDS_AT, WORDS, judge, percent
+
     grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
     out = [
         f"[bold {COLOURS[grade]}]{WORDS[grade]}:[/] {percent(s.success)} of {s.episodes} held-out episodes "

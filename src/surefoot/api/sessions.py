@@ -1,0 +1,117 @@
+"""Training from Python: a run from its plan to its verdict, or on from where it stood."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Unpack
+
+from rich.console import Console
+
+from surefoot.api.plans import Plan
+from surefoot.api.progress import AsPlanned, Bars
+from surefoot.api.runs import Run
+from surefoot.api.settings import PlanFile, RunSettings, Settings, lists_settings
+from surefoot.api.verbs import RunLike, folder_of
+from surefoot.contract import SurefootError
+
+if TYPE_CHECKING:
+    from surefoot.training import SessionObserver
+
+
+@lists_settings
+def train(
+    task: str | Plan | None = None,
+    *,
+    config: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    tracker: str = "none",
+    progress: bool | SessionObserver | None = None,
+    spent: float = 0.0,
+    **settings: Unpack[RunSettings],
+) -> Run:
+    """Trains a task, evaluates it on the held-out panel while it learns and at the end, and records it all.
+
+    Give one of: a `task` with settings as for `surefoot.plan`; a plan; or `config`, a file that `plan.save`
+    wrote. A plan or a file is trained as it was planned, without further settings, and refused where the
+    plan made now has other ids. Stops at the first limit reached (updates, minutes, until; the task's own
+    where none is given).
+
+    `out`: run folder to create (default: runs/<task>-<date>-<time>-<id>). `tracker`: tensorboard, wandb,
+    mlflow or none. `progress`: True shows a bar, False nothing, None a bar in a terminal or a notebook; or an
+    observer of your own (`surefoot.training.SessionObserver`). `spent`: seconds that a program took before,
+    to be counted as start-up.
+
+    Ctrl-C (a notebook's stop button) ends training between two updates; the run that is returned is then
+    `interrupted`, and `surefoot.resume` continues it exactly. From another thread than the main one it works
+    as well, but only its limits end it. A library that breaks off leaves a run that is `failed`.
+
+        run = surefoot.train("walk-flat", seed=1, until=0.95)
+        run.verdict, run.success
+    """
+    from surefoot.training import train as train_session
+
+    if (task is None) == (config is None):
+        raise SurefootError(
+            "Say one thing to train: a task (surefoot.train('walk-flat')), a plan, or config=FILE that "
+            "plan.save wrote."
+        )
+    observer = observer_of(progress)
+    asked: Settings
+    if isinstance(task, str):
+        asked = Settings.of(task, settings)
+    else:
+        planned = "a plan" if config is None else "config"
+        if settings:
+            raise SurefootError(
+                f"{', '.join(sorted(settings))}: {planned} is trained as it was planned; leave out settings, "
+                "or plan again with them."
+            )
+        if task is not None and not isinstance(task, Plan):
+            raise SurefootError(f"{task!r} is not a task; give its name or what surefoot.plan returned.")
+        file = task.file if task is not None else PlanFile.load(os.fspath(config or ""))
+        asked, observer = file, AsPlanned(file, observer)
+    folder = None if out is None else os.fspath(out)
+    outcome = train_session(asked.options(folder, tracker), observer, spent=spent)
+    return Run(outcome.run, outcome)
+
+
+def resume(
+    run: RunLike,
+    *,
+    updates: int | None = None,
+    minutes: float | None = None,
+    until: float | None = None,
+    tracker: str = "none",
+    perturb: tuple[str, ...] | str = ("all",),
+    progress: bool | SessionObserver | None = None,
+    spent: float = 0.0,
+) -> Run:
+    """Continues a run from its latest checkpoint, exactly, and confirms it again.
+
+    Limits count what was done before: `minutes=6` ends a run of 4 minutes after 2 more. `perturb`, `tracker`,
+    `progress` and `spent` are as for `surefoot.train`.
+    """
+    from surefoot.training import resume as resume_session
+
+    outcome = resume_session(
+        folder_of(run),
+        observer_of(progress),
+        updates=updates,
+        minutes=minutes,
+        until=until,
+        tracker=tracker,
+        perturb=(perturb,) if isinstance(perturb, str) else tuple(perturb),
+        spent=spent,
+    )
+    return Run(outcome.run, outcome)
+
+
+def observer_of(progress: bool | SessionObserver | None) -> SessionObserver:
+    """Returns who follows a run: a bar, nobody, or an observer that is one already."""
+    from surefoot.training import UNOBSERVED
+
+    if progress is None or isinstance(progress, bool):
+        console = Console(stderr=True)
+        looks = console.is_terminal or console.is_jupyter
+        return Bars(console) if progress or (progress is None and looks) else UNOBSERVED
+    return progress

@@ -1,0 +1,32 @@
+"""Printing: results as tables and sentences for people, on any rich console (a terminal, a notebook).
+
+In the house, below whatever shows results: the Python API and the command line print the same. Importing this
+imports nothing but rich. Main names: `say`, `plain_table`, `print_plan`, `print_summary`.
+"""
+
+from __future__ import annotations
+
+from surefoot.printing.comparison import forest_bar, print_comparison, print_refusal
+from surefoot.printing.promotion import print_promotion
+from surefoot.printing.replays import SHOWN, print_replay, value_text
+from surefoot.printing.tables import print_columns, print_plan, print_summary, verdicts
+from surefoot.printing.terminal import continued, make_console, plain_table, say, say_commands
+
+__all__ = [
+    "SHOWN",
+    "continued",
+    "forest_bar",
+    "make_console",
+    "plain_table",
+    "print_columns",
+    "print_comparison",
+    "print_plan",
+    "print_promotion",
+    "print_refusal",
+    "print_replay",
+    "print_summary",
+    "say",
+    "say_commands",
+    "value_text",
+    "verdicts",
+]
