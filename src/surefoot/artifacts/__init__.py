@@ -15,6 +15,7 @@ from surefoot.artifacts.files import (
     new_folder,
 )
 from surefoot.artifacts.lines import JsonLines
+from surefoot.artifacts.outputs import check_output
 from surefoot.artifacts.tables import csv_text, load_npz, read_table, save_npz, table_meta, write_table
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "cannot_read",
     "cannot_use",
     "check_folder",
+    "check_output",
     "check_version",
     "clean_temporaries",
     "csv_text",

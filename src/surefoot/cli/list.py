@@ -49,14 +49,12 @@ class PanelMakeCommand:
     def run(self, console: Console) -> int:
         from pathlib import Path
 
-        from surefoot.artifacts import atomic_write
+        from surefoot.artifacts import atomic_write, check_output
         from surefoot.contract import dump_panel, make_panel
 
         panel = make_panel(self.name)
         path, text = Path(self.out or f"{self.name}.json"), dump_panel(panel).encode()
-        if path.exists() and path.read_bytes() != text:
-            raise SurefootError(f"{path} exists and is another file; choose another --out.")
-        atomic_write(path, text)
+        atomic_write(check_output(path, lambda there: there.read_bytes() == text), text)
         console.print(
             f"{path}: {len(panel.scenarios)} scenarios, digest {panel.digest[:12]}", highlight=False
         )

@@ -3,12 +3,13 @@ network."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 import surefoot
-from surefoot.artifacts import atomic_write
+from surefoot.artifacts import atomic_write, check_output
 from surefoot.contract import Contract, SurefootError, TaskContract
 from surefoot.reporting import (
     compare,
@@ -36,6 +37,10 @@ LARGEST = 15_000_000
 """Bytes; a page beyond it is refused rather than written."""
 
 
+HEAD = 100_000
+"""Bytes of a page within which its style ends and its header stands."""
+
+
 def write_report(
     folders: Sequence[str | Path], out: str | Path | None = None, dollars_per_hour: float | None = None
 ) -> Path:
@@ -46,8 +51,7 @@ def write_report(
         raise SurefootError(f"--dollars-per-hour is {dollars_per_hour:g}; use a price of 0 or more.")
     runs = [read_run(f) for f in dict.fromkeys(map(str, folders))]
     path = Path(out) if out is not None else runs[0].folder / "report.html"
-    if path.is_dir():
-        raise SurefootError(f"'{path}' is a folder; give --out a file name, e.g. {path / 'report.html'}.")
+    check_output(path, is_report, home=runs[0].folder)
     data = report_page(runs, dollars_per_hour).encode()
     if len(data) > LARGEST:
         raise SurefootError(
@@ -56,6 +60,16 @@ def write_report(
         )
     atomic_write(path, data)
     return path
+
+
+def is_report(path: Path) -> bool:
+    """Returns whether a file is a page that `write_report` wrote, of this version or an earlier one."""
+    with path.open("rb") as file:
+        start = file.read(HEAD)
+    made_here = (
+        start.startswith(b"<!doctype html>\n<html") and b'<meta name="surefoot.schema_version"' in start
+    )
+    return made_here and re.search(rb'<p class="brand"><b>Surefoot</b> [^<>]* report</p>', start) is not None
 
 
 def report_page(runs: Sequence[RunFigures], dollars_per_hour: float | None = None, back: str = "") -> str:
