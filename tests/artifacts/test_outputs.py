@@ -93,7 +93,14 @@ def test_a_report_replaces_nothing_but_a_report(
     said = " ".join(capsys.readouterr().err.split())
     assert "Traceback" not in said
     assert any(
-        w in said for w in ("choose another", "Choose another", "give --out a file name", "shorter name")
+        w in said
+        for w in (
+            "choose another",
+            "Choose another",
+            "give --out a file name",
+            "shorter name",
+            "check the path",
+        )
     )
     assert digest(here) == before
     assert Path("/dev/null").is_char_device()
