@@ -147,8 +147,8 @@ def _times(t: TimeParts) -> Html:
     parts = (
         ("start-up", t.startup),
         ("training", t.training),
-        ("choosing a checkpoint", t.selection),
-        ("confirming it", t.confirmation),
+        (word("selection half", "selection"), t.selection),
+        (word("confirmation half", "confirmation"), t.confirmation),
     )
     rows = [el("li", el("span", name), duration(s)) for name, s in parts]
     return el("ul", *rows, class_="baselines")

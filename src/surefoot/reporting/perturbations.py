@@ -156,12 +156,10 @@ def _strips(panel: PanelFigures, contract: TaskContract) -> Html | None:
         el("h3", "Success by strength, beside what training drew"),
         el(
             "p",
-            el("i", class_="key-band"),
-            word("training range"),
-            el("i", class_="key-dot good"),
-            "holds ",
-            el("i", class_="key-dot bad"),
-            f"fails; unperturbed {percent(panel.nominal.success.value)}",
+            el("span", el("i", class_="key-band"), word("training range")),
+            el("span", el("i", class_="key-dot good"), word("holds")),
+            el("span", el("i", class_="key-dot bad"), "fails"),
+            el("span", f"unperturbed: {percent(panel.nominal.success.value)}"),
             class_="legend",
         ),
         at_widths(lambda w: strip_chart(strips, w, "Success under perturbations, by strength")),
@@ -172,6 +170,7 @@ def _strip(kind: str, columns: list[Column], contract: TaskContract) -> Strip:
     said = columns[0].said
     trained = (said.trained if said else None) or training_range(kind, contract)
     unit = (said.unit if said else "") or _UNITS.get(kind, "")
+    unit = "×" if unit == "x" else unit
     title = f"{kind}, {unit}" if unit not in ("", "1") else kind
     grades = {True: "good", False: "bad", None: "none"}
     dots = tuple(

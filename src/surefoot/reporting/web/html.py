@@ -59,6 +59,8 @@ def number(value: float | None, digits: int = 3) -> str:
     if value == 0:
         return "0"
     size = abs(value)
+    if size < 1e15 and value == int(value):  # a count has no decimals
+        return f"{int(value):,}".replace("-", "−")
     if size >= 1e15 or size < 1e-4:
         return f"{value:.{digits - 1}e}"
     decimals = max(0, digits - 1 - math.floor(math.log10(size)))
