@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ class LibraryTrainer:
         assert known is not None
         notes = {"settings": plain(about.settings), "differences": tuple(about.differences)}
         record = known.model_copy(update=notes)
-        self.run.write_record(library=record)
+        self.run.write_record(library=record, limits=asdict(self._limits))
         self._channel.send(library=record)
 
     def updated(self, metrics: Mapping[str, float | None], trained: Trained) -> None:

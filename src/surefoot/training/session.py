@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -227,8 +227,6 @@ def _train(
             tracker = begin_tracker(run, tracker_name, resume, observer.note)
         stack.callback(tracker.close)
         observer.note(f"Run folder: {run.path}")
-        if group.is_main:
-            run.write_record(limits=asdict(limits))
         try:
             with observer.training(limits) as updates:
                 trainer.train(limits, updates, tracker)
