@@ -13,7 +13,7 @@ from surefoot.artifacts import check_output
 from surefoot.contract import SurefootError
 from surefoot.experiments.learners import check_comparison
 from surefoot.reporting import write_report
-from tiny import surefoot, walk
+from tiny import surefoot
 
 
 def digest(folder: Path) -> dict[str, tuple[bytes | str, int]]:
@@ -160,14 +160,14 @@ def test_no_other_output_replaces_anything(here: Path, write: Callable[[Path], i
     assert digest(here) == before
 
 
-def test_a_video_replaces_nothing(tmp_path: Path) -> None:
-    from surefoot.replays.video import write_video
-
-    film = tmp_path / "holiday.gif"
-    film.write_bytes(b"GIF89a")
-    with pytest.raises(SurefootError, match="Choose another --video"):
-        write_video({}, walk().robot, film)
-    assert film.read_bytes() == b"GIF89a"
+@pytest.mark.parametrize("film", ["holiday.gif", "link.gif", "run/policy.safetensors"])
+def test_a_video_replaces_nothing(here: Path, film: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "holiday.gif").write_bytes(b"GIF89a")
+    (here / "link.gif").symlink_to(here / "holiday.gif")
+    before = digest(here)
+    assert surefoot("replay", here / "run", "4", "--video", here / film) == 2
+    assert "hoose another --video" in " ".join(capsys.readouterr().err.split())
+    assert digest(here) == before
 
 
 def test_a_panel_is_made_again_over_itself(tmp_path: Path) -> None:

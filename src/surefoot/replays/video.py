@@ -9,7 +9,6 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from surefoot.artifacts import check_output
 from surefoot.contract import SurefootError
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas, TileId, mujoco_hfield
@@ -25,7 +24,7 @@ def write_video(trace: Mapping[str, Any], robot: RobotSpec, path: str | Path) ->
     path = Path(path)
     if path.suffix not in FORMATS:
         raise SurefootError(f"A video can be {', '.join(FORMATS)}, not '{path.name}'; choose another ending.")
-    encode = _encoder(check_output(path, home=path.parent, option="--video"))
+    encode = _encoder(path)
     images = list(frames(trace, robot))
     path.parent.mkdir(parents=True, exist_ok=True)
     encode(images)
