@@ -64,8 +64,12 @@ def test_a_run_that_is_not_finished_says_so_in_the_verdict(run: Path, status: st
     for file in ("run.json", "ledger.jsonl"):
         os.utime(run / file, (old, old))
     said = verdict_of(run)
-    assert "evidence is of" in said if confirmed else "nothing is confirmed" in said
-    assert {"interrupted": "stands", "failed": "failed", "running": "broke off"}[status] in said
+    if confirmed:
+        assert "evidence is of" in said
+        assert "training was resumed" in said
+    else:
+        assert "nothing is confirmed" in said
+        assert {"interrupted": "stands", "failed": "failed", "running": "broke off"}[status] in said
 
 
 def test_a_hole_in_the_ledger_is_said(run: Path) -> None:
