@@ -101,7 +101,7 @@ def test_loads_from_disk_with_every_chart_drawn(open_page: Open, report: str) ->
         assert box["height"] > 80
         assert chart.locator("path.line, path.area, circle.dot").count() > 0
     assert page.locator(".heat .cell:visible").count() > 0
-    assert page.locator(".forest.stratum .row .point").count() > 2
+    assert page.locator(".forest.stratum .row [data-figure]:visible").count() > 4
     assert page.locator(".tile").count() == 8
 
 

@@ -18,6 +18,7 @@ from surefoot.contract import TaskContract
 from surefoot.reporting import write_report
 from surefoot.reporting.figures import read_run
 from surefoot.reporting.groups import FEWEST, Group, _worst_first
+from surefoot.reporting.held_out import forest
 from surefoot.reporting.index import entries, find_runs, index_page
 from surefoot.reporting.page import CONTENTS
 from surefoot.reporting.progress import read_progress
@@ -129,6 +130,10 @@ def test_a_group_of_few_episodes_is_never_ranked() -> None:
     )
     assert [g.label for g in _worst_first([perfect, none, poor])] == ["forward", "backward", "stand"]
     assert [g.shown for g in (perfect, poor, none)] == [False, True, False]
+    drawn = forest([perfect, poor, none], "stratum")
+    assert drawn.count('class="bar high"') == 1
+    assert "not shown</span> (n 5)" in drawn
+    assert "100%</span></span>" not in drawn
 
 
 # ---- contents, words, strips
@@ -173,7 +178,7 @@ def test_the_glossary_has_the_words_of_the_page_and_no_others(extended_run: Path
 
 def test_causes_are_said_in_words(extended_run: Path, tmp_path: Path) -> None:
     page = write_report([extended_run], tmp_path / "r.html").read_text()
-    said = re.findall(r'class="what">.*?<small>(.*?)</small>', page)
+    said = re.findall(r'<small> ([^<]*)</small></span><div class="bar low"', page)
     assert said
     assert all("suspect: " in s or "no rule" in s for s in said)
 
@@ -189,7 +194,7 @@ def test_a_strip_holds_any_numbers() -> None:
         assert "nan" not in drawn
         assert "<b>" not in drawn
         places = [float(x) for x in re.findall(r'cx="([^"]*)"', drawn)]
-        assert len(places) == 12
+        assert len(places) == 2 * 12
         assert all(0 <= x <= width for x in places)
 
 

@@ -45,13 +45,15 @@ def forest(groups: Sequence[Group], kind: str) -> Html:
             f"{g.factor} {g.label}: success {percent(s.value)} ({percent(s.low)} to {percent(s.high)}), "
             f"falls {percent(g.fall.value)}, n {s.n}, n_eff {number(s.n_eff)}"
         )
-        told = shown(f"{kind}.{g.factor}.{g.label}", s, percent(s.value))
-        label = g.label if g.factor == "cell" else join(el("em", g.factor), " ", g.label)
+        few = join(word("not shown"), f" (n {s.n})")
+        told = shown(f"{kind}.{g.factor}.{g.label}", s, percent(s.value) if g.shown else few)
+        named = g.label.replace("_", " ")
+        label = named if g.factor == "cell" else join(el("em", g.factor), " ", named)
         rows.append(
             el(
                 "div",
                 el("span", label, class_="what"),
-                bar(s) if g.shown else el("span", word("not shown"), f" (n {s.n})", class_="absent"),
+                bar(s) if g.shown else el("span", told, class_="absent"),
                 el("span", told if g.shown else "", class_="num"),
                 el("span", f"n {s.n}, n_eff {number(s.n_eff)}" if g.shown else "", class_="count"),
                 class_="row",

@@ -151,7 +151,8 @@ def _times(t: TimeParts) -> Html:
         (word("confirmation half", "confirmation"), t.confirmation),
     )
     rows = [el("li", el("span", name), duration(s)) for name, s in parts]
-    return el("ul", *rows, class_="baselines")
+    partly = _note("what was not measured is left out") if any(s is None for _, s in parts) else None
+    return join(partly, el("ul", *rows, class_="baselines"))
 
 
 def _safety(run: RunFigures) -> Html:

@@ -72,7 +72,8 @@ def _row(s: Strip, ends: tuple[float, float], y: float, narrow: bool) -> Html:
         said = el("text", d.label, class_="x said", x=f"{x:.1f}", y=axis - 10) if x - last >= APART else None
         last = x if said is not None else last
         ring = el("circle", class_="dot", cx=f"{x:.1f}", cy=axis, r=6)
-        dots.append(el("g", said, ring, class_=f"at {d.grade}", data_tip=d.tip, tabindex="0"))
+        near = el("circle", cx=f"{x:.1f}", cy=axis, r=18, fill="transparent")  # for fingers
+        dots.append(el("g", near, said, ring, class_=f"at {d.grade}", data_tip=d.tip, tabindex="0"))
     return el("g", title, beside, line, band, *below, *dots)
 
 
