@@ -123,7 +123,7 @@ def index_page(runs: list[Entry], root: Path) -> str:
     )
     return document(
         "Runs · Surefoot",
-        el("main", header, el("section", body, class_="card")),
+        el("main", header, el("section", body, class_="card"), class_="wide"),
         "page.js",
         "index.js",
         policy=POLICY.replace("form-action 'none'", "form-action 'self'"),
@@ -193,6 +193,6 @@ def _status(e: Entry) -> Html:
 
 def _cell(value: float | None, text: object, tip: str | None = None) -> Html:
     if not known(value):
-        return el("td", NOT_MEASURED, class_="num absent", data_value="")
+        return el("td", "–", class_="num absent", data_value="", data_tip=NOT_MEASURED)
     assert callable(text)
     return el("td", text(value), class_="num", data_value=value, data_tip=tip)
