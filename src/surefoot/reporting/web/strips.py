@@ -41,9 +41,9 @@ def strip_chart(strips: Sequence[Strip], width: int, label: str) -> Html:
 
 
 def _row(s: Strip, ends: tuple[float, float], y: float, narrow: bool) -> Html:
-    edges = [*(d.x for d in s.dots), *(s.trained or ())]
+    edges: list[float] = [*(d.x for d in s.dots), *(s.trained or ())]
     low, high = min(edges), max(edges)
-    air = 0.06 * (high - low) or abs(high) * 0.5 or 0.5
+    air: float = 0.06 * (high - low) or abs(high) * 0.5 or 0.5
     low, high = low - air, high + air
     axis = y + 22
 
