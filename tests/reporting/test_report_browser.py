@@ -283,7 +283,9 @@ def test_labels_on_the_strip_chart_do_not_touch(open_page: Open, report: str) ->
             }"""
         )
         assert touching == [], width
-        dot = page.locator(".strips:visible .at").first
+        dot = page.locator(".strips:visible .at .dot").first
+        dot.scroll_into_view_if_needed()
+        page.wait_for_timeout(200)  # scrolling hides what was shown before
         dot.hover()
         assert "success" in page.locator("#tip.on").inner_text()
 
