@@ -22,6 +22,7 @@ from surefoot.experiments.lab.cases import find_cases
 from surefoot.experiments.lab.design import Job
 from surefoot.experiments.lab.gather import co_computed
 from surefoot.experiments.lab.judge import checked_summary
+from surefoot.experiments.lab.page import lab_page
 from surefoot.experiments.lab.progress import Stages
 from surefoot.policy.baselines import BASELINES
 from surefoot.runs import RunFolder
@@ -96,6 +97,26 @@ def test_the_table_says_what_the_json_says(lab: Path, record: LabRecord) -> None
         )  # fmt: skip
         assert float(row["episode_return"]) == x.episode_return
         assert {k: float(row[f"return.{k}"]) for k in x.terms} == x.terms
+
+
+def test_a_quick_lab_says_what_its_table_does_not_show(lab: Path, record: LabRecord) -> None:
+    quick = record.model_copy(update={"design": record.design.model_copy(update={"quick": True})})
+    mirrored, plain = (
+        quick.model_copy(update={"recipe": quick.recipe.model_copy(update={"mirror": m})})
+        for m in (True, False)
+    )
+    said = lab_page(lab, mirrored)
+    hidden = " x ".join(map(str, record.recipe.hidden))
+    for words in (
+        "not who learns best",
+        f"networks of {hidden}",
+        "one training seed",
+        "mirrors a random half",
+    ):
+        assert words in said
+    assert "mirrors a random half" not in lab_page(lab, plain)
+    slow = record.model_copy(update={"design": record.design.model_copy(update={"quick": False})})
+    assert 'data-note="quick"' not in lab_page(lab, slow)
 
 
 def test_every_figure_on_the_page_is_in_the_json(lab: Path, record: LabRecord) -> None:

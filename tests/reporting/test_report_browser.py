@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -93,15 +94,15 @@ def show_replay(page: Any) -> None:
 
 def test_loads_from_disk_with_every_chart_drawn(open_page: Open, report: str) -> None:
     page = open_page(report)
-    assert page.locator("svg.chart:visible").count() >= 4 + 7  # learning, and a curve per perturbation
+    assert page.locator("svg.chart:visible").count() == 4 + 1  # learning, and one of all perturbations
     for chart in page.locator("svg.chart:visible").all():
         box = chart.bounding_box()
         assert box["width"] > 200
         assert box["height"] > 80
         assert chart.locator("path.line, path.area, circle.dot").count() > 0
     assert page.locator(".heat .cell:visible").count() > 0
-    assert page.locator(".forest.stratum .row .point").count() > 4
-    assert page.locator(".tile").count() == 7
+    assert page.locator(".forest.stratum .row [data-figure]:visible").count() > 4
+    assert page.locator(".tile").count() == 8
 
 
 def test_today_s_run_loads_too(open_page: Open, plain_report: str) -> None:
@@ -218,3 +219,104 @@ def test_index_sorts_and_compares(open_page: Open, tiny_run: Path, tmp_path: Pat
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+# ---- the page as it is read
+
+
+def top(page: Any, place: str) -> float:
+    found: float = page.locator(place).first.evaluate("e => e.getBoundingClientRect().top")
+    return found
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+def test_contents_stay_in_sight_and_lead_to_every_section(
+    open_page: Open, report: str, size: tuple[int, int]
+) -> None:
+    page = open_page(report, size=size)
+    links = page.locator(".contents a")
+    assert links.count() >= 10
+    for k in range(links.count()):
+        target = links.nth(k).get_attribute("href")
+        links.nth(k).click()
+        page.wait_for_timeout(80)
+        assert -2 <= top(page, ".contents") <= 2 or k == 0, "the contents are gone from the screen"
+        seen = top(page, target)
+        at_the_end = page.evaluate("innerHeight + scrollY >= document.documentElement.scrollHeight - 4")
+        assert 0 <= seen < 120 or at_the_end, target
+    assert page.locator(".contents a[aria-current]").count() == 1
+    box = page.locator(".contents a[aria-current]").bounding_box()
+    assert 0 <= box["x"] < size[0] - 20, "the marked link is out of sight"
+
+
+def test_a_phone_shows_all_of_every_perturbation(open_page: Open, report: str) -> None:
+    page = open_page(report, size=(400, 860))
+    rows = page.locator(".columns tbody tr")
+    assert rows.count() > 10
+    outside = page.evaluate(
+        """[...document.querySelectorAll('.columns tbody tr > *')].filter(c => c.offsetWidth && c.textContent)
+        .filter(c => c.getBoundingClientRect().right > innerWidth - 10).map(c => c.textContent)"""
+    )
+    assert outside == []
+    first = rows.nth(2)
+    assert {"falls", "error, m/s", "n_eff"} <= {
+        c.evaluate("e => getComputedStyle(e, '::before').content").strip('"')
+        for c in first.locator("td.num").all()
+    }
+    assert page.locator(".strips:visible").count() == 1
+
+
+def test_labels_on_the_strip_chart_do_not_touch(open_page: Open, report: str) -> None:
+    for width in (400, 800, 1280):
+        page = open_page(report, size=(width, 860))
+        touching = page.evaluate(
+            """() => {
+                const svg = [...document.querySelectorAll('.strips')].find(s => s.clientWidth);
+                const texts = [...svg.querySelectorAll('text')];
+                const boxes = texts.map(t => [t.textContent, t.getBoundingClientRect()]);
+                const out = [];
+                boxes.forEach(([a, x], i) => boxes.slice(i + 1).forEach(([b, y]) => {
+                    if (x.left < y.right && y.left < x.right && x.top + 3 < y.bottom && y.top + 3 < x.bottom)
+                        out.push([a, b]);
+                }));
+                return out;
+            }"""
+        )
+        assert touching == [], width
+        dot = page.locator(".strips:visible .at .dot").first
+        dot.scroll_into_view_if_needed()
+        page.wait_for_timeout(200)  # scrolling hides what was shown before
+        dot.hover()
+        assert "success" in page.locator("#tip.on").inner_text()
+
+
+@pytest.mark.parametrize("width", [400, 800, 1280])
+def test_no_tile_or_gauge_stands_alone_in_its_row(open_page: Open, report: str, width: int) -> None:
+    page = open_page(report, size=(width, 860))
+    for kind in (".tiles .tile", "#honesty .gauge", "#freshness .gauge"):
+        tops = [round(e.bounding_box()["y"]) for e in page.locator(kind).all()]
+        rows = [tops.count(t) for t in sorted(set(tops))]
+        assert len(set(rows)) == 1, (kind, rows)
+        assert rows[0] > 1, (kind, rows)
+
+
+def test_a_table_that_is_wider_than_the_screen_says_so(open_page: Open, report: str) -> None:
+    page = open_page(report, size=(400, 860))
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    wide = page.evaluate(
+        """[...document.querySelectorAll('.scroll')].filter(s => s.scrollWidth > s.clientWidth + 1)
+        .map(s => getComputedStyle(s).backgroundImage.split('gradient').length - 1)"""
+    )
+    assert wide, "no table is wider than a phone; nothing is tested"
+    assert set(wide) == {4}
+
+
+def test_the_caveat_stands_in_the_verdict_bar(open_page: Open, extended_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(extended_run, run)
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(record | {"status": "interrupted"}))
+    page = open_page(write_report([run], tmp_path / "r.html").as_uri())
+    box = page.locator(".verdict .caveat").bounding_box()
+    assert box["y"] + box["height"] < 500, "it must be seen without scrolling"
+    assert "resumed" in page.locator(".verdict .caveat").inner_text()

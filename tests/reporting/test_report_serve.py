@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import json
 import shutil
 import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -116,12 +118,41 @@ def test_anything_else_is_not_found(server: Server, target: str) -> None:
     assert "data-figure" not in page
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize(
+    "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"]
+)
 def test_only_reading_is_allowed(server: Server, runs: Path, method: str) -> None:
     before = sorted((p, p.stat().st_mtime_ns) for p in runs.rglob("*"))
-    status, _, _ = ask(server, "/run/second", method)
+    status, _, headers = ask(server, "/run/second", method)
     assert status == 405
+    assert headers["allow"] == "GET, HEAD"
     assert sorted((p, p.stat().st_mtime_ns) for p in runs.rglob("*")) == before
+
+
+@pytest.mark.parametrize("target", ["/", "/run/second", "/nothing", "/run/broken"])
+def test_no_page_may_be_framed(server: Server, target: str) -> None:
+    _, _, headers = ask(server, target)
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["x-frame-options"] == "DENY"
+
+
+def test_names_and_files_of_others_are_escaped(server: Server, runs: Path) -> None:
+    evil = runs / "<img src=x onerror=alert(1)>\"'&"
+    shutil.copytree(runs / "first run", evil)
+    try:
+        record = json.loads((evil / "run.json").read_text())
+        record |= {"id": "<script>alert(2)</script>", "task": "<b onclick=1>", "status": "running"}
+        (evil / "run.json").write_text(json.dumps(record))
+        (evil / "ledger.jsonl").write_text('{"update": 1, "steps_per_second": 5.0, "x": "<i>"}\n')
+        index = ask(server, "/")[1]
+        report = ask(server, "/run/" + quote(evil.name, safe=""))[1]
+    finally:
+        shutil.rmtree(evil)
+    for page in (index, report):
+        assert "<img" not in page
+        assert "<b onclick" not in page
+        assert "<script>alert" not in page
+    assert "&lt;img src=x" in index
 
 
 def test_head_has_no_body(server: Server) -> None:

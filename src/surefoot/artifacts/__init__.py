@@ -16,6 +16,7 @@ from surefoot.artifacts.files import (
     new_folder,
 )
 from surefoot.artifacts.lines import JsonLines
+from surefoot.artifacts.outputs import check_output
 from surefoot.artifacts.tables import csv_text, load_npz, read_table, save_npz, table_meta, write_table
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "cannot_use",
     "cannot_write",
     "check_folder",
+    "check_output",
     "check_version",
     "clean_temporaries",
     "csv_text",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from surefoot.cli.parser import Positional
-from surefoot.contract import SurefootError
 from surefoot.printing import plain_table, say, say_commands
 
 if TYPE_CHECKING:
@@ -39,14 +38,12 @@ class PanelMakeCommand:
     def run(self, console: Console) -> int:
         from pathlib import Path
 
-        from surefoot.artifacts import atomic_write
+        from surefoot.artifacts import atomic_write, check_output
         from surefoot.contract import dump_panel, make_panel
 
         panel = make_panel(self.name)
         path, text = Path(self.out or f"{self.name}.json"), dump_panel(panel).encode()
-        if path.exists() and path.read_bytes() != text:
-            raise SurefootError(f"{path} exists and is another file; choose another --out.")
-        atomic_write(path, text)
+        atomic_write(check_output(path, lambda there: there.read_bytes() == text), text)
         say(console, f"{path}: {len(panel.scenarios)} scenarios, digest {panel.digest[:12]}")
         return 0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from surefoot.artifacts import atomic_write, csv_text, write_json
+from surefoot.artifacts import atomic_write, check_output, csv_text, read_json, write_json
 from surefoot.contract import SurefootError, Timeouts, columns
 from surefoot.evidence import LearnerComparison, compare_learners, rows_of
 from surefoot.reporting import learner_chart, learner_page
@@ -58,6 +58,7 @@ def compare_all(options: LearnersOptions, observer: LearnersObserver) -> Compare
     has. Runs that are already there, trained alike, are taken as they are."""
     o = options
     check_learners(o.learners, o.seeds)
+    check_comparison(o.out)
     plans = {
         (learner, seed): robot_plan(
             o.task, overrides=o.overrides, seed=seed, engine=o.engine, device=o.device, learner=learner,
@@ -90,8 +91,24 @@ def check_learners(learners: tuple[str, ...], seeds: int) -> None:
         raise SurefootError(f"--seeds is {seeds}; use 1 or more.")
 
 
+FILES = ("comparison.json", "comparison.csv", "comparison.svg", "comparison.html")
+
+
+def check_comparison(out: Path) -> None:
+    """Refuses, before anything is trained, a folder in which the comparison would replace files that are not
+    an earlier comparison's."""
+
+    def ours(_: Path) -> bool:
+        there = out / FILES[0]
+        return there.is_file() and bool(read_json(there, LearnerComparison))
+
+    for name in FILES:
+        check_output(out / name, ours)
+
+
 def write_comparison(comparison: LearnerComparison, out: Path) -> Path:
     """Writes comparison.json, .csv, .svg and .html into `out`; returns the page."""
+    check_comparison(out)
     write_json(out / "comparison.json", comparison)
     atomic_write(out / "comparison.csv", csv_text(rows_of(comparison)).encode())
     atomic_write(out / "comparison.svg", learner_chart(comparison).encode())

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.artifacts import check_output
 from surefoot.compute import prepare_torch
 from surefoot.contract import (
     NOMINAL,
@@ -60,6 +61,8 @@ def replay_episode(
     plan = restore_robot_plan(run)
     if engine is not None:
         check_engine(engine)
+    if video is not None:  # before anything is simulated
+        check_output(video, home=Path(video).parent, option="--video")
     shown = perturb or NOMINAL
     recorded, column = _recorded(run, plan, episode, where, shown, engine)
     if recorded is None and check:

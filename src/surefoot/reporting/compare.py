@@ -24,13 +24,13 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
     head = el("tr", el("th", ""), *[el("th", r.record.id, scope="col") for r in runs])
     rows = [
         _row("Task", runs, lambda r: r.record.task),
-        _row("Verdict", runs, lambda r: el("b", verdict(r).headline, class_=f"grade {verdict(r).grade}")),
+        _row("Verdict", runs, _verdict),
         _figure_row("success", runs, "success", percent),
         _figure_row("fall rate", runs, "fall", percent),
         _figure_row("velocity error", runs, "velocity_error", number, " m/s"),
         _figure_row("cost of transport", runs, "cost_of_transport", number),
         _row("Training speed", runs, lambda r: f"{number(r.steps_per_second.value)} steps/s"),
-        _row("Wall-clock", runs, lambda r: duration(r.wall_seconds)),
+        _row("Time, in all", runs, lambda r: duration(r.wall_seconds)),
     ]
     if dollars_per_hour is not None:
         rows.append(_row("Cost", runs, lambda r: _dollars(r, dollars_per_hour)))
@@ -57,7 +57,14 @@ def comparison(runs: Sequence[RunFigures], dollars_per_hour: float | None) -> Ht
         ),
         _curves(runs),
         class_="card",
+        id="comparison",
     )
+
+
+def _verdict(run: RunFigures) -> Html:
+    v = verdict(run)
+    says = el("b", v.headline, class_=f"grade {v.grade}")
+    return join(says, *[el("p", c, class_="note mixed caveat") for c in v.caveats])
 
 
 def _compared(a: RunFigures, b: RunFigures) -> Comparison | str:

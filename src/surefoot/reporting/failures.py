@@ -61,7 +61,6 @@ def _elsewhere(run: RunFigures) -> Html | None:
             "summary", f"Failures under perturbation: {sum(sum(c.labels.values()) for c in failing)} episodes"
         ),
         el("div", el("table", head, el("tbody", *rows)), class_="scroll"),
-        open=True,
     )
 
 

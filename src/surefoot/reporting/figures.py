@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import TRAINED, SurefootError
+from surefoot.contract import TRAINED, SurefootError, TaskContract
 from surefoot.reporting.ledger import Ledger
+from surefoot.reporting.state import TimeParts, caveat, ledger_fault, time_parts
 from surefoot.runs import RunFolder, RunRecord, read_ledger, read_rows, read_summary
 from surefoot.statistics import ColumnSummary, Estimate, PanelSummary, estimate, rate_estimate
 
@@ -50,8 +51,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Speed:
-    """Steps per second of training: all samples over all training seconds; and over the updates, the 5th and
-    the 95th percentile. None: not measured."""
+    """Steps per second: `value` over all of training, with checkpoints and what else lies between updates;
+    `low` and `high` of single updates, the 5th and the 95th percentile. None: not measured."""
 
     value: float | None
     low: float | None
@@ -93,30 +94,35 @@ class RunFigures:
     ledger: Ledger
     panel: PanelFigures | None
     """The confirmation half, on which the result is stated; None while the run has none."""
-    train_seconds: float | None
-    evaluation_seconds: float | None
+    times: TimeParts
+    """What it took, by part."""
     steps_per_second: Speed
+    caveats: tuple[str, ...] = ()
+    """What must be said beside the result: of an unfinished or resumed run, of a ledger with holes."""
+
+    @property
+    def safety(self) -> float | None:
+        """The share of steps on which the contract's safety event happened; None where nobody knows."""
+        contract, rows = self.record.contract, self.panel.nominal_rows if self.panel else {}
+        if not isinstance(contract, TaskContract) or not {contract.safety.name, "steps"} <= rows.keys():
+            return None
+        share = rows[contract.safety.name].astype(float)
+        known = np.isfinite(share)
+        return float(np.average(share[known], weights=rows["steps"][known])) if known.any() else None
 
     @property
     def wall_seconds(self) -> float | None:
-        if self.train_seconds is None:
-            return None
-        return self.train_seconds + (self.evaluation_seconds or 0.0)
+        return self.times.total
 
 
 def read_run(folder: str | Path) -> RunFigures:
     """Reads the figures of a run folder; a corrupt or foreign artifact is refused with a sentence."""
     run = RunFolder.open(folder)
     ledger = Ledger(*read_ledger(run.path / "ledger.jsonl"))
-    figures = run.record.figures
     # A run that was killed has no closing figures; its last ledger row has them.
-    last = ledger.rows[-1] if ledger.rows else {}
-    train = _number(figures.get("train_seconds", last.get("train_seconds")))
-    wall = _number(last.get("wall_seconds"))
-    evaluation = _number(figures.get("evaluation_seconds"))
-    if evaluation is None and wall is not None and train is not None:
-        evaluation = wall - train
-    samples = _number(figures.get("samples", last.get("samples")))
+    figures = _last_figures(ledger) | run.record.figures
+    train = _number(figures.get("train_seconds"))
+    samples = _number(figures.get("samples"))
     speed = ledger.values("steps_per_second")
     low, high = np.percentile(speed, [5, 95]).tolist() if len(speed) else (None, None)
     rate_all = samples / train if samples is not None and train else None
@@ -125,10 +131,22 @@ def read_run(folder: str | Path) -> RunFigures:
         record=run.record,
         ledger=ledger,
         panel=_confirmation(run),
-        train_seconds=train,
-        evaluation_seconds=evaluation,
+        times=time_parts(run.record.model_copy(update={"figures": figures})),
         steps_per_second=Speed(rate_all, low, high, len(speed)),
+        caveats=_caveats(run, ledger),
     )
+
+
+def _last_figures(ledger: Ledger) -> dict[str, float | int | None]:
+    last = ledger.rows[-1] if ledger.rows else {}
+    train, wall = _number(last.get("train_seconds")), _number(last.get("wall_seconds"))
+    rest = wall - train if wall is not None and train is not None else None
+    return {"train_seconds": train, "evaluation_seconds": rest, "samples": _number(last.get("samples"))}
+
+
+def _caveats(run: RunFolder, ledger: Ledger) -> tuple[str, ...]:
+    cut = "The ledger's last line was cut off when the run was killed; it is left out." if ledger.torn else ""
+    return tuple(c for c in (caveat(run), ledger_fault(ledger.rows), cut) if c)
 
 
 def _confirmation(run: RunFolder) -> PanelFigures | None:

@@ -11,8 +11,11 @@ import numpy as np
 
 from surefoot.contract import TaskContract
 from surefoot.reporting.figures import PanelFigures, Rows
+from surefoot.reporting.web.words import CAUSES
 from surefoot.statistics import Estimate, rate_estimate, strata_by_factor
 
+FEWEST = 6
+"""Fewer episodes show nothing: even if all succeed, the exact 95% interval of 5 of 5 begins at 47.8%."""
 FEW = 7
 """Up to so many distinct commands are shown one by one, more are put into bins."""
 
@@ -26,9 +29,15 @@ class Group:
     success: Estimate
     fall: Estimate
 
+    @property
+    def shown(self) -> bool:
+        """Whether there are enough episodes to show anything."""
+        return self.success.n >= FEWEST
+
 
 def by_factor(rows: Rows, contract: TaskContract) -> list[Group]:
-    """Returns a group per bin of each factor that differs between episodes, worst first."""
+    """Returns a group per bin of each factor that differs between episodes, worst first; those of too few
+    episodes last."""
     return _worst_first(
         [
             _group(rows, factor, name, mask)
@@ -65,7 +74,9 @@ def _group(rows: Rows, factor: str, label: str, mask: np.ndarray) -> Group:
 
 
 def _worst_first(groups: list[Group]) -> list[Group]:
-    return sorted(groups, key=lambda g: (g.success.value, g.success.low or 0.0, g.factor, g.label))
+    return sorted(
+        groups, key=lambda g: (not g.shown, g.success.value, g.success.low or 0.0, g.factor, g.label)
+    )
 
 
 # ---- command tracking
@@ -131,6 +142,7 @@ def _mean(values: np.ndarray) -> float | None:
 class LabelCount:
     label: str
     cause: str
+    """What to look into first, in words; "" where nothing points to anything."""
     count: int
     share: Estimate
     """Share of the nominal column's episodes."""
@@ -148,7 +160,9 @@ def label_counts(panel: PanelFigures) -> list[LabelCount] | None:
     for label in dict.fromkeys(labels[labels != ""].tolist()):
         mask = labels == label
         out.append(
-            LabelCount(label, _most(causes[mask]), int(mask.sum()), rate_estimate(mask, rows["family"]))
+            LabelCount(
+                label, _suspect(_most(causes[mask])), int(mask.sum()), rate_estimate(mask, rows["family"])
+            )
         )
     return sorted(out, key=lambda c: (-c.count, c.label))
 
@@ -165,6 +179,12 @@ def reason_counts(panel: PanelFigures) -> list[LabelCount]:
         mask = failed & (reasons == reason)
         out.append(LabelCount(reason, "", int(mask.sum()), rate_estimate(mask, rows["family"])))
     return sorted(out, key=lambda c: (-c.count, c.label))
+
+
+def _suspect(cause: str) -> str:
+    if cause in ("", "unknown"):
+        return CAUSES.get(cause, "")
+    return f"first suspect: {CAUSES.get(cause, cause)}"
 
 
 def _most(values: Sequence[str] | np.ndarray) -> str:

@@ -33,7 +33,7 @@ def strata(run: RunFigures) -> Html:
         title,
         *inner,
         lead="Success with its 95% interval in every group of held-out episodes. The top line is "
-        "where to look first.",
+        "where to look first; groups of too few episodes stand last and are not ranked.",
     )
 
 
@@ -45,14 +45,17 @@ def forest(groups: Sequence[Group], kind: str) -> Html:
             f"{g.factor} {g.label}: success {percent(s.value)} ({percent(s.low)} to {percent(s.high)}), "
             f"falls {percent(g.fall.value)}, n {s.n}, n_eff {number(s.n_eff)}"
         )
-        label = g.label if g.factor == "cell" else join(el("em", g.factor), " ", g.label)
+        few = join(word("not shown"), f" (n {s.n})")
+        told = shown(f"{kind}.{g.factor}.{g.label}", s, percent(s.value) if g.shown else few)
+        named = g.label.replace("_", " ")
+        label = named if g.factor == "cell" else join(el("em", g.factor), " ", named)
         rows.append(
             el(
                 "div",
                 el("span", label, class_="what"),
-                bar(s),
-                el("span", shown(f"{kind}.{g.factor}.{g.label}", s, percent(s.value)), class_="num"),
-                el("span", f"n {s.n}/{number(s.n_eff)}", class_="count"),
+                bar(s) if g.shown else el("span", told, class_="absent"),
+                el("span", told if g.shown else "", class_="num"),
+                el("span", f"n {s.n}, n_eff {number(s.n_eff)}" if g.shown else "", class_="count"),
                 class_="row",
                 data_tip=says,
                 tabindex="0",
@@ -63,7 +66,7 @@ def forest(groups: Sequence[Group], kind: str) -> Html:
         el("span"),
         el("span", *[el("i", t) for t in ("0%", "50%", "100%")], class_="scale"),
         el("span"),
-        el("span", word("n"), "/", word("n_eff"), class_="count"),
+        el("span", word("n"), ", ", word("n_eff"), class_="count"),
         class_="row head",
     )
     return el("div", scale, *rows, class_=f"forest {kind}")

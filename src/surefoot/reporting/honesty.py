@@ -21,14 +21,7 @@ HONESTY = (
 
 def honesty(run: RunFigures) -> Html:
     items = [_gauge(run, key, name, text) for key, name, text in HONESTY]
-    n = run.ledger.last("honesty.n")
-    for key, name in (
-        ("honesty.n_eff_return", "samples worth, by return"),
-        ("honesty.n_eff_advantage", "by advantage"),
-    ):
-        value = run.ledger.last(key)
-        text = f"{number(value)} of {number(n)}" if known(value) and known(n) else number(value)
-        items.append(_item(key, name, value, text, run.ledger.values(key)))
+    items.append(_independent(run))
     return el(
         "section",
         el("h2", word("batch honesty", "Batch honesty")),
@@ -41,6 +34,31 @@ def honesty(run: RunFigures) -> Html:
         _strata(run),
         class_="card",
     )
+
+
+def _independent(run: RunFigures) -> Html:
+    """Shows what the batch is worth, counted in two ways, of what it holds."""
+    n = run.ledger.last("honesty.n")
+    by = (("honesty.n_eff_return", "by return"), ("honesty.n_eff_advantage", "by advantage"))
+    return _pair(run, word("independent samples"), by, f"of {number(n)} in a batch" if known(n) else "")
+
+
+def _age(run: RunFigures) -> Html:
+    """Shows how old samples are when the learner uses them: the oldest, and on average."""
+    by = (("freshness.horizon_steps", "oldest"), ("freshness.mean_age_steps", "on average"))
+    return _pair(run, word("freshness", "age of a sample"), by, "control steps")
+
+
+def _pair(run: RunFigures, title: object, figures: tuple[tuple[str, str], ...], unit: str) -> Html:
+    """Shows two last values of one thing."""
+    rows = []
+    for key, how in figures:
+        value = run.ledger.last(key)
+        told = el(
+            "b", number(value), class_=None if known(value) else "absent", data_figure=key, data_value=value
+        )
+        rows.append(el("p", told, el("small", f" {how}"), class_="pair"))
+    return el("div", el("h3", title), *rows, el("small", unit), class_="gauge")
 
 
 def _strata(run: RunFigures) -> Html | None:
@@ -69,8 +87,7 @@ def _strata(run: RunFigures) -> Html | None:
 def freshness(run: RunFigures) -> Html:
     ledger = run.ledger
     items = [
-        _gauge(run, "freshness.horizon_steps", "oldest sample, control steps", number),
-        _gauge(run, "freshness.mean_age_steps", "mean age, control steps", number),
+        _age(run),
         _gauge(run, "freshness.epochs", "passes over each sample", number),
         _gauge(run, "freshness.gradient_steps", "gradient steps per update", number),
         _item(

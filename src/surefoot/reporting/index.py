@@ -9,12 +9,18 @@ from urllib.parse import quote
 
 from surefoot.contract import SurefootError
 from surefoot.reporting.page import POLICY, document
-from surefoot.reporting.web.html import NOT_MEASURED, Html, el, known, number, percent
+from surefoot.reporting.progress import Progress, read_progress
+from surefoot.reporting.state import caveat, time_parts
+from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, esc, join, known, number, percent
 from surefoot.reporting.web.words import word
 from surefoot.runs import RunFolder, RunRecord
+from surefoot.statistics import WORDS, judge
 
-SERVED_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'")
-"""The index has one form: the choice of runs to compare."""
+SERVED_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'") + "; frame-ancestors 'none'"
+"""The index has one form: the choice of runs to compare. No page is shown within another's; browsers heed
+that in a header alone."""
+REFRESH_S = 10
+"""Seconds after which the index loads itself again while a run trains."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,10 @@ class Entry:
     name: str
     record: RunRecord | None
     problem: str = ""
+    progress: Progress | None = None
+    """How far it is, while somebody trains it."""
+    caveat: str = ""
+    """What must be said beside its result."""
 
 
 def find_runs(root: Path) -> dict[str, Path]:
@@ -46,7 +56,8 @@ def entries(runs: Mapping[str, Path]) -> list[Entry]:
     out = []
     for name, path in runs.items():
         try:
-            out.append(Entry(name, RunFolder.open(path).record))
+            run = RunFolder.open(path)
+            out.append(Entry(name, run.record, progress=read_progress(run), caveat=caveat(run)))
         except SurefootError as error:
             out.append(Entry(name, None, str(error)))
     return out
@@ -65,13 +76,14 @@ def index_page(runs: list[Entry], root: Path) -> str:
             for title, kind in (
                 ("run", "text"),
                 ("task", "text"),
+                ("verdict", "text"),
                 ("status", "text"),
                 ("success", "number"),
                 ("falls", "number"),
                 ("velocity error, m/s", "number"),
                 ("samples", "number"),
                 ("steps/s", "number"),
-                ("minutes", "number"),
+                ("time, in all", "number"),
                 ("begun", "text"),
             )
         ],
@@ -111,41 +123,76 @@ def index_page(runs: list[Entry], root: Path) -> str:
     )
     return document(
         "Runs · Surefoot",
-        el("main", header, el("section", body, class_="card")),
+        el("main", header, el("section", body, class_="card"), class_="wide"),
         "page.js",
         "index.js",
-        policy=SERVED_POLICY,
+        policy=POLICY.replace("form-action 'none'", "form-action 'self'"),
+        refresh_s=REFRESH_S if any(e.progress for e in runs) else None,
     )
 
 
 def _row(e: Entry) -> Html:
     link = el("a", e.name, href=f"/run/{quote(e.name, safe='')}")
     if e.record is None:
-        return el("tr", el("td"), el("td", e.name), el("td", e.problem, colspan="9", class_="absent"))
+        return el("tr", el("td"), el("td", e.name), el("td", e.problem, colspan="10", class_="absent"))
     r = e.record
     c, f = r.confirmation, r.figures
     box = el("input", type="checkbox", name="run", value=e.name, aria_label=f"Compare {e.name}")
-    train = f.get("train_seconds")
-    minutes = (train + (f.get("evaluation_seconds") or 0)) / 60 if train is not None else None
+    seconds = time_parts(r).total
     interval = f"{percent(c.success_low)} to {percent(c.success_high)}" if c else None
     return el(
         "tr",
         el("td", box),
         el("td", link),
         el("td", r.task),
-        el("td", r.status),
+        el("td", _verdict(r, e.caveat)),
+        el("td", _status(e)),
         _cell(c.success if c else None, percent, interval),
         _cell(c.fall_rate if c else None, percent),
         _cell(c.velocity_error_mps if c else None, number),
         _cell(f.get("samples"), lambda v: f"{v:,.0f}"),
         _cell(f.get("steps_per_second"), number),
-        _cell(minutes, lambda v: f"{v:.1f}"),
+        _cell(seconds, duration),
         el("td", r.created.replace("T", " ")[:16]),
+    )
+
+
+def _verdict(r: RunRecord, caveat: str) -> Html:
+    """Writes the word that the report of this run has, marked where something must be said beside it."""
+    s = r.confirmation
+    if s is None:
+        return el("span", "not confirmed", class_="absent")
+    grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
+    mark = el("span", " *", class_="word", tabindex="0", data_tip=caveat) if caveat else None
+    return join(el("b", WORDS[grade], class_=f"grade {grade}"), mark)
+
+
+def _status(e: Entry) -> Html:
+    """Writes the status; of a run that trains how far it is, of one that nobody trains that it broke off."""
+    assert e.record is not None
+    p = e.progress
+    if p is None:
+        broke = e.record.status == "running"
+        return el("span", "broke off", class_="tag bad", data_tip=e.caveat) if broke else esc(e.record.status)
+    done = f"update {p.update:,}" + (f" of {p.of:,}" if p.of else "")
+    says = [
+        done,
+        f"success {percent(p.success)}" if p.success is not None else "",
+        f"{number(p.steps_per_second)} steps/s" if p.steps_per_second else "",
+        f"{duration(p.left_s)} left" if p.left_s is not None else "",
+    ]
+    bar = el("i", style=f"width:{100 * p.share:.1f}%") if p.share is not None else None
+    return el(
+        "div",
+        el("b", "running"),
+        el("span", bar, class_="progress") if bar else None,
+        el("small", ", ".join(x for x in says if x)),
+        class_="running",
     )
 
 
 def _cell(value: float | None, text: object, tip: str | None = None) -> Html:
     if not known(value):
-        return el("td", NOT_MEASURED, class_="num absent", data_value="")
+        return el("td", "–", class_="num absent", data_value="", data_tip=NOT_MEASURED)
     assert callable(text)
     return el("td", text(value), class_="num", data_value=value, data_tip=tip)

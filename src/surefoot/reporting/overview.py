@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from surefoot.contract import TaskContract
 from surefoot.reporting.figures import Column, RunFigures
+from surefoot.reporting.state import TimeParts
 from surefoot.reporting.verdict import verdict
 from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, join, known, number, percent
 from surefoot.reporting.web.words import word
@@ -59,7 +61,8 @@ def verdict_block(run: RunFigures) -> Html:
             el("p", v.detail, class_="detail"),
             class_="line1",
         ),
-        el("p", el("b", "Evidence "), v.evidence, class_="evidence"),
+        *[el("p", c, class_="note mixed caveat") for c in v.caveats],
+        el("p", el("b", "Evidence "), v.evidence, " · ", word("simulation only"), class_="evidence"),
         el("ul", *claims, class_="claims"),
         class_=f"verdict {v.grade}",
     )
@@ -77,14 +80,12 @@ def tiles(run: RunFigures, dollars_per_hour: float | None) -> Html:
         _held_out("fall", word("fall rate"), run, percent, good="low"),
         _held_out("velocity_error", word("velocity error"), run, number, "m/s"),
         _held_out("cost_of_transport", word("cost of transport"), run, number),
+        _safety(run),
         _speed(run),
         _tile(
-            word("wall-clock", "Wall-clock"),
+            word("wall-clock", "Time, in all"),
             shown("wall_seconds", run.wall_seconds, duration(run.wall_seconds)),
-            _note(
-                f"{duration(run.train_seconds)} training, {duration(run.evaluation_seconds)} evaluation; "
-                "one run"
-            ),
+            _times(run.times),
         ),
         _tile(
             "Cost of this run",
@@ -130,11 +131,44 @@ def _speed(run: RunFigures) -> Html:
         data_high=s.high,
         data_n=s.updates or None,
     )
-    spread = f"middle 90% of {s.updates} updates: {number(s.low)} to {number(s.high)}"
+    spread = (
+        "over all of training, checkpoints included; single updates "
+        f"{number(s.low)} to {number(s.high)} (middle 90% of {s.updates})"
+    )
     return _tile(
         word("steps/s", "Training speed"),
         join(value, el("small", " steps/s")) if known(s.value) else value,
         _note(spread) if s.updates else None,
+    )
+
+
+def _times(t: TimeParts) -> Html:
+    """Lists the parts of a run's time that were measured."""
+    parts = (
+        ("start-up", t.startup),
+        ("training", t.training),
+        (word("selection half", "selection"), t.selection),
+        (word("confirmation half", "confirmation"), t.confirmation),
+    )
+    rows = [el("li", el("span", name), duration(s)) for name, s in parts]
+    partly = _note("what was not measured is left out") if any(s is None for _, s in parts) else None
+    return join(partly, el("ul", *rows, class_="baselines"))
+
+
+def _safety(run: RunFigures) -> Html:
+    """Shows what the contract's safety constraint came to, beside what it promised."""
+    contract, share = run.record.contract, run.safety
+    if not isinstance(contract, TaskContract) or run.panel is None or share is None:
+        outside = not isinstance(contract, TaskContract)
+        why = _note("an outside simulator does not tell torques") if outside else None
+        return _tile(word("safety limit"), shown("safety", None, NOT_MEASURED), why)
+    held = run.panel.summary.safety_held
+    grade, said = ("bad", "✗ broken") if held is False else ("good", "✓ held")
+    return _tile(
+        word("safety limit"),
+        shown("safety", share, percent(share)),
+        el("p", el("span", said, class_=f"tag {grade}"), class_="interval"),
+        _note(f"{contract.safety.doc}; promised: at most {percent(contract.safety.limit)}"),
     )
 
 

@@ -3,12 +3,13 @@ network."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 import surefoot
-from surefoot.artifacts import atomic_write
+from surefoot.artifacts import atomic_write, check_output
 from surefoot.contract import Contract, SurefootError, TaskContract
 from surefoot.reporting import (
     compare,
@@ -23,6 +24,7 @@ from surefoot.reporting import (
 from surefoot.reporting.figures import RunFigures, read_run
 from surefoot.reporting.traces import MOST, read_replays
 from surefoot.reporting.web.html import Html, el, join
+from surefoot.reporting.web.words import glossary
 
 SCHEMA_VERSION = 1
 """Version of the page's figures: the names in its data-figure attributes."""
@@ -32,8 +34,26 @@ POLICY = (
 )
 """The browser itself refuses anything that would come over a network."""
 
+CONTENTS = {
+    "verdict": "Verdict",
+    "learning": "Learning",
+    "strata": "By stratum",
+    "perturbations": "Perturbations",
+    "commands": "Commands",
+    "failures": "Failures",
+    "honesty": "Batch honesty",
+    "freshness": "Freshness",
+    "contract": "Contract",
+    "provenance": "Provenance",
+}
+"""The sections of a run, by the ids that links to them may rely on."""
+
 LARGEST = 15_000_000
 """Bytes; a page beyond it is refused rather than written."""
+
+
+HEAD = 100_000
+"""Bytes of a page within which its style ends and its header stands."""
 
 
 def write_report(
@@ -46,8 +66,7 @@ def write_report(
         raise SurefootError(f"--dollars-per-hour is {dollars_per_hour:g}; use a price of 0 or more.")
     runs = [read_run(f) for f in dict.fromkeys(map(str, folders))]
     path = Path(out) if out is not None else runs[0].folder / "report.html"
-    if path.is_dir():
-        raise SurefootError(f"'{path}' is a folder; give --out a file name, e.g. {path / 'report.html'}.")
+    check_output(path, is_report, home=runs[0].folder)
     data = report_page(runs, dollars_per_hour).encode()
     if len(data) > LARGEST:
         raise SurefootError(
@@ -58,20 +77,32 @@ def write_report(
     return path
 
 
+def is_report(path: Path) -> bool:
+    """Returns whether a file is a page that `write_report` wrote, of this version or an earlier one."""
+    with path.open("rb") as file:
+        start = file.read(HEAD)
+    made_here = (
+        start.startswith(b"<!doctype html>\n<html") and b'<meta name="surefoot.schema_version"' in start
+    )
+    return made_here and re.search(rb'<p class="brand"><b>Surefoot</b> [^<>]* report</p>', start) is not None
+
+
 def report_page(runs: Sequence[RunFigures], dollars_per_hour: float | None = None, back: str = "") -> str:
     """Writes the report of one run, or of several side by side. `back` is a link to an index."""
     names = ", ".join(r.record.id for r in runs)
     single = len(runs) == 1
     most = MOST if single else max(4, MOST // len(runs))
-    body = [
-        _header(runs, back),
-        compare.comparison(runs, dollars_per_hour) if not single else None,
-        *[_run(r, k, dollars_per_hour, most, single) for k, r in enumerate(runs)],
-    ]
+    parts = [_run(r, k, dollars_per_hour, most, single) for k, r in enumerate(runs)]
+    side = [] if single else [compare.comparison(runs, dollars_per_hour)]
+    body = [_header(runs, back), _contents(runs), *side, *parts]
+    body.append(el("section", el("h2", "Glossary"), glossary(join(*body)), class_="card", id="glossary"))
     return document(f"{names} · Surefoot", el("main", *body), "page.js", "replay.js")
 
 
-def document(title: str, body: Html, *scripts: str, policy: str = POLICY) -> str:
+def document(
+    title: str, body: Html, *scripts: str, policy: str = POLICY, refresh_s: int | None = None
+) -> str:
+    """Writes a whole page; with `refresh_s` one that index.js loads again after so many seconds."""
     page = el(
         "html",
         el(
@@ -89,6 +120,7 @@ def document(title: str, body: Html, *scripts: str, policy: str = POLICY) -> str
             body,
             el("div", id="tip", role="tooltip"),
             *[el("script", Html(asset(s))) for s in scripts],
+            data_refresh=refresh_s,
         ),
         lang="en",
     )
@@ -133,26 +165,39 @@ def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int,
     inner = join(
         overview.verdict_block(run),
         overview.tiles(run, dollars_per_hour),
-        _torn(run),
-        training.learning(run),
-        held_out.strata(run),
-        perturbations.perturbations(run),
-        held_out.commands(run),
-        failures.failures(run, replays, index),
-        honesty.honesty(run),
-        honesty.freshness(run),
-        training.contract(run),
-        provenance.provenance(run),
+        _part(index, single, "learning", training.learning(run)),
+        _part(index, single, "strata", held_out.strata(run)),
+        _part(index, single, "perturbations", perturbations.perturbations(run)),
+        _part(index, single, "commands", held_out.commands(run)),
+        _part(index, single, "failures", failures.failures(run, replays, index)),
+        _part(index, single, "honesty", honesty.honesty(run)),
+        _part(index, single, "freshness", honesty.freshness(run)),
+        _part(index, single, "contract", training.contract(run)),
+        _part(index, single, "provenance", provenance.provenance(run)),
     )
+    name = _id(index, single, "verdict")
     if single:
-        return el("article", inner)
+        return el("article", inner, id=name)
     summary = el("summary", el("b", run.record.id), " ", run.record.task)
-    return el("details", summary, el("article", inner), class_="run", open=index == 0)
+    return el("details", summary, el("article", inner), class_="run", open=index == 0, id=name)
 
 
-def _torn(run: RunFigures) -> Html | None:
-    if not run.ledger.torn:
-        return None
-    return el(
-        "p", "The ledger's last line was cut off when the run was killed; it is left out.", class_="note bad"
-    )
+def _id(index: int, single: bool, name: str) -> str:
+    """Returns the stable id of a section: `learning`; with several runs `run-2-learning`."""
+    return name if single else f"run-{index + 1}-{name}"
+
+
+def _part(index: int, single: bool, name: str, section: Html) -> Html:
+    return el("div", section, id=_id(index, single, name), class_="part")
+
+
+def _contents(runs: Sequence[RunFigures]) -> Html:
+    """Lists what is on the page: its sections, or with several runs the runs."""
+    if len(runs) == 1:
+        links = list(CONTENTS.items())
+    else:
+        links = [("comparison", "Side by side")]
+        links += [(_id(k, False, "verdict"), r.record.id) for k, r in enumerate(runs)]
+    links.append(("glossary", "Glossary"))
+    items = [el("a", title, href=f"#{name}") for name, title in links]
+    return el("nav", *items, class_="contents", aria_label="Contents")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from dataclasses import replace
 
 from surefoot.contract import TaskContract
 from surefoot.reporting.figures import Column, PanelFigures, RunFigures
 from surefoot.reporting.held_out import card
 from surefoot.reporting.overview import bar, shown, value_of
-from surefoot.reporting.web.charts import Line, line_chart, rate_axis
-from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join, number, percent, short
+from surefoot.reporting.web.charts import at_widths
+from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join, number, percent
+from surefoot.reporting.web.strips import Dot, Strip, strip_chart
 from surefoot.reporting.web.words import word
 from surefoot.statistics import Estimate, rate_estimate
 
@@ -35,10 +35,8 @@ def perturbations(run: RunFigures) -> Html:
         el("p", "Shown to hold: ", *chips, class_="tags"),
         _table(panel),
         _agreement(panel),
-        el("div", *_curves(panel, contract), class_="multiples"),
-        lead="The same scenarios, played again with one thing made harder; the engine stands beside "
-        "each. Curves: success against strength, the range drawn in training "
-        "shaded, the unperturbed success in grey.",
+        _strips(panel, contract),
+        lead="The same scenarios, played again with one thing made harder; the engine stands beside each.",
     )
 
 
@@ -66,7 +64,7 @@ def _table(panel: PanelFigures) -> Html:
             el(
                 "tr",
                 el("th", name, el("small", " baseline") if c.baseline else None, scope="row"),
-                el("td", c.engine),
+                el("td", c.engine, class_="engine"),
                 el(
                     "td",
                     el(
@@ -77,15 +75,16 @@ def _table(panel: PanelFigures) -> Html:
                         class_="measured",
                     ),
                 ),
-                el("td", _change(at, change), class_="num"),
-                el("td", shown(f"{at}.fall", c.fall, percent(c.fall.value)), class_="num"),
+                el("td", _change(at, change), class_="num", data_name="change"),
+                el("td", shown(f"{at}.fall", c.fall, percent(c.fall.value)), class_="num", data_name="falls"),
                 el(
                     "td",
                     shown(f"{at}.velocity_error", c.velocity_error, number(value_of(c.velocity_error))),
                     class_="num",
+                    data_name="error, m/s",
                 ),
-                el("td", number(c.success.n_eff) + f" of {c.success.n}", class_="num"),
-                el("td", _holds(c)),
+                el("td", number(c.success.n_eff) + f" of {c.success.n}", class_="num", data_name="n_eff"),
+                el("td", _holds(c), class_="holds"),
                 class_="baseline" if c.baseline else None,
             )
         )
@@ -138,66 +137,53 @@ def _agreement(panel: PanelFigures) -> Html:
         )
         for a in engines
     ]
-    named = word("sim-to-sim", "Second simulator (sim-to-sim, never real)")
+    named = word("sim-to-sim", "Second simulator (sim-to-sim, no real robot)")
     return el("p", named, ": ", *[join("; " if k else "", s) for k, s in enumerate(says)])
 
 
-def _curves(panel: PanelFigures, contract: TaskContract) -> list[Html]:
-    """Draws a small chart per perturbation and engine: success against strength."""
+def _strips(panel: PanelFigures, contract: TaskContract) -> Html | None:
+    """Draws a strip per perturbation, on one chart: where it was measured, and where training drew from."""
     by_kind: dict[tuple[str, str], list[Column]] = {}
     for c in panel.perturbed:
         if math.isfinite(c.strength):
             by_kind.setdefault((c.perturbation, c.engine), []).append(c)
-    return [
-        _curve(kind, engine, sorted(columns, key=lambda c: c.strength), panel, contract)
-        for (kind, engine), columns in by_kind.items()
-    ]
-
-
-def _curve(
-    kind: str, engine: str, columns: list[Column], panel: PanelFigures, contract: TaskContract
-) -> Html:
-    x = np.array([c.strength for c in columns])
-    summary = columns[0].said
-    trained = (summary.trained if summary else None) or training_range(kind, contract)
-    edges = [*x.tolist(), *(trained or ())]
-    low, high = min(edges), max(edges)
-    air = 0.07 * (high - low) or abs(high) * 0.5 or 0.5
-    line = Line(
-        "success",
-        x,
-        np.array([c.success.value for c in columns], float),
-        "--c1",
-        np.array([c.success.low for c in columns], float),
-        np.array([c.success.high for c in columns], float),
-        dots=True,
+    if not by_kind:
+        return None
+    strips = [_strip(kind, columns, contract) for (kind, _), columns in by_kind.items()]
+    if len({engine for _, engine in by_kind}) > 1:
+        strips = [replace(s, title=f"{s.title} on {e}") for s, (_, e) in zip(strips, by_kind, strict=True)]
+    return join(
+        el("h3", "Success by strength, beside what training drew"),
+        el(
+            "p",
+            el("span", el("i", class_="key-band"), word("training range")),
+            el("span", el("i", class_="key-dot good"), word("holds")),
+            el("span", el("i", class_="key-dot bad"), "fails"),
+            el("span", f"unperturbed: {percent(panel.nominal.success.value)}"),
+            class_="legend",
+        ),
+        at_widths(lambda w: strip_chart(strips, w, "Success under perturbations, by strength")),
     )
-    unit = (summary.unit if summary else "") or _UNITS.get(kind, "")
-    unit = "" if unit == "1" else unit
-    axes = rate_axis(
-        width=320,
-        height=190,
-        x_range=(low - air, high + air),
-        x_label=f"{kind}{f' ({unit})' if unit else ''}",
-        shade=trained,
-        x_format=short,
-        x_ticks=_spaced(x, high - low + 2 * air),
-        left=46,
+
+
+def _strip(kind: str, columns: list[Column], contract: TaskContract) -> Strip:
+    said = columns[0].said
+    trained = (said.trained if said else None) or training_range(kind, contract)
+    unit = (said.unit if said else "") or _UNITS.get(kind, "")
+    unit = "×" if unit == "x" else unit
+    title = f"{kind}, {unit}" if unit not in ("", "1") else kind
+    grades = {True: "good", False: "bad", None: "none"}
+    dots = tuple(
+        Dot(
+            c.strength,
+            percent(c.success.value),
+            grades[c.holds],
+            f"{c.name.replace('_', ' ')}: success {percent(c.success.value)} ({percent(c.success.low)} to "
+            f"{percent(c.success.high)}), falls {percent(c.fall.value)}",
+        )
+        for c in sorted(columns, key=lambda c: c.strength)
     )
-    nominal = panel.reference(columns[0]).success.value
-    rule = Line("unperturbed", np.array(axes.x_range), np.full(2, nominal), "--c0")
-    chart = line_chart(axes, [rule, line], f"Success against {kind}", percent)
-    note = "training range shaded" if trained else "training range: not drawn in training"
-    return el("figure", el("figcaption", el("b", kind), f" on {engine}", el("small", note)), chart)
-
-
-def _spaced(strengths: np.ndarray, span: float) -> tuple[float, ...]:
-    """Returns the measured strengths as ticks, without those too close to the one before."""
-    kept: list[float] = []
-    for value in strengths.tolist():
-        if not kept or value - kept[-1] > 0.12 * span:
-            kept.append(value)
-    return tuple(kept)
+    return Strip(title, dots, trained)
 
 
 def training_range(kind: str, contract: TaskContract) -> tuple[float, float] | None:

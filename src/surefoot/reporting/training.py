@@ -171,7 +171,7 @@ def contract(run: RunFigures) -> Html:
     r = run.record
     c, recipe, a = r.contract, r.recipe, r.accounting
     inside = isinstance(c, TaskContract)
-    facts = _robot_facts(c) if isinstance(c, TaskContract) else _outside_facts(c)
+    facts = _robot_facts(c, run) if isinstance(c, TaskContract) else _outside_facts(c)
     known = c.factors if isinstance(c, TaskContract) else ()
     how = [
         (
@@ -238,7 +238,7 @@ def contract(run: RunFigures) -> Html:
     )
 
 
-def _robot_facts(c: TaskContract) -> list[tuple[str, str]]:
+def _robot_facts(c: TaskContract, run: RunFigures) -> list[tuple[str, str]]:
     s = c.success
     return [
         ("robot", c.robot),
@@ -252,8 +252,14 @@ def _robot_facts(c: TaskContract) -> list[tuple[str, str]]:
             f"turning error "
             f"< {s.yaw_error_radps:g} rad/s",
         ),
-        ("safety", f"{c.safety.doc} ≤ {percent(c.safety.limit)}"),
+        ("safety", f"{c.safety.doc} ≤ {percent(c.safety.limit)}{_came_to(run)}"),
     ]
+
+
+def _came_to(run: RunFigures) -> str:
+    if run.safety is None or run.panel is None:
+        return ""
+    return f"; {'broken' if run.panel.summary.safety_held is False else 'held'}, at {percent(run.safety)}"
 
 
 def _outside_facts(c: ExternalContract) -> list[tuple[str, str]]:

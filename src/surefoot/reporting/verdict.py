@@ -29,6 +29,8 @@ class Verdict:
     detail: str
     evidence: str
     claims: tuple[Claim, ...]
+    caveats: tuple[str, ...] = ()
+    """What must be said beside it: of an unfinished or resumed run, of a ledger with holes."""
 
 
 def verdict(run: RunFigures) -> Verdict:
@@ -42,6 +44,7 @@ def verdict(run: RunFigures) -> Verdict:
             f"This run is {status}; nothing was evaluated on the confirmation half, so it shows nothing yet.",
             "no held-out result",
             (systems, Claim("learning claim", NOT_MEASURED, "none"), _embodiment(None)),
+            run.caveats,
         )
     s, lost = panel.nominal.success, beaten_by(panel)
     held = panel.summary.safety_held
@@ -56,7 +59,8 @@ def verdict(run: RunFigures) -> Verdict:
         detail += "; better than every baseline"
     detail += "; the safety limit is broken." if held is False else "."
     learning = Claim("learning claim", f"{percent(s.value)} success, held out", grade)
-    return Verdict(grade, WORDS[grade], detail, _evidence(panel), (systems, learning, _embodiment(panel)))
+    claims = (systems, learning, _embodiment(panel))
+    return Verdict(grade, WORDS[grade], detail, _evidence(panel), claims, run.caveats)
 
 
 def beaten_by(panel: PanelFigures) -> tuple[Column, ...]:
@@ -95,4 +99,4 @@ def _evidence(panel: PanelFigures) -> str:
         parts.append("sim-to-sim on " + ", ".join(a.engine for a in panel.summary.agreement))
     else:
         parts.append("one simulator")
-    return " · ".join([*parts, "never real"])
+    return " · ".join(parts)

@@ -104,6 +104,8 @@ class RunRecord(Frozen):
     learner: str
     device: str
     versions: dict[str, str]
+    limits: dict[str, float | int | None] = {}
+    """When training was last told to stop: updates, minutes, until. Empty in runs of older versions."""
     figures: dict[str, float | int | None] = {}
     confirmation: PanelSummary | None = None
     """The result: of the confirmed checkpoint. It stays until there is another (see `caveat`)."""

@@ -117,7 +117,7 @@ class LibraryTrainer:
         assert known is not None
         notes = {"settings": plain(about.settings), "differences": tuple(about.differences)}
         record = known.model_copy(update=notes)
-        self.run.write_record(library=record)
+        self.run.write_record(library=record, limits=asdict(self._limits))
         self._channel.send(library=record)
 
     def updated(self, metrics: Mapping[str, float | None], trained: Trained) -> None:

@@ -119,6 +119,8 @@ class Trainer:
     def train(self, limits: Limits, observer: Observer, tracker: Tracker) -> None:
         """Trains until a limit is reached or a signal comes, then chooses the checkpoint that the result is
         stated on."""
+        if self.group.is_main:
+            self.run.write_record(limits=asdict(limits))
         # A second Ctrl-C aborts the update, but not under torchrun, which passes on what processes may have
         # got already. Signals are held off for longest: torchrun ends all who lost one, and that is to be
         # written down.

@@ -39,12 +39,34 @@ def results(lab: LabRecord) -> Html:
             f"95% intervals over families. The perturbation: {lab.design.says}.{both}",
             class_="lead",
         ),
+        small_note(lab),
         table(
             ("policy", *(h.title for h in heads), *SINGLE[: 2 * alone], "failures (nominal)"),
             [_result(lab, who, heads) for who in policies(lab)],
         ),
         class_="card",
     )
+
+
+def small_note(lab: LabRecord) -> Html | None:
+    """Says what a quick lab does not show, before its table is read as a ranking."""
+    d = lab.design
+    if not d.quick:
+        return None
+    seeds = "one training seed" if len(d.seeds) == 1 else f"{len(d.seeds)} training seeds"
+    hidden = " x ".join(str(n) for n in lab.recipe.hidden)
+    text = (
+        f"A quick lab shows how a lab reads, not who learns best: networks of {hidden}, {d.updates} updates "
+        f"and {seeds}. The intervals are over held-out episodes; another training seed can turn the order "
+        "around."
+    )
+    if "ppo" in d.learners and lab.recipe.mirror:
+        text += (
+            " Surefoot's own PPO mirrors a random half of its samples, left to right, which the libraries do "
+            "not: with networks this small it learns later for that (measured in docs/learners.md)."
+        )
+    text += " For a comparison, leave --quick out."
+    return el("p", text, class_="note none", data_note="quick")
 
 
 def _result(lab: LabRecord, who: Who, heads: list[Heading]) -> Html:

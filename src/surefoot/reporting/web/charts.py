@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from surefoot.reporting.web.html import Html, el, join, percent, short
+from surefoot.reporting.web.html import Html, el, join, short
 
 WIDTHS = {"wide": 1040, "middle": 680, "narrow": 350}
 
@@ -214,7 +214,7 @@ def spread(*values: np.ndarray, zero: bool = False) -> tuple[float, float]:
     return (low if zero and low == 0 else low - air), (high if zero and high == 0 else high + air)
 
 
-rate_axis = partial(Axes, y_range=(0.0, 1.0), y_format=lambda v: percent(v).replace(".0%", "%"))
+rate_axis = partial(Axes, y_range=(0.0, 1.0), y_format=lambda v: f"{v:.0%}")
 """Axes of a rate from 0 to 100%."""
 
 

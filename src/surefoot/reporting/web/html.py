@@ -59,6 +59,8 @@ def number(value: float | None, digits: int = 3) -> str:
     if value == 0:
         return "0"
     size = abs(value)
+    if size < 1e15 and value == int(value):  # a count has no decimals
+        return f"{int(value):,}".replace("-", "−")
     if size >= 1e15 or size < 1e-4:
         return f"{value:.{digits - 1}e}"
     decimals = max(0, digits - 1 - math.floor(math.log10(size)))
@@ -67,11 +69,15 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Writes a share as pages show it: without decimals at 0 and 1, with a true minus."""
+    """Writes a share as pages show it: 0% and 100% are exactly that, what would be rounded to them says on
+    which side it lies; with a true minus."""
     if value is None or not math.isfinite(value):
         return NOT_MEASURED
-    text = plain_percent(value)
-    return text.replace("100.0%", "100%").replace("-", "−") if value != 0 else "0%"
+    if value in (0, 1):
+        return f"{value:.0%}"
+    if 0 < value < 0.0005 or 0.9995 <= value < 1:
+        return "<0.1%" if value < 0.5 else ">99.9%"
+    return plain_percent(value).replace("-", "−")
 
 
 def short(value: float) -> str:

@@ -26,6 +26,13 @@
     })
   );
 
+  // While a run trains the page loads itself again, but not under a reader's hands.
+  const after = Number(document.body.dataset.refresh);
+  if (after)
+    setInterval(() => {
+      if (!document.hidden && !table.querySelector("input:checked")) location.reload();
+    }, 1000 * after);
+
   const count = () => (go.disabled = table.querySelectorAll("input:checked").length < 2);
   table.addEventListener("change", count);
   count();

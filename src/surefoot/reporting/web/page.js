@@ -59,3 +59,34 @@
   });
   document.addEventListener("focusout", hide);
 })();
+
+// Contents: the section that is being read is marked, and brought into sight where the list is wider than the page.
+(() => {
+  "use strict";
+  const nav = document.querySelector(".contents");
+  if (!nav) return;
+  const links = [...nav.querySelectorAll("a")];
+  const parts = links.map((a) => document.getElementById(a.hash.slice(1)));
+  let now = null, waits = false;
+
+  function mark() {
+    waits = false;
+    const ended = innerHeight + scrollY >= document.documentElement.scrollHeight - 4;
+    let k = 0;
+    parts.forEach((part, i) => part && part.getBoundingClientRect().top < nav.offsetHeight + 40 && (k = i));
+    if (ended) k = links.length - 1;
+    if (links[k] === now) return;
+    now?.removeAttribute("aria-current");
+    now = links[k];
+    now.setAttribute("aria-current", "true");
+    nav.scrollTo({ left: now.offsetLeft - (nav.clientWidth - now.offsetWidth) / 2 });
+  }
+
+  addEventListener("scroll", () => !waits && ((waits = true), requestAnimationFrame(mark)), { passive: true });
+  addEventListener("resize", mark);
+  addEventListener("hashchange", () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let d = target?.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
+  });
+  mark();
+})();

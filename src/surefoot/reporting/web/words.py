@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surefoot.reporting.web.html import Html, el
+from surefoot.reporting.web.html import Html, el, esc
 
 WORDS = {
     "held-out": "On scenarios that training never saw, drawn from seeds that training cannot reach.",
@@ -52,8 +52,31 @@ WORDS = {
         "Mechanical work per weight and distance; no unit. A walking person is near 0.2, small robots are"
         " above 1."
     ),
-    "steps/s": "Control steps of all environments per second of training: the systems claim.",
-    "wall-clock": "Time from the first update to the last, with evaluation.",
+    "steps/s": "Control steps of all environments per second: the systems claim.",
+    "wall-clock": (
+        "From the start of the program to the result: start-up, training, the evaluations that choose a "
+        "checkpoint, and the closing evaluation that confirms it."
+    ),
+    "safety limit": (
+        "The share of control steps with any joint at its torque limit. The contract states the most that is "
+        "allowed; a policy beyond it fails, whatever its success."
+    ),
+    "simulation only": (
+        "Everything here happened in a simulator. No figure on this page says how a real robot would do."
+    ),
+    "first suspect": (
+        "The kind of cause that a failure's label points to, where to look first: what it senses, the state "
+        "it is in, what it can do, timing, what it was paid for, or the evaluation itself."
+    ),
+    "not shown": (
+        "Fewer than 6 episodes: even if all of them succeed, the 95% interval reaches below 50%, so they "
+        "show nothing either way."
+    ),
+    "independent samples": (
+        "How many independent samples a batch is worth. Samples of one environment follow each other and "
+        "those of one seed family share draws, so it is fewer than it holds. Counted by the return of their "
+        "episodes, and by the advantages that the learner uses."
+    ),
     "baselines": (
         "Policies that learned nothing, on the same scenarios: standing still in the default pose, random"
         " actions, and a hand-written trot."
@@ -112,6 +135,24 @@ WORDS = {
         "one sample."
     ),
 }
+
+
+CAUSES = {
+    "perception": "what it senses",
+    "state": "the state it was in",
+    "action": "what its motors can do",
+    "timing": "timing",
+    "reward": "what it was paid for",
+    "evaluation": "the evaluation itself",
+    "unknown": "no rule explains it",
+}
+"""The causes that failure labels point to, in words."""
+
+
+def glossary(page: str) -> Html:
+    """Lists the words that `page` explains, with what they mean, in the order of the alphabet."""
+    used = sorted((name for name in WORDS if esc(WORDS[name]) in page), key=str.lower)
+    return el("dl", *[el("div", el("dt", name), el("dd", WORDS[name])) for name in used], class_="glossary")
 
 
 def word(name: str, shown: str | None = None) -> Html:
