@@ -21,7 +21,8 @@ from surefoot.reporting import (
     training,
 )
 from surefoot.reporting.figures import RunFigures, read_run
-from surefoot.reporting.traces import MOST, read_replays
+from surefoot.reporting.players import hero
+from surefoot.reporting.traces import MOST, MOST_STOPS, read_replays
 from surefoot.reporting.web.html import Html, el, join
 
 SCHEMA_VERSION = 1
@@ -129,9 +130,9 @@ def _header(runs: Sequence[RunFigures], back: str) -> Html:
 
 
 def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int, single: bool) -> Html:
-    replays = read_replays(run, most)
+    replays = read_replays(run, most, MOST_STOPS if single else MOST_STOPS // 2)
     inner = join(
-        overview.verdict_block(run),
+        el("div", overview.verdict_block(run), hero(run, replays, index), class_="opening"),
         overview.tiles(run, dollars_per_hour),
         _torn(run),
         training.learning(run),
