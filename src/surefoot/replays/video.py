@@ -133,8 +133,8 @@ def _arrows(scene: mujoco.MjvScene, trace: Mapping[str, Any], t: int, at: np.nda
         speed = float(np.hypot(*kick))
         if speed > 0 and 0 <= t - step <= PUSH_S * hz:
             way = np.array([*kick, 0.0], float)
-            tip = at - 0.35 * height * way / speed
-            _arrow(scene, tip - 2.2 * height * way, tip, 1.5 * width, PUSHED)
+            tip = at - 0.4 * height * way / speed
+            _arrow(scene, tip - 3.0 * height * way, tip, 1.5 * width, PUSHED)
 
 
 def _arrow(scene: mujoco.MjvScene, start: np.ndarray, end: np.ndarray, width: float, colour: str) -> None:

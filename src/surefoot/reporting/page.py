@@ -69,7 +69,7 @@ def report_page(runs: Sequence[RunFigures], dollars_per_hour: float | None = Non
         compare.comparison(runs, dollars_per_hour) if not single else None,
         *[_run(r, k, dollars_per_hour, most, single) for k, r in enumerate(runs)],
     ]
-    return document(f"{names} · Surefoot", el("main", *body), "page.js", "replay.js")
+    return document(f"{names} · Surefoot", el("main", *body), "page.js", "drawing.js", "replay.js")
 
 
 def document(title: str, body: Html, *scripts: str, policy: str = POLICY) -> str:

@@ -49,7 +49,10 @@ class Replay:
     """Whether it shows the trained policy, undisturbed."""
     command_mps: float
     """The speed that it was commanded at first, in any direction."""
+    identity: str
+    """Which episode of the panel it is."""
     caption: str
+    """What was asked of it, and how it ended."""
     data: dict[str, Any]
     """The data that replay.js reads."""
 
@@ -278,6 +281,7 @@ def _replay(kept: Kept, skeleton: Skeleton, held: Panel | None, run: RunRecord) 
         success=bool(record["success"]) if record else None,
         nominal=bool(record) and not record["perturbation"] and record["policy"] == TRAINED,
         command_mps=float(np.hypot(*trace["command"][0, :2])) if frames else 0.0,
+        identity=_identity(record),
         caption=_caption(record, events),
         data=data,
     )
@@ -360,11 +364,15 @@ def _row(rows: Rows, row: int) -> dict[str, Any]:
     return {k: v[row] for k, v in rows.items()} if row >= 0 else {}
 
 
+def _identity(r: dict[str, Any]) -> str:
+    names = ("scenario", "family", "member")
+    return ", ".join(f"{k} {r[k]}" for k in names if k in r)
+
+
 def _caption(r: dict[str, Any], events: list[dict[str, Any]]) -> str:
     if not r:
         return "episode without a row in the table"
-    parts = [f"scenario {r['scenario']}"] if "scenario" in r else []
-    parts.append(f"family {r['family']}, member {r.get('member', '?')}")
+    parts = []
     if "command_vx" in r:
         parts.append(
             f"command {r['command_vx']:g} m/s ahead, {r['command_vy']:g} m/s left, {r['command_wz']:g} "
