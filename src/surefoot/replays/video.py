@@ -16,13 +16,15 @@ from surefoot.terrain import Atlas, TileId, mujoco_hfield
 SIZE, SMALL = (960, 540), (480, 270)
 """Pixels of an .mp4, and of the formats that keep every frame as a picture."""
 FORMATS = (".mp4", ".gif", ".webp", ".png")
-MOST_HZ = {".mp4": 50.0}
-"""Frames per second at most; the other formats have 25."""
+MOST_HZ = 25.0
+"""Frames per second."""
 COLOURS = {"trunk": "3f7d9c", "leg": "8799a5", "foot": "2c3942", "front": "e07a1f", "nose": "e07a1f"}
 COMMANDED, ACHIEVED, PUSHED = "4b5963", "0b6fb0", "c2281d"
 """The colours that the report has on light paper."""
 UNCOLOURED = (0.5, 0.5, 0.5, 1.0)
 """What MuJoCo gives a geom that has no colour of its own."""
+SUN = np.array([-0.42, -0.3, -0.85])
+"""The way that its light goes."""
 PUSH_S = 0.9
 """How long a push is shown."""
 
@@ -34,7 +36,7 @@ def write_video(trace: Mapping[str, Any], robot: RobotSpec, path: str | Path) ->
     if path.suffix not in FORMATS:
         raise SurefootError(f"A video can be {', '.join(FORMATS)}, not '{path.name}'; choose another ending.")
     control_hz = float(trace["control_hz"])
-    every = max(1, round(control_hz / MOST_HZ.get(path.suffix, 25.0)))
+    every = max(1, round(control_hz / MOST_HZ))
     encode = _encoder(path, control_hz / every)
     images = list(frames(trace, robot, every, SIZE if path.suffix == ".mp4" else SMALL))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,11 +64,12 @@ def frames(
     height, flat = robot.stand_height_m, str(trace["terrain_class"]) == "flat"
     camera = mujoco.MjvCamera()
     camera.distance, camera.elevation = max(0.75, 5.2 * height), -17
-    camera.azimuth = np.degrees(_yaw(trace["quaternion"][0])) + 235
+    camera.azimuth = np.degrees(_yaw(trace["quaternion"][0])) + 249
     for t in range(0, len(trace["position"]), every):
         position = np.asarray(trace["position"][t], np.float64) + shift
         data.qpos[base : base + 3], data.qpos[base + 3 : base + 7] = position, trace["quaternion"][t]
         data.qpos[joints] = trace["joint_position"][t]
+        model.light_pos[0] = position - 4 * SUN  # shadows reach only so far from the light
         mujoco.mj_forward(model, data)
         camera.lookat[:] = [*position[:2], 0.62 * height if flat else position[2] - 0.38 * height]
         renderer.update_scene(data, camera)
@@ -105,8 +108,7 @@ def _draw(scene: mujoco.MjvScene, data: mujoco.MjData, shape: Shape, skeleton: S
     mujoco.mju_quat2Mat(turn, np.array(shape.quaternion))
     of_body = data.xmat[body].reshape(3, 3)
     place = data.xpos[body] + of_body @ np.array(shape.position)
-    x, y, z = (*shape.size, 0.0, 0.0)[:3]
-    size = np.array([x, y, z] if shape.kind == "ellipsoid" else [x, x, y])  # a capsule's, for a picture
+    size = np.array((*shape.size, 0.0, 0.0)[:3])
     mujoco.mjv_initGeom(
         geom,
         kinds[shape.kind],
@@ -165,7 +167,7 @@ def _scene(
     """Returns the robot on its ground, and what to add to the trace's positions to stand there."""
     spec = robot.mjspec()
     spec.visual.global_.offwidth, spec.visual.global_.offheight = size
-    spec.visual.quality.shadowsize = 4096
+    spec.visual.quality.shadowsize = 2048
     spec.visual.headlight.diffuse, spec.visual.headlight.ambient = [0.25] * 3, [0.35] * 3
     spec.add_texture(
         name="sf_sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
@@ -177,9 +179,7 @@ def _scene(
     )  # fmt: skip
     material = spec.add_material(name="sf_grid", texrepeat=[2, 2], texuniform=True)
     material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "sf_grid"
-    spec.worldbody.add_light(
-        pos=[0, 0, 4], dir=[-0.42, -0.3, -0.85], type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL
-    )
+    spec.worldbody.add_light(pos=[0, 0, 4], dir=SUN, type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL)
     shift = np.zeros(3)
     if str(trace["terrain_class"]) == "flat":
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 0.05], material="sf_grid")
@@ -198,7 +198,9 @@ def _scene(
             type=mujoco.mjtGeom.mjGEOM_HFIELD, hfieldname="sf_ground", pos=field["pos"], material="sf_grid"
         )
         shift[:2] = atlas.origins[0] - np.asarray(trace["tile_origin"])
-    return spec.compile(), shift
+    model = spec.compile()
+    model.stat.extent = 7 * robot.stand_height_m  # how far shadows reach, which decides how sharp they are
+    return model, shift
 
 
 def _encoder(path: Path, hz: float) -> Any:

@@ -106,15 +106,15 @@ def hero(run: RunFigures, replays: Replays, index: int) -> Html | None:
 
 
 def _showpiece(episodes: tuple[Replay, ...]) -> int | None:
-    """Returns the episode to open with: an undisturbed success at the fastest command; the longest episode
-    where there is none."""
+    """Returns the episode to open with: an undisturbed success that walks ahead, the faster the better; the
+    longest episode where there is none."""
     own = [k for k, e in enumerate(episodes) if e.nominal] or list(range(len(episodes)))
     return max(own, key=lambda k: _worth(episodes[k]), default=None)
 
 
 def _worth(e: Replay) -> tuple[float, ...]:
     seconds = e.data["frames"] / e.data["hz"]
-    return (1.0, e.command_mps, seconds) if e.success else (0.0, seconds, e.command_mps)
+    return (1.0, e.ahead_mps, seconds) if e.success else (0.0, seconds, e.ahead_mps)
 
 
 def _about_showpiece(e: Replay, episodes: int) -> str:
@@ -128,7 +128,7 @@ def _ended(e: Replay) -> str:
     seconds = e.data["frames"] / e.data["hz"]
     if e.success:
         return "succeeds"
-    return f"fails after {seconds:.1f} s{f' ({plain(e.label)})' if e.label else ''}"
+    return f"lasts {seconds:.1f} s and fails{f' ({plain(e.label)})' if e.label else ''}"
 
 
 # ---- all kept episodes

@@ -47,8 +47,8 @@ class Replay:
     success: bool | None
     nominal: bool
     """Whether it shows the trained policy, undisturbed."""
-    command_mps: float
-    """The speed that it was commanded at first, in any direction."""
+    ahead_mps: float
+    """The speed ahead that it was commanded at first, less what it was to go aside or turn meanwhile."""
     identity: str
     """Which episode of the panel it is."""
     caption: str
@@ -280,11 +280,16 @@ def _replay(kept: Kept, skeleton: Skeleton, held: Panel | None, run: RunRecord) 
         cause=_text(trace, "cause") or str(record.get("cause") or ""),
         success=bool(record["success"]) if record else None,
         nominal=bool(record) and not record["perturbation"] and record["policy"] == TRAINED,
-        command_mps=float(np.hypot(*trace["command"][0, :2])) if frames else 0.0,
+        ahead_mps=_ahead(trace["command"]),
         identity=_identity(record),
         caption=_caption(record, events),
         data=data,
     )
+
+
+def _ahead(command: np.ndarray) -> float:
+    vx, vy, turn = command[0].tolist() if len(command) else (0.0, 0.0, 0.0)
+    return float(vx - abs(vy) - 0.5 * abs(turn))
 
 
 def _events(trace: dict[str, Any], hz: float, frames: int) -> list[dict[str, Any]]:

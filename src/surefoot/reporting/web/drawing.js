@@ -299,21 +299,26 @@ const Drawing = (() => {
       ctx.lineCap = ctx.lineJoin = "round";
       ctx.lineWidth = height / 400;
       ctx.strokeStyle = css(colour["ground-line"]);
-      const [i, j] = [0, 1].map((k) => Math.round(2 * scene.at[k]) / 2), far = 1.5 * Math.max(scene.reach, 1);
-      for (let d = -far; d <= far; d += 0.5)
-        for (const line of [[[i + d, j - far, floor], [i + d, j + far, floor]], [[i - far, j + d, floor], [i + far, j + d, floor]]]) { path(line); ctx.stroke(); }
+      const [i, j] = [0, 1].map((k) => Math.round(2 * scene.at[k]) / 2), ahead = unit(minus(scene.at, scene.eye));
+      for (let a = -4; a <= 4; a += 0.5)
+        for (let b = -4; b < 4; b += 0.5)
+          for (const line of [[[i + a, j + b, floor], [i + a, j + b + 0.5, floor]], [[i + b, j + a, floor], [i + b + 0.5, j + a, floor]]])
+            if (line.every((p) => dot(minus(p, scene.eye), ahead) > 0.2)) { path(line); ctx.stroke(); }
       const outline = ({ kind, q, p, size }, move) => {
-        if (kind === "box") {
-          const corners = [];
-          for (const a of [-1, 1]) for (const b of [-1, 1]) for (const c of [-1, 1]) corners.push(see(move(plus(p, rotate(q, [a * size[0], b * size[1], c * size[2]])))));
+        if (kind === "box" || kind === "cone") {
+          const corners = kind === "cone" ? [[0, 0, size[1]]] : [];
+          for (let k = 0; k < 8; k++) {
+            const angle = (k * Math.PI) / 4, signs = [1, 2, 4].map((bit) => (k & bit ? 1 : -1));
+            corners.push(kind === "cone" ? [size[0] * Math.cos(angle), size[0] * Math.sin(angle), -size[1]] : signs.map((s, n) => s * size[n]));
+          }
           ctx.beginPath();
-          hull(corners).forEach((c) => ctx.lineTo(...c));
+          hull(corners.map((c) => see(move(plus(p, rotate(q, c)))))).forEach((c) => ctx.lineTo(...c));
           ctx.closePath();
           ctx.lineWidth = 1;
         } else {
           const half = ["sphere", "ellipsoid"].includes(kind) ? 1e-4 : size[1], along = rotate(q, [0, 0, half]);
           path([move(minus(p, along)), move(plus(p, along))]);
-          ctx.lineWidth = Math.max(2 * size[0] * thick(p), 1);
+          ctx.lineWidth = Math.max(2 * (kind === "ellipsoid" ? Math.min(...size) : size[0]) * thick(p), 1);
         }
         ctx.stroke();
         ctx.fill();

@@ -69,7 +69,7 @@
       this.time = 0;
       this.playing = false;
       this.visible = true;
-      this.view = { yaw: 0.95, pitch: 0.3, distance: Math.max(0.75, (this.stops.length ? 5 : 5.6) * this.data.robot.height) };
+      this.view = { yaw: 1.2, pitch: 0.3, distance: Math.max(0.75, (this.stops.length ? 5 : 5.6) * this.data.robot.height) };
       this.restyle();
       this.controls();
       matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.restyle(); this.draw(); });
