@@ -48,7 +48,7 @@ class Replay:
     nominal: bool
     """Whether it shows the trained policy, undisturbed."""
     ahead_mps: float
-    """The speed ahead that it was commanded at first, less what it was to go aside or turn meanwhile."""
+    """How plainly its first command says to walk ahead."""
     identity: str
     """Which episode of the panel it is."""
     caption: str
@@ -193,15 +193,27 @@ def _row_of(file: Path, panel: PanelFigures) -> int:
 
 
 def _choose(files: list[tuple[int, Path]], panel: PanelFigures, most: int) -> list[tuple[int, Path]]:
-    """Chooses the traces to show: one of every label before the second of any; failures first."""
+    """Chooses the traces to show: one of every label before the second of any; failures first, and of the
+    successes those that walk ahead."""
     labels = panel.rows.get("label")
     ranked, seen = [], Counter[tuple[int, str]]()
-    for row, file in sorted(files, key=lambda rf: rf[1].stem):
+    for row, file in sorted(files, key=lambda rf: (-_success_ahead(panel.rows, rf[0]), rf[1].stem)):
         group = (_order(panel, row), str(labels[row]) if labels is not None and row >= 0 else "")
         ranked.append((seen[group], *group, file.stem, row, file))
         seen[group] += 1
     kept = sorted(ranked, key=lambda r: r[:4])[:most]
     return [(r[4], r[5]) for r in sorted(kept, key=lambda r: (r[1], r[2], r[3]))]
+
+
+def ahead(vx: float, vy: float, turn: float) -> float:
+    """Returns how plainly a command says to walk ahead: its speed, less what is to go aside or turn."""
+    return vx - abs(vy) - 0.5 * abs(turn)
+
+
+def _success_ahead(rows: Rows, row: int) -> float:
+    if row < 0 or "command_vx" not in rows or not rows["success"][row]:
+        return 0.0
+    return float(ahead(*(rows[f"command_{k}"][row] for k in ("vx", "vy", "wz"))))
 
 
 def _order(panel: PanelFigures, row: int) -> int:
@@ -280,16 +292,11 @@ def _replay(kept: Kept, skeleton: Skeleton, held: Panel | None, run: RunRecord) 
         cause=_text(trace, "cause") or str(record.get("cause") or ""),
         success=bool(record["success"]) if record else None,
         nominal=bool(record) and not record["perturbation"] and record["policy"] == TRAINED,
-        ahead_mps=_ahead(trace["command"]),
+        ahead_mps=ahead(*trace["command"][0].tolist()) if frames else 0.0,
         identity=_identity(record),
         caption=_caption(record, events),
         data=data,
     )
-
-
-def _ahead(command: np.ndarray) -> float:
-    vx, vy, turn = command[0].tolist() if len(command) else (0.0, 0.0, 0.0)
-    return float(vx - abs(vy) - 0.5 * abs(turn))
 
 
 def _events(trace: dict[str, Any], hz: float, frames: int) -> list[dict[str, Any]]:
