@@ -81,7 +81,6 @@ def hero(run: RunFigures, replays: Replays, index: int) -> Html | None:
                 min="0",
                 max=last,
                 value=last,
-                list=f"stops-{index}",
             ),
             el("output", stops[last]["name"]),
         ),
@@ -179,11 +178,14 @@ def _filters(replays: Replays) -> Html:
 
 
 def _cards(replays: Replays, index: int) -> Html:
-    cards = [_card(e, k, index) for k, e in enumerate(replays.episodes)]
+    anchors = [episode_anchor(e, index) for e in replays.episodes]
+    # Where a page shows several runs' episodes together two may be called alike; the first has the address.
+    own = [a if a not in anchors[:k] else None for k, a in enumerate(anchors)]
+    cards = [_card(e, k, own[k]) for k, e in enumerate(replays.episodes)]
     return el("div", *cards, class_="cards", role="group", aria_label="Kept episodes")
 
 
-def _card(e: Replay, k: int, index: int) -> Html:
+def _card(e: Replay, k: int, anchor: str | None) -> Html:
     grade = "none" if e.success is None else "good" if e.success else "bad"
     what = plain(e.label) or ("success" if e.success else "failure" if e.success is False else "episode")
     return el(
@@ -193,7 +195,7 @@ def _card(e: Replay, k: int, index: int) -> Html:
         el("small", f"{e.identity}: {e.caption}" if e.identity else e.caption),
         type="button",
         class_=f"episode {grade}",
-        id=episode_anchor(e, index),
+        id=anchor,
         data_episode=k,
         data_caption=e.caption,
         aria_pressed="false",

@@ -237,9 +237,10 @@
     get loops() { return this.loop.getAttribute("aria-pressed") === "true"; }
 
     toggle() {
+      if (!this.episode) return;
       this.playing = !this.playing;
       this.play.textContent = this.playing ? "❚❚" : "▶";
-      if (!this.playing || !this.episode) return;
+      if (!this.playing) return;
       if (this.time >= this.length - 1e-6) this.time = 0;
       let before = performance.now(), rested = 0;
       const tick = (now) => {
@@ -395,7 +396,7 @@
 
   // An address that ends in #episode-... shows that episode.
   function follow() {
-    const card = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const card = document.getElementById(location.hash.slice(1));
     const root = card?.matches(".episode") && card.closest(".replay");
     if (!root) return;
     for (let d = root.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
