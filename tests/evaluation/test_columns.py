@@ -28,7 +28,7 @@ from surefoot.robots import robot
 from surefoot.runs import RunFolder, checkpoint
 from surefoot.statistics import PanelSummary
 from surefoot.statistics.columns import agreement, beats_baselines, column_summary, ranks, split_columns
-from surefoot.statistics.rows import severity
+from surefoot.statistics.rows import severity, watched
 from surefoot.tasks import task
 from surefoot.training.restore import load_policy
 from tiny import surefoot
@@ -261,7 +261,24 @@ def test_traces_are_kept_of_the_worst_the_median_and_any_one_of_each_label() -> 
     assert 2 <= sum(k < 10 for k in kept) <= 3
     assert 2 <= sum(10 <= k < 30 for k in kept) <= 3
     assert sum(k >= 30 for k in kept) == 2, "some successes"
+    assert set(traces_to_keep(rows, "panel", [35, 36])) == {*kept, 35, 36}
     assert severity(rows)[0] > severity(rows)[9] > severity(rows)[39]
+
+
+def test_every_evaluation_while_training_keeps_the_same_scenario(tiny_run: Path) -> None:
+    """So that one can watch it being learned: the fastest walk straight ahead."""
+    folders = sorted((tiny_run / "panels" / "tiny-v1").glob("selection-update-*"))
+    rows = [read_table(f / "episodes.parquet") for f in folders]
+    assert len(rows) == 2
+    place = watched(rows[0])
+    assert {int(r["scenario"][watched(r)]) for r in rows} == {int(rows[0]["scenario"][place])}
+    assert all(
+        (f / "traces" / f"{r['trace'][place]}.npz").is_file() for f, r in zip(folders, rows, strict=True)
+    )
+    aside = np.abs(rows[0]["command_vy"]) + np.abs(rows[0]["command_wz"])
+    straight = aside == aside.min()
+    assert straight[place]
+    assert rows[0]["command_vx"][place] == rows[0]["command_vx"][straight].max()
 
 
 # ---- the same bits alone and in a panel

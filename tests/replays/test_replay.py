@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -21,7 +22,8 @@ from surefoot.replays import find_recorded, replay_episode
 from surefoot.replays.cases import JITTER, CaseSampler, load_case
 from surefoot.replays.recorded import verify
 from surefoot.replays.rerun import rerun_case
-from surefoot.replays.video import write_video
+from surefoot.replays.video import PUSHED, _arrows, _colour, _rgba, write_video
+from surefoot.robots import make_skeleton
 from surefoot.runs import RunFolder
 from surefoot.runs.folder import PANEL_ROWS_VERSION
 from surefoot.training.restore import load_policy, restore_plan
@@ -307,6 +309,28 @@ def test_a_video_is_written_where_gl_is_and_refused_in_a_sentence_where_not(
     except SurefootError as error:
         said = str(error)
     assert "no offscreen GL" in said or (tmp_path / "film.gif").read_bytes()[:3] == b"GIF"
+
+
+def test_a_video_shows_whole_legs_colours_and_the_push(trace: Path) -> None:
+    """The rods that hold the legs are among what is drawn, front and trunk have their colours, and a push
+    adds an arrow."""
+    robot = tiny.walk().robot
+    model = robot.compile()
+    skeleton = make_skeleton(robot)
+    added = _colour(model, skeleton)
+    assert sum(s.kind == "capsule" for s in added) == 12, "three rods per leg"
+    assert [s.part for s in added][-1] == "nose"
+    colours = {tuple(np.round(model.geom_rgba[g], 2)) for g in range(model.ngeom)}
+    assert len(colours) >= 4
+    scene, at = mujoco.MjvScene(model, 100), np.zeros(3)
+    frames = dict(load_npz(trace)) | {"push_step": np.array([2]), "push_velocity": np.array([[0.5, 0.5]])}
+    drawn = []
+    for t in (1, 2):
+        scene.ngeom = 0
+        _arrows(scene, frames, t, at, 0.3)
+        drawn.append([tuple(np.round(scene.geoms[g].rgba, 2)) for g in range(scene.ngeom)])
+    red = tuple(np.round(_rgba(PUSHED), 2))
+    assert [red in d for d in drawn] == [False, True]
 
 
 def test_a_video_of_an_unknown_kind_is_refused(trace: Path, tmp_path: Path) -> None:

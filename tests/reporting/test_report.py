@@ -19,7 +19,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from places import GOLDEN
-from surefoot.artifacts import JsonLines, atomic_write, load_npz, read_table, table_meta, write_table
+from surefoot.artifacts import (
+    JsonLines,
+    atomic_write,
+    load_npz,
+    read_table,
+    save_npz,
+    table_meta,
+    write_table,
+)
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evaluation import PanelEvaluator
 from surefoot.evidence.compare import Comparison, Refusal, compare, metrics_of, refusal_sentence
@@ -29,6 +37,7 @@ from surefoot.printing import verdicts
 from surefoot.reporting import write_report
 from surefoot.reporting.figures import read_run
 from surefoot.reporting.perturbations import training_range
+from surefoot.reporting.players import _showpiece
 from surefoot.reporting.traces import read_replays, tile_origin, unwrapped
 from surefoot.reporting.verdict import verdict
 from surefoot.reporting.web.charts import ticks
@@ -613,6 +622,99 @@ def test_replay_shows_the_trace_s_terrain_label_and_signals(extended_run: Path) 
     assert np.abs(heights - tile("stairs_up", 3, 7)).max() < 1e-4
     signals = unpacked(ours.data["signals"]["data"], ours.data["frames"])
     assert signals[:, 1] == pytest.approx(np.full(len(signals), 500))
+
+
+def test_pushes_and_changed_commands_are_events_of_the_episode(tiny_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    file = sorted((run / "panels" / "tiny-v1" / "confirmation" / "traces").glob("nominal-0*.npz"))[0]
+    trace = load_npz(file)
+    frames = len(trace["position"])
+    assert frames > 20
+
+    def events(**changed: np.ndarray) -> list[dict[str, Any]]:
+        save_npz(file, **(trace | changed))
+        found = next(e for e in read_replays(read_run(run), most=1000).episodes if e.stem == file.stem)
+        return list(found.data["events"])
+
+    steps, kicks = np.array([15, 5, frames + 3]), np.array([[0.6, -0.8], [0.0, 0.5], [1.0, 0.0]])
+    found = events(push_step=steps, push_velocity=kicks)
+    assert [(e["t"], e["v"]) for e in found] == [(0.1, [0.0, 0.5]), (0.3, [0.6, -0.8])]
+    assert found[1]["text"] == "push 1 m/s"
+    none = {"push_step": np.zeros(0, int), "push_velocity": np.zeros((0, 2))}
+    command = trace["command"].copy()
+    command[10:, 0] += 0.25
+    changed = events(**none, command=command)
+    assert [(e["t"], e["kind"]) for e in changed] == [(0.2, "command")]
+    steered = trace["command"] + np.arange(frames)[:, None] * 0.01
+    assert events(**none, command=steered) == [], "steered all the time: no moment to mark"
+    old = {k: v for k, v in trace.items() if not k.startswith("push_")}
+    save_npz(file, **old)
+    assert all(
+        e.data["events"] == [] for e in read_replays(read_run(run), 1000).episodes if e.stem == file.stem
+    )
+
+
+def test_how_it_learned_is_shown_where_it_was_kept(tiny_run: Path, tmp_path: Path) -> None:
+    root = tiny_run / "panels" / "tiny-v1"
+    found = read_replays(read_run(tiny_run))
+    assert [s.update for s in found.learning] == [3, 6]
+    for stop in found.learning:
+        said = json.loads((root / f"selection-update-{stop.update:06d}" / "summary.json").read_text())
+        assert (stop.success, stop.episodes) == (said["success"], said["episodes"])
+        assert stop.replay.data["hz"] == 25
+    assert len({s.replay.identity for s in found.learning}) == 1, "always the same scenario"
+    assert len(found.data["episodes"]) == len(found.episodes) + 2
+    older = tmp_path / "older"
+    shutil.copytree(tiny_run, older)
+    for folder in (older / "panels" / "tiny-v1").glob("selection-update-*"):
+        shutil.rmtree(folder / "traces")
+    page = write_report([older], tmp_path / "r.html").read_text()
+    assert read_replays(read_run(older)).learning == ()
+    assert 'class="learn"' not in page
+    assert 'class="learn"' in write_report([tiny_run], tmp_path / "r.html").read_text()
+
+
+def test_at_most_eight_evaluations_are_shown_and_the_chosen_one_is(tiny_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(tiny_run, run)
+    root = run / "panels" / "tiny-v1"
+    for update in range(9, 63, 3):
+        shutil.copytree(root / "selection-update-000006", root / f"selection-update-{update:06d}")
+    for chosen in (3, 30, 33, 36, 60):
+        RunFolder.open(run).write_record(figures={"chosen_update": chosen})
+        stops = read_replays(read_run(run)).learning
+        assert len(stops) == 8
+        assert stops[0].update == 3
+        assert [s.update for s in stops if s.chosen] == [chosen]
+
+
+def test_the_page_opens_on_a_success_or_says_that_there_is_none(
+    extended_run: Path, tiny_run: Path, tmp_path: Path
+) -> None:
+    good, none = read_replays(read_run(extended_run)), read_replays(read_run(tiny_run))
+    shown = good.episodes[_showpiece(good.episodes)]
+    assert shown.success
+    assert shown.nominal
+    assert not any(e.success for e in none.episodes if e.nominal), "six updates do not suffice to walk"
+    assert "No undisturbed success was kept" in write_report([tiny_run], tmp_path / "r.html").read_text()
+    bare = tmp_path / "bare"
+    shutil.copytree(tiny_run, bare)
+    for folder in (bare / "panels").glob("*/*/traces"):
+        shutil.rmtree(folder)
+    page = write_report([bare], tmp_path / "r.html").read_text()
+    assert 'class="replay' not in page
+    assert "This run kept no trace of a confirmation episode." in page
+
+
+def test_labels_link_to_their_episodes_and_every_link_leads_somewhere(
+    tiny_run: Path, extended_run: Path, tmp_path: Path
+) -> None:
+    text = write_report([extended_run, tiny_run], tmp_path / "r.html").read_text()
+    links, ids = re.findall('href="#([^"]+)"', text), re.findall(' id="([^"]+)"', text)
+    assert any(link.startswith("episode-") for link in links)
+    assert set(links) <= set(ids)
+    assert len(ids) == len(set(ids)), "two runs on a page have their own anchors"
 
 
 def test_velocity_from_positions_matches_motion() -> None:

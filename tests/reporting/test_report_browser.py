@@ -37,11 +37,12 @@ def open_page(browser: Any) -> Iterator[Open]:
     said: list[str] = []
     contexts = []
 
-    def opened(url: str, size: tuple[int, int] = LAPTOP, dark: bool = False) -> Any:
+    def opened(url: str, size: tuple[int, int] = LAPTOP, dark: bool = False, before: str = "") -> Any:
         scheme = "dark" if dark else "light"
         context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
+        page.add_init_script(before)
         page.on("console", lambda m: said.append(m.text) if m.type in ("error", "warning") else None)
         page.on("pageerror", lambda e: said.append(str(e)))
         page.on(
@@ -67,13 +68,12 @@ def plain_report(plain_run: Path, tmp_path_factory: pytest.TempPathFactory) -> s
     return write_report([plain_run], tmp_path_factory.mktemp("page") / "report.html").as_uri()
 
 
-def pixels(page: Any) -> list[int]:
-    """A digest of the canvas, its mean colour and how many colours it has."""
+def pixels(page: Any, of: str = ".all") -> list[int]:
+    """A digest of the picture, its mean colour and how many colours it has."""
     found: list[int] = page.evaluate(
-        """() => {
-            const c = document.querySelector('.view'), gl = c.getContext('webgl'), seen = new Set();
-            const p = new Uint8Array(4 * c.width * c.height);
-            gl.readPixels(0, 0, c.width, c.height, gl.RGBA, gl.UNSIGNED_BYTE, p);
+        """(of) => {
+            const c = document.querySelector(`${of} .view`), seen = new Set();
+            const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
             let digest = 0, sum = 0;
             for (let i = 0; i < p.length; i += 4) {
                 const v = p[i] | (p[i + 1] << 8) | (p[i + 2] << 16);
@@ -82,14 +82,22 @@ def pixels(page: Any) -> list[int]:
                 seen.add(v);
             }
             return [digest, Math.round((4 * sum) / p.length), seen.size];
-        }"""
+        }""",
+        of,
     )
     return found
 
 
 def show_replay(page: Any) -> None:
-    page.locator(".replay").scroll_into_view_if_needed()
-    page.wait_for_selector(".replay[data-ready]", timeout=30_000)
+    page.locator(".all").scroll_into_view_if_needed()
+    page.wait_for_selector(".all[data-ready]", timeout=30_000)
+
+
+def show_hero(page: Any) -> None:
+    """Waits for the robot beside the verdict, and holds it still."""
+    page.wait_for_selector(".hero[data-ready]", timeout=30_000)
+    page.wait_for_function("document.querySelector('.hero').player.playing")
+    page.locator(".hero .play").click()
 
 
 def test_loads_from_disk_with_every_chart_drawn(open_page: Open, report: str) -> None:
@@ -118,25 +126,27 @@ def test_replay_moves_while_playing_and_stands_when_paused(open_page: Open, repo
     page.wait_for_timeout(200)
     first = pixels(page)
     assert first[2] > 50, "the scene has hardly any colours: nothing is drawn"
-    page.locator(".play").click()
+    page.locator(".all .play").click()
     page.wait_for_timeout(700)
     second = pixels(page)
-    page.locator(".play").click()
+    page.locator(".all .play").click()
     page.wait_for_timeout(100)
     third = pixels(page)
     page.wait_for_timeout(300)
     assert first[0] != second[0]
     assert pixels(page)[0] == third[0]
-    assert float(page.locator(".clock").inner_text().split()[0]) > 0
+    assert float(page.locator(".all .clock").inner_text().split()[0]) > 0
 
 
 def test_replay_scrubs_turns_and_changes_episode(open_page: Open, report: str) -> None:
     page = open_page(report)
     show_replay(page)
     seen = {pixels(page)[0]}
-    page.locator(".scrub").evaluate("e => { e.value = 500; e.dispatchEvent(new Event('input')); }")
+    page.locator(".all .scrub").evaluate(
+        "e => { e.value = Math.round(e.max / 2); e.dispatchEvent(new Event('input')); }"
+    )
     seen.add(pixels(page)[0])
-    box = page.locator(".view").bounding_box()
+    box = page.locator(".all .view").bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 150)
     page.mouse.down()
     page.mouse.move(box["x"] + 300, box["y"] + 170)
@@ -158,7 +168,7 @@ def test_plots_follow_the_picture(open_page: Open, report: str) -> None:
     before = page.locator(".plot").first.evaluate("c => c.toDataURL()")
     page.locator(".plot").first.click(position={"x": 150, "y": 40})
     assert page.locator(".plot").first.evaluate("c => c.toDataURL()") != before
-    assert float(page.locator(".clock").inner_text().split()[0]) > 0
+    assert float(page.locator(".all .clock").inner_text().split()[0]) > 0
 
 
 def test_dark_page_is_dark(open_page: Open, report: str) -> None:
@@ -170,6 +180,113 @@ def test_dark_page_is_dark(open_page: Open, report: str) -> None:
         shades[dark] = (sum(map(int, background[4:-1].split(","))), pixels(page)[1])
     assert shades[True][0] < 120 < 600 < shades[False][0]
     assert shades[True][1] < shades[False][1] - 60
+
+
+def test_the_robot_walks_beside_the_verdict(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    page.wait_for_selector(".hero[data-ready]", timeout=30_000)
+    first = pixels(page, ".hero")
+    page.wait_for_timeout(400)
+    assert first[2] > 50, "nothing is drawn"
+    assert pixels(page, ".hero")[0] != first[0], "it does not move by itself"
+    show = page.locator(".hero .view").bounding_box()
+    verdict = page.locator(".verdict").bounding_box()
+    assert show["x"] >= verdict["x"] + verdict["width"]
+    assert show["y"] + show["height"] < LAPTOP[1]
+    assert page.locator(".hero .caption").inner_text().startswith("A success among the")
+
+
+def test_on_a_phone_the_robot_comes_right_below_the_verdict(open_page: Open, report: str) -> None:
+    page = open_page(report, size=PHONE)
+    hero, verdict = (page.locator(s).bounding_box() for s in (".hero", ".verdict"))
+    assert 0 <= hero["y"] - verdict["y"] - verdict["height"] < 40
+
+
+def test_the_slider_over_evaluations_shows_earlier_policies(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    show_hero(page)
+    result = pixels(page, ".hero")[0]
+    page.locator(".hero .stop").evaluate("e => { e.value = 0; e.dispatchEvent(new Event('input')); }")
+    page.wait_for_function("document.querySelector('.hero .caption').textContent.startsWith('After update')")
+    page.wait_for_timeout(200)
+    assert pixels(page, ".hero")[0] != result
+    assert "update" in page.locator(".learn output").inner_text()
+    assert page.locator(".learn li.on").count() == 1
+
+
+def test_keys_step_frames_and_loop(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    show_hero(page)
+    page.locator(".hero .view").focus()
+    page.keyboard.press("Home")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    hz = page.evaluate("document.querySelector('.hero').player.episode.hz")
+    assert page.evaluate("document.querySelector('.hero').player.time") == pytest.approx(2 / hz)
+    page.keyboard.press("l")
+    assert page.locator(".hero .loop").get_attribute("aria-pressed") == "false"
+    page.keyboard.press(" ")
+    page.keyboard.press("End")
+    page.wait_for_function("!document.querySelector('.hero').player.playing")
+
+
+def test_a_push_is_marked_on_the_slider_and_drawn(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    show_replay(page)
+    drawn = """() => {
+        const p = document.querySelector('.all').player, e = p.episode;
+        e.events = [{t: 0.5 * p.length, kind: 'push', v: [0.8, 0.1], text: 'push 0.81 m/s'},
+                    {t: 0.9 * p.length, kind: 'command', text: 'command 1 m/s ahead'}];
+        p.mark(); p.seek(0.5 * p.length);
+        return p.scene(1.6).words.map((w) => w.text);
+    }"""
+    assert page.evaluate(drawn) == ["push 0.81 m/s"]
+    marks = page.locator(".all .event")
+    assert [m.get_attribute("class") for m in marks.all()] == ["event push", "event command"]
+    track, mark = page.locator(".all .scrub").bounding_box(), marks.first.bounding_box()
+    middle = mark["x"] + mark["width"] / 2
+    assert middle == pytest.approx(track["x"] + track["width"] / 2, abs=3)
+    page.evaluate("document.querySelector('.all').player.seek(0)")
+    marks.first.click()
+    assert page.evaluate("document.querySelector('.all').player.time") > 0
+
+
+def test_an_address_opens_its_episode_and_shows_its_card(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    last = page.locator(".episode").last.get_attribute("id")
+    page = open_page(f"{report}#{last}")
+    page.wait_for_selector(f"[id='{last}'][aria-pressed=true]")
+    card, cards = (page.locator(s).bounding_box() for s in (f"[id='{last}']", ".cards"))
+    assert cards["y"] <= card["y"]
+    assert card["y"] + card["height"] <= cards["y"] + cards["height"] + 1
+    assert 0 <= page.locator(".all .view").bounding_box()["y"] < LAPTOP[1]
+
+
+def test_successes_can_be_found(open_page: Open, report: str) -> None:
+    page = open_page(report)
+    show_replay(page)
+    page.locator(".filters button", has_text="Successes").click()
+    shown = page.locator(".episode:visible")
+    assert shown.count() > 0
+    assert all("good" in c.get_attribute("class") for c in shown.all())
+    page.wait_for_selector(".episode.good[aria-pressed=true]")
+
+
+def test_without_webgl_the_robot_is_drawn_flat(open_page: Open, report: str) -> None:
+    page = open_page(
+        report,
+        before="""const real = HTMLCanvasElement.prototype.getContext;
+        HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
+            return kind === "webgl" ? null : real.call(this, kind, ...rest); };""",
+    )
+    show_hero(page)
+    page.locator(".hero .view").focus()
+    page.keyboard.press("Home")
+    first = pixels(page, ".hero")
+    page.keyboard.press("End")
+    assert first[2] > 20, "nothing is drawn"
+    assert pixels(page, ".hero")[0] != first[0]
 
 
 @pytest.mark.parametrize("width", [320, 390, 768, 1280])

@@ -129,3 +129,16 @@ def test_a_damaged_file_is_refused(
     file.write_text(json.dumps(whole))
     with pytest.raises(SurefootError, match=says):
         read_json(file, Skeleton)
+
+
+@pytest.mark.parametrize(("name", "front_legs"), [("go1", 2), ("anymal", 2), ("hexapod", 2), ("biped", 0)])
+def test_front_and_rear_are_told_apart(name: str, front_legs: int) -> None:
+    """The nose is ahead of the trunk, and as many feet are in front as the robot has front legs."""
+    skeleton = make_skeleton(SPECS[name])
+    feet = [s for s in skeleton.shapes if s.part == "foot"]
+    assert sum(skeleton.is_front(s) for s in feet) == front_legs
+    assert skeleton.nose is not None
+    trunk = [s for s in skeleton.shapes if s.part == "trunk"]
+    assert all(skeleton.nose.position[0] > s.position[0] for s in trunk)
+    bare = skeleton.model_copy(update={"shapes": ()})
+    assert bare.nose is None

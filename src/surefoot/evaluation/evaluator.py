@@ -30,7 +30,7 @@ from surefoot.evaluation.perturb import dropout_of, perturb_all
 from surefoot.evaluation.progress import PassCounter, Watch, unwatched
 from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import Policy, PolicyBundle
-from surefoot.statistics import PanelResult, stratum_names
+from surefoot.statistics import PanelResult, stratum_names, watched
 from surefoot.tasks import Task
 from surefoot.terrain import Atlas, TileId
 
@@ -154,7 +154,8 @@ class PanelEvaluator:
         rows = identity | {"stratum": stratum_names(identity, self.task.contract)} | episodes.rows
         tag = rows["column"][0].replace(":", "-")
         tag = tag if self.engine == REFERENCE else f"{tag}-{self.engine}"
-        kept = traces_to_keep(rows, self._digest) if traces else []
+        own = name == TRAINED and not column.perturbation
+        kept = traces_to_keep(rows, self._digest, [watched(rows)] if own else []) if traces else []
         stem = {i: f"{tag}-{self.numbers[i]:05d}" for i in kept}
         rows["trace"] = np.array([stem.get(i, "") for i in range(len(self.numbers))])
         names = {k: np.asarray(rows[k][0]) for k in ("column", "perturbation", "engine", "policy")}

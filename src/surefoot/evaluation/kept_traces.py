@@ -1,9 +1,9 @@
 """Chooses the episodes of a column that keep their trace: of every label the worst, the median and any one,
-and some successes."""
+some successes, and those that are always kept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from surefoot.statistics import severity
 SUCCESSES = 2
 
 
-def traces_to_keep(rows: Mapping[str, np.ndarray], salt: str) -> list[int]:
-    """Returns the rows to keep, in their order. Random ones are drawn by a digest: the same every time."""
+def traces_to_keep(rows: Mapping[str, np.ndarray], salt: str, always: Iterable[int] = ()) -> list[int]:
+    """Returns the rows to keep, in their order, `always` among them. Random ones are drawn by a digest: the
+    same every time."""
     bad, label = severity(rows), np.asarray(rows["label"])
-    kept: set[int] = set()
+    kept = set(always)
     for name in np.unique(label):
         ranked = np.flatnonzero(label == name)
         ranked = ranked[np.argsort(bad[ranked], kind="stable")]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from surefoot.reporting.failures import viewer
 from surefoot.reporting.figures import read_run
 from surefoot.reporting.learners import curves, differences, learner_chart, learner_page, outcomes
 from surefoot.reporting.overview import bar, shown
 from surefoot.reporting.page import document, page_header, write_report
+from surefoot.reporting.players import viewer
 from surefoot.reporting.serve import make_server
 from surefoot.reporting.traces import Kept, Replays, make_replays
 from surefoot.reporting.verdict import verdict

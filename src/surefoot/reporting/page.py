@@ -22,7 +22,8 @@ from surefoot.reporting import (
     training,
 )
 from surefoot.reporting.figures import RunFigures, read_run
-from surefoot.reporting.traces import MOST, read_replays
+from surefoot.reporting.players import hero
+from surefoot.reporting.traces import MOST, MOST_STOPS, read_replays
 from surefoot.reporting.web.html import Html, el, join
 from surefoot.reporting.web.words import glossary
 
@@ -96,7 +97,7 @@ def report_page(runs: Sequence[RunFigures], dollars_per_hour: float | None = Non
     side = [] if single else [compare.comparison(runs, dollars_per_hour)]
     body = [_header(runs, back), _contents(runs), *side, *parts]
     body.append(el("section", el("h2", "Glossary"), glossary(join(*body)), class_="card", id="glossary"))
-    return document(f"{names} · Surefoot", el("main", *body), "page.js", "replay.js")
+    return document(f"{names} · Surefoot", el("main", *body), "page.js", "drawing.js", "replay.js")
 
 
 def document(
@@ -161,9 +162,9 @@ def _header(runs: Sequence[RunFigures], back: str) -> Html:
 
 
 def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int, single: bool) -> Html:
-    replays = read_replays(run, most)
+    replays = read_replays(run, most, MOST_STOPS if single else MOST_STOPS // 2)
     inner = join(
-        overview.verdict_block(run),
+        el("div", overview.verdict_block(run), hero(run, replays, index), class_="opening"),
         overview.tiles(run, dollars_per_hour),
         _part(index, single, "learning", training.learning(run)),
         _part(index, single, "strata", held_out.strata(run)),

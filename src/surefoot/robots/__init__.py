@@ -14,13 +14,14 @@ from surefoot.robots.hexapod import hexapod
 from surefoot.robots.kinematics import lowest_point, posed
 from surefoot.robots.registry import ROBOTS, robot
 from surefoot.robots.skeleton import FILE as SKELETON_FILE
-from surefoot.robots.skeleton import Skeleton
+from surefoot.robots.skeleton import Shape, Skeleton
 from surefoot.robots.spec import RobotSpec
 
 __all__ = [
     "ROBOTS",
     "SKELETON_FILE",
     "RobotSpec",
+    "Shape",
     "Skeleton",
     "anymal",
     "biped",

@@ -51,7 +51,7 @@ class Shape(Frozen):
     size: tuple[float, ...]
     position: Vector
     quaternion: Quaternion
-    part: Literal["foot", "trunk", "leg"]
+    part: Literal["foot", "trunk", "leg", "nose"]
 
 
 class Skeleton(Frozen):
@@ -84,6 +84,39 @@ class Skeleton(Frozen):
         """Returns the bodies that have a shape, in the order of their first ones."""
         return list(dict.fromkeys(s.body for s in self.shapes))
 
+    @property
+    def nose(self) -> Shape | None:
+        """Returns a shape at the front of the trunk, by which front and rear are told apart; None where the
+        trunk has no shape to put it on."""
+        reach = [(*_half_extents(s), s) for s in self.shapes if s.part == "trunk"]
+        if not reach:
+            return None
+        x, y, z, foremost = max(reach, key=lambda r: r[3].position[0] + r[0])
+        _, side, up = foremost.position
+        return Shape(
+            body=foremost.body,
+            kind="ellipsoid",
+            size=(0.3 * x, 0.62 * y, 0.72 * z),
+            position=(foremost.position[0] + x, side, up),
+            quaternion=(1.0, 0.0, 0.0, 0.0),
+            part="nose",
+        )
+
+    def is_front(self, shape: Shape) -> bool:
+        """Tells whether a shape belongs to a front leg. A robot whose legs are all at one place along its
+        trunk, such as a biped, has none."""
+        hips = [b.position[0] for b in self.bodies if b.parent == self.trunk]
+        middle, spread = (max(hips) + min(hips)) / 2 if hips else 0.0, np.ptp(hips) if hips else 0.0
+        if spread < 0.2 * self.stand_height_m or shape.part not in ("leg", "foot"):
+            return False
+        at, body = shape.position[0], shape.body
+        while body != self.trunk:
+            at, parent = self.bodies[body].position[0], self.bodies[body].parent
+            if parent is None:
+                return False
+            body = parent
+        return bool(at > middle + 0.1 * spread)
+
     def poses(self, position: Array, quaternion: Array, angles: Array) -> tuple[Array, Array]:
         """Computes where all bodies are in T frames: positions [T, B, 3] and unit quaternions [T, B, 4].
 
@@ -107,6 +140,20 @@ class Skeleton(Frozen):
                 at = anchor - _rotated(by, joint.anchor)
             place[:, k], turn[:, k] = at, _unit(by)
         return place, turn
+
+
+def _half_extents(shape: Shape) -> tuple[float, float, float]:
+    """Returns how far a shape reaches from its centre along the axes of its body, at most."""
+    radius, length = shape.size[0], shape.size[1] if len(shape.size) > 1 else 0.0
+    own: Sequence[float] = {
+        "sphere": (radius, radius, radius),
+        "capsule": (radius, radius, radius + length),
+        "cylinder": (radius, radius, length),
+    }.get(shape.kind, shape.size)
+    w, x, y, z = shape.quaternion
+    turn = np.array([_rotated(np.array([w, x, y, z]), axis) for axis in np.eye(3)]).T
+    across, side, up = (np.abs(turn) @ np.asarray(own[:3], float)).tolist()
+    return across, side, up
 
 
 def _product(a: Array, b: Array) -> Array:

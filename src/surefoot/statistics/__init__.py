@@ -19,7 +19,7 @@ from surefoot.statistics.estimates import (
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
-from surefoot.statistics.rows import PanelResult, severity
+from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
 from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
@@ -63,5 +63,6 @@ __all__ = [
     "strata_by_factor",
     "stratum_names",
     "summarise",
+    "watched",
     "wilson",
 ]

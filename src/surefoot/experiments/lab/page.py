@@ -24,7 +24,7 @@ def lab_page(path: Path, lab: LabRecord) -> str:
         second_panel(lab),
         configuration(lab),
     ]
-    return document(f"{lab.id} · Surefoot", el("main", *body), "page.js", "replay.js")
+    return document(f"{lab.id} · Surefoot", el("main", *body), "page.js", "drawing.js", "replay.js")
 
 
 def _header(lab: LabRecord) -> Html:

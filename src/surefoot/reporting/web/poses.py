@@ -15,9 +15,13 @@ POSITION_UNIT_M = 0.0005
 
 
 def robot_shapes(skeleton: Skeleton) -> dict[str, Any]:
-    """Returns the robot as replay.js draws it; bodies are numbered among those that are drawn."""
-    drawn = skeleton.drawn
-    shapes = [s.model_dump(mode="json") | {"body": drawn.index(s.body)} for s in skeleton.shapes]
+    """Returns the robot as replay.js draws it; bodies are numbered among those that are drawn. The part of a
+    front leg's shape is `front`."""
+    drawn, nose = skeleton.drawn, skeleton.nose
+    shapes = []
+    for s in (*skeleton.shapes, *((nose,) if nose else ())):
+        part = "front" if s.part == "leg" and skeleton.is_front(s) else s.part
+        shapes.append(s.model_dump(mode="json") | {"body": drawn.index(s.body), "part": part})
     return {"shapes": shapes, "height": skeleton.stand_height_m}
 
 
