@@ -162,7 +162,7 @@ def test_prose_tells_the_rates_that_were_measured() -> None:
         x for k, x in machines["AMD EPYC"]["ratios"].items() if k.endswith(", 512: stride over mujoco, 1")
     ]
     assert f"makes {min(over):.0f} to {max(over):.0f} times the steps of MuJoCo C per thread" in text
-    document = " ".join((BENCHMARKS.parent / "docs" / "engines.md").read_text().split())
+    document = " ".join((BENCHMARKS.parent / "docs" / "internals" / "engines.md").read_text().split())
     shares = [
         100 * rates["stride", "go1", "stairs", plant, n] / rates["stride", "go1", "plane", plant, n]
         for plant in ("evaluation", "plain")

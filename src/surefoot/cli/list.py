@@ -136,7 +136,7 @@ def print_tasks(console: Console, as_json: bool) -> None:
         console.print(f"{name}: {why}", style="red", highlight=False, markup=False)
     console.print(
         "\nUntil: held-out success, twice in a row. All of a task: surefoot plan TASK.\n"
-        "Your own: surefoot train package.module:name (docs/extending.md)",
+        "Your own: surefoot train package.module:name (docs/guides/extending.md)",
         highlight=False,
     )
 

@@ -64,7 +64,7 @@ class TrainCommand:
 
     task: Positional[str] = ""
     """Task name (see `surefoot tasks`), package.module:name of your own, or an environment from outside:
-    gym:ID, envpool:ID, mjlab:ID (docs/outside.md). Not needed with --resume."""
+    gym:ID, envpool:ID, mjlab:ID (docs/guides/outside.md). Not needed with --resume."""
     options: OmitArgPrefixes[RecipeOptions] = UNCHANGED
     updates: int | None = None
     """Stop after this many updates in all (resumed ones included)."""
@@ -73,7 +73,7 @@ class TrainCommand:
     until: float | None = None
     """Stop when two consecutive evaluations on the selection half reach this success, e.g. 0.95."""
     learner: LearnerName = "ppo"
-    """Who learns: Surefoot's own PPO, or a library (optional extras, see docs/learners.md)."""
+    """Who learns: Surefoot's own PPO, or a library (optional extras, see docs/guides/learners.md)."""
     timeouts: Timeouts = "stock"
     """Episodes that run out of time: as the library treats them, or bootstrapped from their final observation
     where the library does not. Surefoot's own PPO always does, and refuses corrected."""
