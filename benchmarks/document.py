@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-PLACE = re.compile(r"^<!-- (?P<name>[^:\n]+?) -->\n(?P<made>(?:(?!^<!-- ).*\n)*?)^<!-- end -->$", re.MULTILINE)
+PLACE = re.compile(
+    r"^<!-- (?P<name>[^:\n]+?) -->\n(?P<made>(?:(?!^<!-- ).*\n)*?)^<!-- end -->$", re.MULTILINE
+)
 """A generated block; a comment with a colon is a marker (markers.py)."""
 
 

@@ -136,9 +136,13 @@ def on_a_gpu() -> str:
         f = of["columns"]["nominal"]
         held = f"{100 * f['value']:.0f}% ({100 * f['low']:.0f} to {100 * f['high']:.0f})"
         name = f"{of['learner']} {of['version'] or ''}".strip()
-        rows.append([name, f"{of['steps_per_second']['value']:,.0f}", f"{of['host_syncs_per_step']:.1f}", held])
+        rows.append(
+            [name, f"{of['steps_per_second']['value']:,.0f}", f"{of['host_syncs_per_step']:.1f}", held]
+        )
     seeds = len(found["learners"][0]["seeds"])
-    return table(["learner", "training steps/s", "host syncs per control step", f"success, {seeds} seeds"], rows)
+    return table(
+        ["learner", "training steps/s", "host syncs per control step", f"success, {seeds} seeds"], rows
+    )
 
 
 BLOCKS = {

@@ -21,8 +21,8 @@ import numpy as np
 from scipy.stats import t
 
 from document import Block, table
-from learners import machine
 from learners import OPTIONS as SMALL
+from learners import machine
 from surefoot.artifacts import write_json
 from surefoot.runs import RunFolder, read_ledger
 

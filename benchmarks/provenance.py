@@ -96,7 +96,9 @@ def caption(sources: tuple[str, ...]) -> str:
         last = known()[name]
         for where, date, commit in machines(measured(name)):
             when = f"measured on {date[:10]}" if date else f"recorded on {last['date']}"
-            code = f"at {commit[:7]}" if commit else f"version {last['version']}, recorded in {last['commit']}"
+            code = (
+                f"at {commit[:7]}" if commit else f"version {last['version']}, recorded in {last['commit']}"
+            )
             lines.append(f"`{script(name)}`: {where.replace('(R)', '')}, {when}, {code}")
     return "*" + "; ".join(dict.fromkeys(lines)) + ".*"
 

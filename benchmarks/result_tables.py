@@ -86,7 +86,9 @@ def walked(run: dict[str, Any]) -> float | None:
 
 
 def _on_cuda() -> dict[str, Any]:
-    tasks: dict[str, Any] = next(m for m in measured("time_to_walk.json")["machines"].values() if m["cuda"])["tasks"]
+    tasks: dict[str, Any] = next(m for m in measured("time_to_walk.json")["machines"].values() if m["cuda"])[
+        "tasks"
+    ]
     return {task: t for task, t in tasks.items() if " " not in task}  # the others are of another precision
 
 
@@ -103,7 +105,12 @@ def gpu() -> str:
         mean = mean_interval([c["success"] for c in sure], range(len(sure)), (0.0, 1.0))
         over = f"{percent(mean.value)} ({100 * mean.low:.0f} to {100 * mean.high:.0f})"
         rows.append([f"`{task}`", ", ".join(first), goal, took, success, over, falls])
-    head = ["task", "training s, first at 95% (seeds 1 to 5)", "median (goal)", "training s of the confirmed policy"]
+    head = [
+        "task",
+        "training s, first at 95% (seeds 1 to 5)",
+        "median (goal)",
+        "training s of the confirmed policy",
+    ]
     return table([*head, "its success", "mean (95%)", "falls"], rows)
 
 
@@ -117,7 +124,10 @@ def figures() -> str:
     def row(what: str, runs: list[dict[str, Any]], seconds: list[float], form: str, where: str) -> list[str]:
         success = [r["confirmation"]["success"] for r in runs]
         learned = f"{span([100 * x for x in success], '{:.1f}')}% of {runs[0]['confirmation']['episodes']} held-out episodes succeed"
-        return [f"{what}, {where}", f"walks after {span(seconds, form)} s of training; {learned} ({len(runs)} seeds)"]
+        return [
+            f"{what}, {where}",
+            f"walks after {span(seconds, form)} s of training; {learned} ({len(runs)} seeds)",
+        ]
 
     machine = measured("learning.json")["machine"]
     cores = f"{machine['cores']} cores, no GPU"
@@ -131,7 +141,12 @@ def figures() -> str:
         rows.append(row(f"`{task}`", runs, [walked(r) or 0.0 for r in runs], "{:.2f}", f"one {device}"))
     gpus = [m for m in measured("gpu_training.json")["machines"].values() if m["cuda"]]
     case = gpus[0]["table"][-1]
-    rows.append([f"training steps, {case['case']}, one {device}", f"{case['steps_per_second'] / 1e6:.1f} M per second"])
+    rows.append(
+        [
+            f"training steps, {case['case']}, one {device}",
+            f"{case['steps_per_second'] / 1e6:.1f} M per second",
+        ]
+    )
     return table(["", "measured"], rows)
 
 
@@ -142,7 +157,9 @@ def engines_agree() -> str:
         for a in r["confirmation"]["agreement"] if r["seed"] == 1 else ():
             row = [f"`{r['task']}`", f"{a['engine']} against {a['reference']}", str(a["n"])]
             rows.append([*row, percent(a["success_agreement"]), f"{a['rank_correlation']:.2f}"])
-    return table(["task", "engines", "scenarios", "same outcome", "rank correlation of velocity errors"], rows)
+    return table(
+        ["task", "engines", "scenarios", "same outcome", "rank correlation of velocity errors"], rows
+    )
 
 
 def _over_trained(run: dict[str, Any]) -> float:
@@ -158,9 +175,22 @@ def unpriced() -> str:
             runs = [r for r in measured(name)["runs"] if r["task"] == task]
             up = statistics.mean(a / b for a, b in (r["classes"]["mujoco"]["stairs_up"] for r in runs))
             most = [r["confirmation"]["torque_saturation"] for r in runs]
-            cells = [f"`{task}`", with_it, str(len(runs)), percent(statistics.mean(map(_over_trained, runs))), percent(up)]
+            cells = [
+                f"`{task}`",
+                with_it,
+                str(len(runs)),
+                percent(statistics.mean(map(_over_trained, runs))),
+                percent(up),
+            ]
             rows.append([*cells, ", ".join(percent(x) for x in most)])
-    head = ["task", "reward", "seeds", "trained classes", "up stairs", "steps with a torque at its limit, by seed"]
+    head = [
+        "task",
+        "reward",
+        "seeds",
+        "trained classes",
+        "up stairs",
+        "steps with a torque at its limit, by seed",
+    ]
     return table(head, rows)
 
 

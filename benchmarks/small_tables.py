@@ -37,9 +37,15 @@ def beyond() -> str:
 def honesty() -> str:
     rows = []
     for c in measured("honesty_cost.json")["cases"]:
-        row = [f"{c['envs']:,} x {c['horizon']}", f"{1e3 * c['look_s']:.1f} ms", f"{1e3 * c['update_s']:,.0f} ms"]
+        row = [
+            f"{c['envs']:,} x {c['horizon']}",
+            f"{1e3 * c['look_s']:.1f} ms",
+            f"{1e3 * c['update_s']:,.0f} ms",
+        ]
         rows.append([*row, f"{100 * c['share_as_done']:.2f}%"])
-    return table(["environments x steps", "a look", "an update", "share of training, every tenth update"], rows)
+    return table(
+        ["environments x steps", "a look", "an update", "share of training, every tenth update"], rows
+    )
 
 
 def outside() -> str:
@@ -47,7 +53,10 @@ def outside() -> str:
     for r in measured("outside.json"):
         limits = f"({100 * r['success_low']:.0f} to {100 * r['success_high']:.0f})"
         what = r["success_is"].split(",")[0]
-        returns = [f"{r['returns'][k]['mean']:,.0f} ± {r['returns'][k]['std']:,.0f}" for k in ("trained", "zero", "random")]
+        returns = [
+            f"{r['returns'][k]['mean']:,.0f} ± {r['returns'][k]['std']:,.0f}"
+            for k in ("trained", "zero", "random")
+        ]
         success = f"{100 * r['success']:.0f}% {limits} of {r['episodes']}: {what}"
         rows.append([f"`{r['task']}`", f"{r['samples']:,}", success, *returns])
     return table(["environment", "samples", "held-out success", "return", "zero", "random"], rows)

@@ -15,8 +15,8 @@ from typing import Any
 from unittest import mock
 
 DOORS = (
-    "tasks", "robots", "terrain", "engines", "env", "policy", "learners", "contract", "statistics", "runs",
-    "evidence", "evaluation", "training", "replays", "reporting", "artifacts",
+    "tasks", "robots", "terrain", "engines", "env", "policy", "learners", "contract", "statistics", "runs", "evidence",
+    "evaluation",
 )  # fmt: skip
 """Rooms whose names programs import, in the order in which a reader may want them."""
 
@@ -130,7 +130,11 @@ def entry(name: str, thing: Any, level: int) -> list[str]:
     made = (inspect.isclass(thing) or inspect.isroutine(thing)) and not name.isupper()
     if not made:
         return []
-    parts = [f"{'#' * level} {prose(name)}", f"```python\n{name}{signature(thing)}\n```", prose(described(thing))]
+    parts = [
+        f"{'#' * level} {prose(name)}",
+        f"```python\n{name}{signature(thing)}\n```",
+        prose(described(thing)),
+    ]
     if inspect.isclass(thing):
         for method, f in vars(thing).items():
             f = f.__func__ if isinstance(f, classmethod | staticmethod) else f
@@ -151,7 +155,12 @@ def api() -> str:
     """The names of the package itself, each with all that it says."""
     import surefoot
 
-    parts = [p for name in public(surefoot) if name != "__version__" for p in entry(name, getattr(surefoot, name), 3)]
+    parts = [
+        p
+        for name in public(surefoot)
+        if name != "__version__"
+        for p in entry(name, getattr(surefoot, name), 3)
+    ]
     return "\n\n".join(parts)
 
 
@@ -195,7 +204,10 @@ def observations() -> str:
             noise = f"±{t.noise:g}" if t.noise else "none"
             rows.append([f"{first} to {first + t.size - 1}", f"`{t.name}`", t.unit, noise, f"{t.scale:g}"])
             first += t.size
-        parts += [f"{', '.join(tasks)}: {first} numbers.", table(["place", "term", "unit", "noise", "scale"], rows)]
+        parts += [
+            f"{', '.join(tasks)}: {first} numbers.",
+            table(["place", "term", "unit", "noise", "scale"], rows),
+        ]
     return "\n\n".join(parts)
 
 
@@ -204,7 +216,11 @@ def actions() -> str:
     for t in card_tasks():
         c, r = t.contract, t.robot
         prior = c.prior
-        gait = f"{prior.clock_hz:g} Hz, offsets {numbers(prior.offsets)}, lift {prior.lift_rad:g} rad" if prior else "none"
+        gait = (
+            f"{prior.clock_hz:g} Hz, offsets {numbers(prior.offsets)}, lift {prior.lift_rad:g} rad"
+            if prior
+            else "none"
+        )
         delay = c.factor("delay").train[1]
         rows.append([f"`{c.name}`", f"`{r.name}`", f"{c.action.scale_rad:g} rad", f"±{c.action.clip:g}",
                      f"{t.recipe.control_hz:g} Hz", gait, f"{1e3 * delay:g} ms"])  # fmt: skip
@@ -219,10 +235,28 @@ def joints() -> str:
         rows = [
             [str(k), f"`{name}`", *(f"{x:g}" for x in figures)]
             for k, (name, *figures) in enumerate(
-                zip(r.joints, r.default_pose, r.joint_low, r.joint_high, r.kp, r.kd, r.torque_limit_nm, strict=True)
+                zip(
+                    r.joints,
+                    r.default_pose,
+                    r.joint_low,
+                    r.joint_high,
+                    r.kp,
+                    r.kd,
+                    r.torque_limit_nm,
+                    strict=True,
+                )
             )
         ]
-        head = ["place", "joint", "default pose, rad", "lowest", "highest", "kp, N m/rad", "kd, N m s/rad", "torque limit, N m"]
+        head = [
+            "place",
+            "joint",
+            "default pose, rad",
+            "lowest",
+            "highest",
+            "kp, N m/rad",
+            "kd, N m s/rad",
+            "torque limit, N m",
+        ]
         feet = ", ".join(f"`{f}`" for f in r.feet)
         parts += [f"### {r.name}", f"{r.mass_kg:.2f} kg, stands at {r.stand_height_m:.3f} m; feet in order: {feet}.",
                   table(head, rows)]  # fmt: skip
@@ -280,9 +314,16 @@ def factors() -> str:
         rows = []
         for f in rows_of:
             train = ", ".join(f.categories) if f.categories else f"{f.train[0]:g} to {f.train[1]:g}"
-            held = ", ".join(f.held_out_categories) if f.categories else f"{f.held_out[0]:g} to {f.held_out[1]:g}"
+            held = (
+                ", ".join(f.held_out_categories)
+                if f.categories
+                else f"{f.held_out[0]:g} to {f.held_out[1]:g}"
+            )
             rows.append([f"`{f.name}`", f.unit, f.level, train, held or "the panel's"])
-        parts += [f"{', '.join(names)}:", table(["factor", "unit", "drawn per", "training", "held out, within"], rows)]
+        parts += [
+            f"{', '.join(names)}:",
+            table(["factor", "unit", "drawn per", "training", "held out, within"], rows),
+        ]
     return "\n\n".join(parts)
 
 
