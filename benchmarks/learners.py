@@ -1,4 +1,4 @@
-"""Learners compared on two cores: trains all of them, and keeps what came out; tables.py puts it into the documents.
+"""Learners compared on two cores: trains all of them and keeps what came out, for tables.py.
 
     python benchmarks/learners.py                    # trot-flat, seeds 1 to 3; continues where it stopped
     python benchmarks/learners.py --read             # only what the finished runs say

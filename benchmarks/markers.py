@@ -1,11 +1,12 @@
-"""Numbers with units in prose: each names the JSON and the field that it is from, or says that it is a setting.
+"""Numbers with units in prose: each names the JSON and the field that it is from, or is said to be a setting.
 
     0.61 s <!-- time_to_walk.json: machines/NVIDIA H200/tasks/trot-flat/summary/train_seconds_median -->
     episodes of 10 s <!-- set -->
 
-A path's words are keys, places in a list, `field=value,...` (the one entry with these fields) or `*` (the only entry). `%` is a
-hundred times the field, `M` a millionth, `k` a thousandth; another factor is written behind the path: `x 1000`.
-`<!-- set -->` covers every unmarked number before it in its line. Generated blocks are left out: tables.py holds them.
+A path's words are keys, places in a list, `field=value,...` (the one entry with these fields) or `*` (the
+only entry). `%` is a hundred times the field, `M` a millionth, `k` a thousandth; another factor is written
+behind the path: `x 1000`. `<!-- set -->` covers every unmarked number before it in its line. Generated blocks
+are left out: tables.py holds them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from typing import Any
 from document import PLACE, measured
 
 UNITS = (
-    r"%|points?\b|ms\b|us\b|µs\b|ns\b|s\b|min\b|minutes?\b|seconds?\b|hours?\b|steps/s|[kMGT]?[bB]/s|[kMG]i?B\b|[kMG]\b|m/s\b|"
-    r"rad/s\b|rad\b|deg\b|Hz\b|kHz\b|MHz\b|GHz\b|kg\b|mm\b|cm\b|m\b|N m\b|N\b|[MGT]?flop/s|[MGT]?FLOP/s|times\b|x\b(?! \d)|\$"
+    r"%|points?\b|ms\b|us\b|µs\b|ns\b|s\b|min\b|minutes?\b|seconds?\b|hours?\b|steps/s|[kMGT]?[bB]/s|"
+    r"[kMG]i?B\b|[kMG]\b|m/s\b|"
+    r"rad/s\b|rad\b|deg\b|[kMG]?Hz\b|kg\b|mm\b|cm\b|m\b|N m\b|N\b|[MGT]?flop/s|[MGT]?FLOP/s|times\b|"
+    r"x\b(?! \d)|\$"
 )
 NUMBER = re.compile(rf"(?<![\w./-])(?P<number>[+-]?\d[\d,]*(?:\.\d+)?) ?(?P<unit>{UNITS})")
 MARK = re.compile(
@@ -28,7 +31,7 @@ SCALE = {"%": 100.0, "M": 1e-6, "k": 1e-3, "G": 1e-9}
 
 
 def prose(document: str) -> Iterator[tuple[int, str]]:
-    """Lines outside of generated blocks, with their numbers. Code in backticks is what one types, and not a claim."""
+    """Lines outside of generated blocks, with their numbers. Code in backticks is typed, not claimed."""
     text = PLACE.sub(lambda block: "\n" * block[0].count("\n"), document)
     for at, line in enumerate(text.split("\n"), 1):
         yield at, re.sub(r"`[^`]*`", lambda code: " " * len(code[0]), line)

@@ -1,7 +1,8 @@
 """With what, when, where and at which commit each JSON beside this was measured: a line under every table.
 
-A JSON that says its date, machine or commit is taken at its word. What an older one does not say comes from git, which knows
-the commit that recorded it; `tables.py` writes that down in provenance.json, since a copy without history must say it too.
+A JSON that says its date, machine or commit is taken at its word. What an older one does not say comes from
+git, which knows the commit that recorded it; `tables.py` writes that down in provenance.json, since a copy
+without history must say it too.
 """
 
 from __future__ import annotations

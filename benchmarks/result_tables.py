@@ -80,7 +80,7 @@ def throughput() -> str:
 
 
 def walked(run: dict[str, Any]) -> float | None:
-    """Training seconds of the policy that was confirmed: the second of two evaluations in a row at the mark."""
+    """Training seconds of the policy that was confirmed: the second of two looks in a row at the mark."""
     at = run["confirmation"]["update"]
     return next((e["train_seconds"] for e in run["curve"] if e["update"] == at), None)
 
@@ -123,7 +123,9 @@ def figures() -> str:
 
     def row(what: str, runs: list[dict[str, Any]], seconds: list[float], form: str, where: str) -> list[str]:
         success = [r["confirmation"]["success"] for r in runs]
-        learned = f"{span([100 * x for x in success], '{:.1f}')}% of {runs[0]['confirmation']['episodes']} held-out episodes succeed"
+        episodes = runs[0]["confirmation"]["episodes"]
+        rate = span([100 * x for x in success], "{:.1f}")
+        learned = f"{rate}% of {episodes} held-out episodes succeed"
         return [
             f"{what}, {where}",
             f"walks after {span(seconds, form)} s of training; {learned} ({len(runs)} seeds)",

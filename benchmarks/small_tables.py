@@ -1,5 +1,4 @@
-"""Tables of JSON files that have one each: intervals, batch honesty, environments from outside; tables.py puts them
-into the documents."""
+"""Tables of intervals, batch honesty and environments from outside; for tables.py."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
     python benchmarks/tables.py --check    writes nothing; exits with 1 if something would change
     python benchmarks/tables.py --plots    draws the plots of performance_plots.py anew as well
 
-Under a table stand its scripts, machines, dates and commits (provenance.py). `<!-- output FILE -->` is a block too: a text
-file as it is.
+Under a table stand its scripts, machines, dates and commits (provenance.py). `<!-- output FILE -->` is a
+block too: a text file as it is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How Sphinx makes the site: every document of this folder, the reference from the code, strict, no network."""
+"""How Sphinx makes the site: all documents of this folder, a reference from the code, no network."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ nitpicky = True
 PAGES = {
     "": ["tutorial", "concepts"],
     "Guides": [
-        "guides/training", "guides/evaluating", "guides/comparing", "guides/replay", "guides/report", "guides/learners",
-        "guides/lab", "guides/studies", "guides/robots", "guides/extending", "guides/outside", "guides/gymnasium",
-        "guides/gpus",
+        "guides/training", "guides/evaluating", "guides/comparing", "guides/replay", "guides/report",
+        "guides/learners", "guides/lab", "guides/studies", "guides/robots", "guides/extending",
+        "guides/outside", "guides/gymnasium", "guides/gpus",
     ],
     "Reference": [
         "reference/cli", "reference/python", "reference/run-folder", "reference/ledger", "reference/rows",
-        "reference/traces", "reference/labels", "reference/statistics", "reference/panels", "reference/policy-card",
+        "reference/traces", "reference/labels", "reference/statistics", "reference/panels",
+        "reference/policy-card",
     ],
-    "Internals": ["design", "internals/engines", "internals/performance", "internals/distributed", "internals/recipe"],
+    "Internals": [
+        "design", "internals/engines", "internals/performance", "internals/distributed", "internals/recipe",
+    ],
     "Measurements": [
         "measurements/index", "measurements/learning", "measurements/studies", "measurements/performance",
         "measurements/engines", "measurements/learners", "measurements/intervals", "measurements/outside",
@@ -46,7 +49,7 @@ PAGES = {
     "Exercises": ["exercises/index"],
     "More": ["not-here"],
 }  # fmt: skip
-"""What the sidebar shows, in order. A page that is in none of these and in no page of a folder's own fails the build."""
+"""What the sidebar shows, in order. A page that is neither here nor below the exercises fails the build."""
 
 
 def below(folder: str) -> list[str]:
@@ -62,8 +65,8 @@ def contents(pages: list[str], caption: str = "") -> str:
 
 
 def with_reference(app: Any, name: str, source: list[str]) -> None:
-    """Puts what the code says where a page has `<!-- made: what -->`, and contents under the pages that have others
-    below them: documents themselves stay plain Markdown."""
+    """Puts what the code says where a page has `<!-- made: what -->`, and contents under those that stand
+    above others: documents stay plain Markdown."""
     import made
 
     source[0] = made.filled(source[0])

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import re
 import warnings
 from argparse import SUPPRESS, Action, ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 from unittest import mock
 
 DOORS = (
-    "tasks", "robots", "terrain", "engines", "env", "policy", "learners", "contract", "statistics", "runs", "evidence",
-    "evaluation",
+    "tasks", "robots", "terrain", "engines", "env", "policy", "learners", "contract", "statistics", "runs",
+    "evidence", "evaluation",
 )  # fmt: skip
 """Rooms whose names programs import, in the order in which a reader may want them."""
 
@@ -55,11 +57,8 @@ def command_line() -> ArgumentParser:
         caught.append((commands, given))
         raise SystemExit
 
-    with mock.patch.object(tyro, "cli", catch):
-        try:
-            main(["tasks"])
-        except SystemExit:
-            pass
+    with mock.patch.object(tyro, "cli", catch), suppress(SystemExit):
+        main(["tasks"])
     [(commands, given)] = caught
     wanted = {k: v for k, v in given.items() if k in ("prog", "description", "config")}
     with warnings.catch_warnings():
@@ -258,8 +257,8 @@ def joints() -> str:
             "torque limit, N m",
         ]
         feet = ", ".join(f"`{f}`" for f in r.feet)
-        parts += [f"### {r.name}", f"{r.mass_kg:.2f} kg, stands at {r.stand_height_m:.3f} m; feet in order: {feet}.",
-                  table(head, rows)]  # fmt: skip
+        stands = f"{r.mass_kg:.2f} kg, stands at {r.stand_height_m:.3f} m; feet in order: {feet}."
+        parts += [f"### {r.name}", stands, table(head, rows)]
     return "\n\n".join(parts)
 
 
@@ -269,12 +268,16 @@ def ends() -> str:
     for t in card_tasks():
         c = t.contract
         by = {e.name: e.params for e in c.terminations}
-        rows.append([f"`{c.name}`", f"above {by['tilted']['gravity_z']:g}", f"below {by['sunk']['height_m']:g} m",
-                     f"{c.success.velocity_error_mps:g} m/s", f"{c.success.yaw_error_radps:g} rad/s",
-                     f"{c.success.settle_s:g} s", f"{c.command.dead_zone:g}"])  # fmt: skip
-    head = ["task", "`tilted`: gravity z", "`sunk`: trunk height", "success: velocity error below",
-            "yaw-rate error below", "after", "dead zone"]  # fmt: skip
-    return table(head, rows)
+        row = [f"above {by['tilted']['gravity_z']:g}", f"below {by['sunk']['height_m']:g} m"]
+        row += [f"{c.success.velocity_error_mps:g} m/s", f"{c.success.yaw_error_radps:g} rad/s"]
+        rows.append([f"`{c.name}`", *row, f"{c.success.settle_s:g} s", f"{c.command.dead_zone:g}"])
+    head = ["task", "`tilted`: gravity z", "`sunk`: trunk height", "success: velocity error below"]
+    return table([*head, "yaw-rate error below", "after", "dead zone"], rows)
+
+
+def listed(values: Iterable[float]) -> str:
+    """Different values in order."""
+    return ", ".join(f"{v:g}" for v in sorted(set(values)))
 
 
 def panels() -> str:
@@ -285,23 +288,19 @@ def panels() -> str:
     for name, make in MAKERS.items():
         p = make()
         s = p.scenarios
-        commands = {x.command for x in s}
-        axes = [", ".join(f"{v:g}" for v in sorted({c[k] for c in commands})) for k in range(3)]
-        stand = sum(c == (0, 0, 0) for c in (x.command for x in s if x.half == "confirmation"))
+        vx, vy, wz = (listed(x.command[k] for x in s) for k in range(3))
+        stand = sum(x.command == (0, 0, 0) for x in s if x.half == "confirmation")
         pushes = [q for x in s for q in x.pushes]
-        speed = [(q.vx_mps**2 + q.vy_mps**2) ** 0.5 for q in pushes]
-        times = [q.time_s for q in pushes]
-        ground = "plane" if {x.terrain.cls for x in s} == {"flat"} else (
-            f"{len({x.terrain.cls for x in s})} classes, levels {', '.join(map(str, sorted({x.terrain.level for x in s})))}"
-        )  # fmt: skip
-        rows.append([f"`{name}`", f"{len(s)} in {len({x.family for x in s})} families", f"{p.episode_s:g} s",
-                     f"{len(commands)}: vx {axes[0]}; vy {axes[1]}; wz {axes[2]}", str(stand),
-                     ", ".join(f"{v:g}" for v in sorted({x.friction for x in s})),
-                     ", ".join(f"{v:g}" for v in sorted({x.payload_kg for x in s})),
-                     f"{min(speed):.2f} to {max(speed):.2f} m/s at {min(times):g} to {max(times):g} s", ground])  # fmt: skip
-    head = ["panel", "scenarios", "episode", "commands (m/s, m/s, rad/s)", "told to stand, confirmation half",
-            "frictions", "payloads, kg", "one push each", "ground"]  # fmt: skip
-    return table(head, rows)
+        speeds, times = [math.hypot(q.vx_mps, q.vy_mps) for q in pushes], [q.time_s for q in pushes]
+        classes = {x.terrain.cls for x in s}
+        levels = f"{len(classes)} classes, levels {listed(x.terrain.level for x in s)}"
+        row = [f"`{name}`", f"{len(s)} in {len({x.family for x in s})} families", f"{p.episode_s:g} s"]
+        row += [f"{len({x.command for x in s})}: vx {vx}; vy {vy}; wz {wz}", str(stand)]
+        row += [listed(x.friction for x in s), listed(x.payload_kg for x in s)]
+        row += [f"{min(speeds):.2f} to {max(speeds):.2f} m/s at {min(times):g} to {max(times):g} s"]
+        rows.append([*row, "plane" if classes == {"flat"} else levels])
+    head = ["panel", "scenarios", "episode", "commands (m/s, m/s, rad/s)", "told to stand, confirmation half"]
+    return table([*head, "frictions", "payloads, kg", "one push each", "ground"], rows)
 
 
 def factors() -> str:
@@ -328,6 +327,6 @@ def factors() -> str:
 
 
 MADE = {
-    "cli": cli, "api": api, "doors": doors, "observations": observations, "actions": actions, "joints": joints,
-    "ends": ends, "panels": panels, "factors": factors,
+    "cli": cli, "api": api, "doors": doors, "observations": observations, "actions": actions,
+    "joints": joints, "ends": ends, "panels": panels, "factors": factors,
 }  # fmt: skip

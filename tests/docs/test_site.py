@@ -29,7 +29,7 @@ def build(source: Path, out: Path) -> subprocess.CompletedProcess[str]:
 
 
 class Loaded(HTMLParser):
-    """Collects what a browser fetches by itself when it opens a page; links that a reader clicks are not that."""
+    """Collects what a browser fetches by itself as it opens a page, which links to click are not."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -31,8 +31,8 @@ class Plant(Frozen):
     joint."""
     heightfield: Literal["surface", "prisms"] | None = None
     """How native MuJoCo makes contact with a heightfield: by closest point on its triangles, as stride does,
-    or with MuJoCo's own prisms, whose inner edges trip feet (docs/internals/engines.md). None where there is a plane;
-    on a heightfield it means `surface`."""
+    or with MuJoCo's own prisms, whose inner edges trip feet (docs/internals/engines.md). None on a plane; on
+    a heightfield it means `surface`."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_there(self, make: SerializerFunctionWrapHandler) -> dict[str, Any]:

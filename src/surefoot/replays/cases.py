@@ -1,7 +1,7 @@
 """Failures found elsewhere, brought back into the batch: a case is what an episode was given, not what came
 of it, and it can be played by many environments whose factors differ a little.
 
-The layout is that of `traces/*.npz`; the same names in a JSON object are read too. docs/reference/traces.md lists it.
+The layout is that of `traces/*.npz` (docs/reference/traces.md); the same names in a JSON object are read too.
 """
 
 from __future__ import annotations
