@@ -26,37 +26,69 @@ exclude_patterns = ["outputs/**"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 nitpicky = True
+smartquotes = False  # options begin with two hyphens
+highlight_language = "text"
+html_show_search_summary = False  # it would fetch pages, which file:// does not allow
 
 PAGES = {
-    "": ["tutorial", "concepts"],
+    "": ["Tutorial <tutorial>", "Concepts <concepts>"],
     "Guides": [
-        "guides/training", "guides/evaluating", "guides/comparing", "guides/replay", "guides/report",
-        "guides/learners", "guides/lab", "guides/studies", "guides/robots", "guides/extending",
-        "guides/outside", "guides/gymnasium", "guides/gpus",
+        "Training <guides/training>",
+        "Evaluating <guides/evaluating>",
+        "Comparing and promoting <guides/comparing>",
+        "Replaying <guides/replay>",
+        "The page <guides/report>",
+        "Learners <guides/learners>",
+        "The lab <guides/lab>",
+        "Studies <guides/studies>",
+        "Robots <guides/robots>",
+        "Extending <guides/extending>",
+        "Outside simulators <guides/outside>",
+        "Gymnasium <guides/gymnasium>",
+        "Several GPUs <guides/gpus>",
     ],
     "Reference": [
-        "reference/cli", "reference/python", "reference/run-folder", "reference/ledger", "reference/rows",
-        "reference/traces", "reference/labels", "reference/statistics", "reference/panels",
-        "reference/policy-card",
+        "Command line <reference/cli>",
+        "Python <reference/python>",
+        "Run folder <reference/run-folder>",
+        "Ledger <reference/ledger>",
+        "Rows <reference/rows>",
+        "Traces <reference/traces>",
+        "Failure labels <reference/labels>",
+        "Statistics <reference/statistics>",
+        "Panels <reference/panels>",
+        "Policy card <reference/policy-card>",
     ],
     "Internals": [
-        "design", "internals/engines", "internals/performance", "internals/distributed", "internals/recipe",
+        "Design <design>",
+        "Engines <internals/engines>",
+        "Performance <internals/performance>",
+        "Distributed <internals/distributed>",
+        "How the recipe was found <internals/recipe>",
     ],
     "Measurements": [
-        "measurements/index", "measurements/learning", "measurements/studies", "measurements/performance",
-        "measurements/engines", "measurements/learners", "measurements/intervals", "measurements/outside",
+        "Overview <measurements/index>",
+        "Time to walk <measurements/learning>",
+        "Did scale help? <measurements/studies>",
+        "Training on one device <measurements/performance>",
+        "Speed and parity of engines <measurements/engines>",
+        "Learners compared <measurements/learners>",
+        "Do the intervals hold? <measurements/intervals>",
+        "Outside simulators <measurements/outside>",
     ],
-    "Exercises": ["exercises/index"],
-    "More": ["not-here"],
-}  # fmt: skip
+    "Exercises": ["Exercises <exercises/index>"],
+    "More": ["What is not here <not-here>"],
+}
 """What the sidebar shows, in order. A page that is neither here nor below the exercises fails the build."""
 
 
-def below(folder: str) -> list[str]:
+def exists(page: str) -> bool:
+    return (HERE / f"{page.split('<')[1][:-1]}.md").exists()
+
+
+def below(folder: Path) -> list[str]:
     """The pages that a folder's index stands above, where the sidebar names the index alone."""
-    if f"{folder}/index" not in PAGES["Exercises"]:
-        return []
-    return [f"/{folder}/{p.stem}" for p in sorted((HERE / folder).glob("*.md")) if p.stem != "index"]
+    return [f"/{folder.name}/{p.stem}" for p in sorted(folder.glob("*.md")) if p.stem != "index"]
 
 
 def contents(pages: list[str], caption: str = "") -> str:
@@ -71,10 +103,12 @@ def with_reference(app: Any, name: str, source: list[str]) -> None:
 
     source[0] = made.filled(source[0])
     if name == "index":
-        there = {c: [p for p in pages if (HERE / f"{p}.md").exists()] for c, pages in PAGES.items()}
-        source[0] += "".join(contents([f"/{p}" for p in pages], c) for c, pages in there.items() if pages)
-    elif name.endswith("/index") and below(name.removesuffix("/index")):
-        source[0] += contents(below(name.removesuffix("/index")))
+        source[0] += contents(["Home <self>"])
+        for caption, pages in PAGES.items():
+            there = [p.replace("<", "</") for p in pages if exists(p)]
+            source[0] += contents(there, caption) if there else ""
+    elif name == "exercises/index":
+        source[0] += contents(below(HERE / "exercises"))
 
 
 def setup(app: Any) -> None:

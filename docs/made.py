@@ -86,7 +86,7 @@ def option(action: Action) -> list[str] | None:
     default = re.search(r"\s*\((?:(required)|default: ((?:(?!\(default).)*))\)$", said, re.DOTALL)
     said = said[: default.start()] if default else said
     value = (default[1] or f"`{default[2]}`" if default[2] else "") if default else ""
-    shape = action.metavar if isinstance(action.metavar, str) else ""
+    shape = re.sub(r"\{None\}\||None,", "", action.metavar) if isinstance(action.metavar, str) else ""
     if not action.option_strings:
         return [f"`{action.dest.split('.')[-1]}`", cell(said), "" if value in EMPTY else value]
     name = ", ".join(f"`{s}`" for s in action.option_strings)
