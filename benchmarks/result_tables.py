@@ -114,44 +114,6 @@ def gpu() -> str:
     return table([*head, "its success", "mean (95%)", "falls"], rows)
 
 
-def figures() -> str:
-    """The five figures of the README. Seconds and success are of the same policy."""
-
-    def span(values: list[float], form: str) -> str:
-        low, high = (form.format(x) for x in (min(values), max(values)))
-        return low if low == high else f"{low} to {high}"
-
-    def row(what: str, runs: list[dict[str, Any]], seconds: list[float], form: str, where: str) -> list[str]:
-        success = [r["confirmation"]["success"] for r in runs]
-        episodes = runs[0]["confirmation"]["episodes"]
-        rate = span([100 * x for x in success], "{:.1f}")
-        learned = f"{rate}% of {episodes} held-out episodes succeed"
-        return [
-            f"{what}, {where}",
-            f"walks after {span(seconds, form)} s of training; {learned} ({len(runs)} seeds)",
-        ]
-
-    machine = measured("learning.json")["machine"]
-    cores = f"{machine['cores']} cores, no GPU"
-    rows = []
-    for task in ("trot-flat", "walk-flat"):
-        runs = [r for r in _on_two_cores() if r["task"] == task]
-        rows.append(row(f"`{task}`", runs, [r["figures"]["train_seconds"] for r in runs], "{:.0f}", cores))
-    device = next(name for name, m in measured("time_to_walk.json")["machines"].items() if m["cuda"])
-    for task in ("trot-flat", "walk-flat"):
-        runs = _on_cuda()[task]["runs"]
-        rows.append(row(f"`{task}`", runs, [walked(r) or 0.0 for r in runs], "{:.2f}", f"one {device}"))
-    gpus = [m for m in measured("gpu_training.json")["machines"].values() if m["cuda"]]
-    case = gpus[0]["table"][-1]
-    rows.append(
-        [
-            f"training steps, {case['case']}, one {device}",
-            f"{case['steps_per_second'] / 1e6:.1f} M per second",
-        ]
-    )
-    return table(["", "measured"], rows)
-
-
 def engines_agree() -> str:
     """Success of the nominal column on both engines, seed 1 of each task."""
     rows = []
@@ -489,5 +451,4 @@ BLOCKS = {
     "arithmetic": Block(arithmetic, ("flops.json", "engines.json")),
     "loops": Block(loops, ("fetching.json",)),
     "together": Block(together, ("fetching.json",)),
-    "figures": Block(figures, ("learning.json", "time_to_walk.json", "gpu_training.json")),
 }

@@ -141,10 +141,7 @@ def test_prose_tells_the_rates_that_were_measured() -> None:
     rates = {
         (r["engine"], r["robot"], r["ground"], r["plant"], r["envs"]): r["steps_per_second"] for r in rows
     }
-    ours, warp, mjx = (
-        rates[name, "go1", "plane", "evaluation", 4096] for name in ("stride", "mujoco-warp", "mjx")
-    )
-    assert 1200 <= ours / mjx < 1300
+    ours, warp = (rates[name, "go1", "plane", "evaluation", 4096] for name in ("stride", "mujoco-warp"))
     document = " ".join((BENCHMARKS.parent / "docs" / "internals" / "engines.md").read_text().split())
     shares = [
         100 * rates["stride", "go1", "stairs", plant, n] / rates["stride", "go1", "plane", plant, n]
