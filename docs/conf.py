@@ -111,5 +111,6 @@ def with_reference(app: Any, name: str, source: list[str]) -> None:
         source[0] += contents(below(HERE / "exercises"))
 
 
-def setup(app: Any) -> None:
+def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", with_reference)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
