@@ -9,7 +9,7 @@ PIP := PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet --disable-pip-versio
 CHROMIUM = command -v chromium >/dev/null 2>&1 || { test "$$(id -u)" = 0 && test -f /etc/debian_version && \
   apt-get install --quiet --quiet --yes chromium >/dev/null 2>&1; } || true
 
-.PHONY: help setup dev walk trot check fast test lint types bench clean mjlab test-mjlab
+.PHONY: help setup dev walk trot check fast test lint types bench docs tables clean mjlab test-mjlab
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,8 +39,8 @@ trot: setup  ## the same for trot-flat (gait clock and scripted lift)
 	@$(BIN)/surefoot train trot-flat
 
 lint: dev
-	@$(BIN)/ruff check src tests benchmarks examples
-	@$(BIN)/ruff format --check src tests benchmarks examples
+	@$(BIN)/ruff check src tests benchmarks examples docs
+	@$(BIN)/ruff format --check src tests benchmarks examples docs
 
 # What answers in a minute on one core: the plan of the house, ids and kernels' texts, data, statistics, decisions on files.
 FAST := tests/test_architecture.py tests/test_pins.py tests/contract tests/artifacts tests/statistics tests/keyed tests/terrain \
@@ -73,6 +73,13 @@ $(MJLAB)/.ready: pyproject.toml constraints-mjlab.txt
 test-mjlab: mjlab  ## train one of mjlab's tasks for real, and walk-flat beside it
 	@$(MJLAB)/bin/python -m pip --disable-pip-version-check check
 	@$(MJLAB)/bin/python -m pytest tests/env/test_mjlab.py
+
+docs: dev  ## build the site into build/docs; broken links, missing anchors and orphans fail
+	@$(BIN)/python -m sphinx -q -W --keep-going -E docs build/docs
+	@echo "Open build/docs/index.html"
+
+tables: dev  ## fill every table of the documents from the JSON in benchmarks/
+	@$(BIN)/python benchmarks/tables.py
 
 bench: dev  ## measure CPU throughput and write benchmarks/cpu_throughput.json
 	@$(BIN)/python benchmarks/cpu_throughput.py

@@ -7,10 +7,10 @@ both engines, and a policy trained with stride runs that of walk-rough-v1. Score
 result; differences are paired by scenario, with families as clusters. Training budgets are short: what is
 measured is whether engines agree about a policy, not how good it is.
 
-On heightfields MuJoCo's contact is by closest point (docs/engines.md). How much that matters is measured
-beside it: with MuJoCo's own prisms, and with prisms for legs and trunk alone, which then also feel the ground
-between a capsule's ends and a box's corners. The rough policy also walks on level ground, which is a plane or
-a level heightfield.
+On heightfields MuJoCo's contact is by closest point (docs/internals/engines.md). How much that matters is
+measured beside it: with MuJoCo's own prisms, and with prisms for legs and trunk alone, which then also feel
+the ground between a capsule's ends and a box's corners. The rough policy also walks on level ground, which is
+a plane or a level heightfield.
 """
 
 from __future__ import annotations

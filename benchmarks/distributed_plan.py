@@ -1,7 +1,5 @@
-"""What several GPUs would give, on paper, into docs/distributed.md: one GPU's measured times, assumed links.
-
-    python benchmarks/distributed_plan.py            fills the tables anew
-    python benchmarks/distributed_plan.py --check    only says whether the document is up to date
+"""What several GPUs would give, on paper: one GPU's measured times, assumed links. tables.py puts it into the
+documents.
 
 Nothing here was measured with more than one GPU. A collective takes its latency and the bytes that a ring
 sends; all of them are counted as if nothing else went on meanwhile.
@@ -9,11 +7,9 @@ sends; all of them are counted as if nothing else went on meanwhile.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from dataclasses import dataclass
 
-from document import filled, table
+from document import Block, table
 from gpu_training import HERE, Case, Sizes
 from performance_tables import MISSING, on_gpu
 from surefoot.learners.kernels import FOUND
@@ -21,7 +17,6 @@ from surefoot.learners.networks import Layout, init_networks
 from surefoot.learners.update import ALIGN, room
 from surefoot.tasks import task
 
-DOCUMENT = HERE.parent / "docs" / "distributed.md"
 SMALL = 8
 """Sums of a few numbers per update: advantages' spread, two normalisers, two variances, the largest ratio
 error, samples left out, the ledger's figures."""
@@ -98,21 +93,4 @@ def paper(case: Case, ms: dict[str, float], world: int, link: Link) -> str:
     return f"{total / whole / 1e3:.1f}M, {100 * ms['loop'] / whole:.0f}%"
 
 
-def with_tables(text: str) -> str:
-    return filled(text, {"traffic": traffic(), "scaling": scaling()})
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
-    text = DOCUMENT.read_text()
-    if with_tables(text) == text:
-        return
-    if args.check:
-        sys.exit(f"{DOCUMENT} is not up to date; run python benchmarks/distributed_plan.py.")
-    DOCUMENT.write_text(with_tables(text))
-
-
-if __name__ == "__main__":
-    main()
+BLOCKS = {"traffic": Block(traffic), "on paper": Block(scaling, ("gpu_training.json",))}

@@ -8,7 +8,7 @@ their figures) and the trainer itself, which also writes the ledger. `logging` i
 longer than rollout, advantages and update. Parts are timed with CUDA events, launches counted by the profiler
 on a run without graphs, and the update is set against the device's roofline (roofline.py). Peers run in
 processes of their own, on the same device, afterwards. The JSON keeps what each device gave under its name;
-performance_tables.py puts it into docs/performance.md.
+tables.py puts it into docs/measurements/performance.md.
 """
 
 from __future__ import annotations

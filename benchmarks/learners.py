@@ -1,8 +1,7 @@
-"""Learners compared on two cores: trains all of them, then puts what came out into docs/learners.md.
+"""Learners compared on two cores: trains all of them and keeps what came out, for tables.py.
 
     python benchmarks/learners.py                    # trot-flat, seeds 1 to 3; continues where it stopped
     python benchmarks/learners.py --read             # only what the finished runs say
-    python benchmarks/learners.py --check            # only says whether the document is up to date
 
 A plain `surefoot compare-learners` with networks and epochs small enough for two cores. Only seeds that every
 learner has finished are in the result. Writes learners.json and learners.svg here.
@@ -22,7 +21,7 @@ from typing import Any
 
 import torch
 
-from document import filled, table
+from document import Block, table
 from machines import device_name
 from surefoot.artifacts import atomic_write, write_json
 from surefoot.evidence.learners import LearnerComparison, LearnerFigures, compare_learners
@@ -30,7 +29,7 @@ from surefoot.reporting.learners import learner_chart
 from surefoot.runs import RunFolder
 
 HERE = Path(__file__).parent
-FOUND, CHART, DOCUMENT = HERE / "learners.json", HERE / "learners.svg", HERE.parent / "docs" / "learners.md"
+FOUND, CHART = HERE / "learners.json", HERE / "learners.svg"
 OPTIONS = (
     "trot-flat", "--updates", "200", "--hidden", "64", "64", "--epochs", "3", "--eval-families", "32",
     "--evaluate-every", "20", "--perturb", "push_1.0", "delay_60ms", "friction_0.3",
@@ -122,18 +121,45 @@ def title(of: LearnerFigures) -> str:
     return f"{of.learner} {of.version}" if of.version else of.learner
 
 
+def _block(name: str) -> Block:
+    def make() -> str:
+        return tables(LearnerComparison.model_validate(json.loads(FOUND.read_text())["comparison"]))[name]
+
+    return Block(make, (FOUND.name,))
+
+
+def on_a_gpu() -> str:
+    """The comparison on CUDA: speed, host syncs, and success for want of a verdict."""
+    found = json.loads((HERE / "learners_h200.json").read_text())
+    rows = []
+    for of in found["learners"]:
+        f = of["columns"]["nominal"]
+        held = f"{100 * f['value']:.0f}% ({100 * f['low']:.0f} to {100 * f['high']:.0f})"
+        name = f"{of['learner']} {of['version'] or ''}".strip()
+        rows.append(
+            [name, f"{of['steps_per_second']['value']:,.0f}", f"{of['host_syncs_per_step']:.1f}", held]
+        )
+    seeds = len(found["learners"][0]["seeds"])
+    return table(
+        ["learner", "training steps/s", "host syncs per control step", f"success, {seeds} seeds"], rows
+    )
+
+
+BLOCKS = {
+    "learners": _block("about"),
+    "learners success": _block("success"),
+    "learners race": _block("race"),
+    "learners verdict": _block("verdict"),
+    "learners gpu": Block(on_a_gpu, ("learners_h200.json",)),
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--runs", type=Path, default=Path("runs/learners"))
     parser.add_argument("--read", action="store_true", help="train nothing, read the runs that are there")
-    parser.add_argument("--check", action="store_true", help="only compare the document with learners.json")
     args = parser.parse_args()
-    if args.check:
-        stored = LearnerComparison.model_validate(json.loads(FOUND.read_text())["comparison"])
-        same = filled(DOCUMENT.read_text(), tables(stored)) == DOCUMENT.read_text()
-        print("docs/learners.md is up to date" if same else "docs/learners.md says something else")
-        return 0 if same else 1
     if not args.read:
         options = [*OPTIONS, "--seeds", str(args.seeds), "--out", str(args.runs)]
         subprocess.run([sys.executable, "-m", "surefoot", "compare-learners", *options], check=True)
@@ -149,7 +175,6 @@ def main() -> int:
         },
     )
     atomic_write(CHART, learner_chart(comparison).encode())
-    atomic_write(DOCUMENT, filled(DOCUMENT.read_text(), tables(comparison)).encode())
     return 0
 
 

@@ -21,12 +21,13 @@ import statistics
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from machines import device_name
+from machines import commit, device_name
 from performance_plots import plot_terrain
 from surefoot.artifacts import JsonLines, write_json
 from surefoot.runs import RunFolder
@@ -135,11 +136,22 @@ def main() -> None:
             if options.reports and seed == options.seeds[0]:
                 options.reports.mkdir(parents=True, exist_ok=True)
                 shutil.copy(page, options.reports / f"{task}-seed{seed}.html")
-            document = {"schema_version": 1, "machine": _machine(), "summary": by_task(runs), "runs": runs}
+            document = {
+                "schema_version": 1,
+                "machine": _machine(),
+                **_when(),
+                "summary": by_task(runs),
+                "runs": runs,
+            }
             write_json(options.out, document)
     rough = {t: [r for r in runs if r["task"] == t and r.get("classes")] for t in by_task(runs)}
     plot_terrain({t: r for t, r in rough.items() if r}, options.out.with_suffix(".svg"))
     print(json.dumps(by_task(runs), indent=2))
+
+
+def _when() -> dict[str, Any]:
+    """When the last run was added, and the commit that it was made with."""
+    return {"date": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit()}
 
 
 def _machine() -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -24,12 +25,20 @@ def device_name(device: torch.device) -> str:
     return next(names, platform.processor() or platform.machine())
 
 
+def commit() -> str | None:
+    """The commit that is measured, with a + where files differ from it; None outside of a checkout."""
+    words = ("git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*")
+    done = subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
 def about(device: torch.device, quick: bool) -> dict[str, Any]:
     """When and with what it was measured."""
     return {
         "cuda": device.type == "cuda",
         "quick": quick,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
         "python": platform.python_version(),
         "versions": {p: version(p) for p in ("torch", "warp-lang", "mujoco", "numpy")},
     }

@@ -2,9 +2,8 @@
 
     python benchmarks/mirroring.py            # continues where it stopped
     python benchmarks/mirroring.py --read     # only what the finished runs say
-    python benchmarks/mirroring.py --check    # only says whether the document is up to date
 
-Writes mirroring.json and the table in docs/learners.md. Only seeds that are finished both ways count, two or
+Writes mirroring.json; tables.py makes its table. Only seeds that are finished both ways count, two or
 more of them.
 """
 
@@ -21,10 +20,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import t
 
-from document import filled, table
-from learners import DOCUMENT, machine
+from document import Block, table
 from learners import OPTIONS as SMALL
-from surefoot.artifacts import atomic_write, write_json
+from learners import machine
+from surefoot.artifacts import write_json
 from surefoot.runs import RunFolder, read_ledger
 
 FOUND = Path(__file__).with_name("mirroring.json")
@@ -116,27 +115,22 @@ def rows(document: dict[str, Any]) -> list[list[str]]:
     return out
 
 
-def with_table(text: str, document: dict[str, Any]) -> str:
+def mirroring() -> str:
     head = ["", "samples are", "95% at, by seed", "mean over all evaluations", "confirmation"]
-    return filled(text, {"mirroring": table(head, rows(document))})
+    return table(head, rows(json.loads(FOUND.read_text())["found"]))
+
+
+BLOCKS = {"mirroring": Block(mirroring, (FOUND.name,))}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=Path, default=Path("runs/mirroring"))
     parser.add_argument("--read", action="store_true", help="train nothing, read the runs that are there")
-    parser.add_argument("--check", action="store_true", help="only compare the document with mirroring.json")
     args = parser.parse_args()
-    if args.check:
-        same = (
-            with_table(DOCUMENT.read_text(), json.loads(FOUND.read_text())["found"]) == DOCUMENT.read_text()
-        )
-        print("docs/learners.md is up to date" if same else "docs/learners.md says something else")
-        return 0 if same else 1
     if not args.read:
         train(args.runs)
     write_json(FOUND, {"schema_version": 1, "machine": machine(), "found": figures(args.runs)})
-    atomic_write(DOCUMENT, with_table(DOCUMENT.read_text(), json.loads(FOUND.read_text())["found"]).encode())
     return 0
 
 

@@ -1,27 +1,22 @@
-"""Puts what gpu_training.json, time_to_walk.json and task_kernels.json say into docs/performance.md.
-
-    python benchmarks/performance_tables.py            fills the tables and draws both plots anew
-    python benchmarks/performance_tables.py --check    only says whether the document is up to date
+"""Tables of training on one device; tables.py puts them into the documents.
 
 Only figures of a GPU and of whole runs are shown; what is missing says so.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from document import filled, table
+from document import Block, table
 from gpu_training import Sizes
 from performance_plots import plot_training, plot_walking
 from roofline import Peaks, learning
 
 HERE = Path(__file__).parent
-DOCUMENT = HERE.parent / "docs" / "performance.md"
 MISSING = "not measured"
 TABLE = Sizes().table
 ROWS = [(str(case), f">= {case.goal / 1e6:g}M") for case in TABLE if case.goal]
@@ -98,36 +93,6 @@ def scaling(machine: dict[str, Any]) -> str:
     return table(head, rows or [["N = 1,024 to 262,144", *[MISSING] * 3]])
 
 
-GOALS = {
-    "trot-flat": "<= 0.9 s median, <= 1.6 s worst",
-    "walk-flat": "<= 3 s median",
-    "walk-anymal-flat": "<= 10 s",
-    "walk-biped-flat": "<= 10 s",
-}
-
-
-def walking(machine: dict[str, Any]) -> str:
-    rows = []
-    for task, goal in GOALS.items():
-        entry = machine.get("tasks", {}).get(task)
-        s = entry["summary"] if entry else {}
-        seconds = [number(s.get(f"train_seconds_{k}"), "{:.2f} s") for k in ("median", "worst")]
-        if s:
-            seconds = ["not reached" if x == MISSING else x for x in seconds]
-        success = [number(s.get(f"confirmation_success_{k}"), "{:.1%}") for k in ("median", "worst")]
-        seeds = f"{s['reached']} of {len(s['seeds'])}" if s else MISSING
-        rows.append([f"`{task}`", seeds, *seconds, " / ".join(dict.fromkeys(success)), goal])
-    head = (
-        "to 95% held-out",
-        "seeds that reached it",
-        "median",
-        "worst",
-        "native MuJoCo, median / worst",
-        "goal",
-    )
-    return table(head, rows)
-
-
 def processes(machine: dict[str, Any]) -> str:
     by = {(p["task"], p["cold"]): p for p in machine.get("process", [])}
     rows = []
@@ -175,40 +140,25 @@ def ways(machine: dict[str, Any]) -> str:
     return table(("environments", "way", "per control step", "first call"), rows or [[MISSING] * 4])
 
 
-Found = tuple[str, dict[str, Any]]
+def _of(make: Callable[[dict[str, Any]], str], name: str) -> Block:
+    return Block(lambda: make(on_gpu(HERE / name)[1]), (name,))
 
 
-def with_tables(text: str, training: Found, walk: Found, kernels: Found) -> str:
-    made = {
-        "rates": rates(training[1]),
-        "floors": floors(),
-        "parts": parts(training[1]),
-        "scaling": scaling(training[1]),
-        "walking": walking(walk[1]),
-        "processes": processes(walk[1]),
-        "precisions": precisions(walk[1]),
-        "ways": ways(kernels[1]),
-        "where": f"Device: {training[0]} (training steps/s), {walk[0]} (time to walk).",
-    }
-    return filled(text, made)
+BLOCKS = {
+    "rates": _of(rates, "gpu_training.json"),
+    "parts": _of(parts, "gpu_training.json"),
+    "scaling": _of(scaling, "gpu_training.json"),
+    "processes": _of(processes, "time_to_walk.json"),
+    "precisions": _of(precisions, "time_to_walk.json"),
+    "ways": _of(ways, "task_kernels.json"),
+    "floors": Block(floors),
+}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args()
-    files = ("gpu_training.json", "time_to_walk.json", "task_kernels.json")
-    training, walk, kernels = (on_gpu(HERE / f) for f in files)
-    before = DOCUMENT.read_text()
-    after = with_tables(before, training, walk, kernels)
-    if args.check:
-        sys.exit(0 if after == before else "docs/performance.md is not what the JSON says; fill it anew.")
-    DOCUMENT.write_text(after)
-    if training[1]:
-        plot_training(training[1], HERE / "gpu_training.svg")
-    if walk[1].get("tasks"):
-        plot_walking(walk[1]["tasks"], HERE / "time_to_walk.svg")
-
-
-if __name__ == "__main__":
-    main()
+def draw() -> None:
+    """Draws both plots anew."""
+    training, walk = on_gpu(HERE / "gpu_training.json")[1], on_gpu(HERE / "time_to_walk.json")[1]
+    if training:
+        plot_training(training, HERE / "gpu_training.svg")
+    if walk.get("tasks"):
+        plot_walking(walk["tasks"], HERE / "time_to_walk.svg")

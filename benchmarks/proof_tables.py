@@ -1,10 +1,10 @@
-"""Tables of docs/engines.md on whether stride is right; result_tables.py puts them there."""
+"""Tables on whether stride is right; tables.py puts them into the documents."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from document import measured, table
+from document import Block, measured, table
 
 Row = dict[str, Any]
 SHOWN_S = ("0.2", "1.0")
@@ -207,3 +207,17 @@ TABLES = {
     "hostile": hostile,
     "cold": cold,
 }
+SOURCES = {
+    "ground": "ground.json",
+    "parity": "parity.json",
+    "orientation": "parity.json",
+    "closer": "parity.json",
+    "other grounds": "parity.json",
+    "itself": "parity.json",
+    "agreement": "agreement.json",
+    "level ground": "agreement.json",
+    "other contacts": "agreement.json",
+    "hostile": "adversarial.json",
+    "cold": "compile.json",
+}
+BLOCKS = {name: Block(make, (SOURCES[name],)) for name, make in TABLES.items()}

@@ -1,28 +1,19 @@
-"""Tables of README.md, docs/results.md and docs/engines.md, from what was measured.
-
-python benchmarks/result_tables.py            writes them between `<!-- name -->` and `<!-- end -->`
-python benchmarks/result_tables.py --check    only says whether they are up to date
-"""
+"""Tables of what was learned and of how fast engines are; tables.py puts them into the documents."""
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-import proof_tables
-from document import HERE, filled, measured, table
+from document import Block, measured, table
 from roofline import Peaks
 from surefoot.statistics import rate
 from surefoot.statistics.means import mean_interval
 from surefoot.terrain import HELD_OUT
 
-DOCS = HERE.parent / "docs"
 STUDIES = ("parallelism-1s", "parallelism-4s", "horizon-1s", "epochs-1s")
 VARIED = {"parallelism": "environments", "horizon": "control steps per update", "epochs": "epochs"}
 Rate = dict[str, Any]
@@ -68,24 +59,6 @@ def cpu() -> str:
     return table([*head, "falls", "velocity error", "cost of transport"], rows)
 
 
-def cpu_in_short() -> str:
-    rows = []
-    for r in _on_two_cores():
-        f, c, first = r["figures"], r["confirmation"], r["first_95"]
-        limits = f"({percent(c['success_low'])} to {percent(c['success_high'])})"
-        row = [f"`{r['task']}`, seed {r['seed']}"]
-        for x in (first, f):
-            row.append(f"{x['train_seconds']:.0f} s ({x['samples'] / 1e6:.1f} M)")
-        row += [
-            f"{percent(c['success'])} {limits}, {c['episodes']} episodes",
-            f"{f['steps_per_second']:,.0f}",
-        ]
-        rows.append(row)
-    machine = measured("learning.json")["machine"]["cpu"].replace("(R)", "")
-    head = [f"two cores of an {machine}, no GPU", "first at 95% on the selection half", "stopped after"]
-    return table([*head, "held-out success on native MuJoCo, confirmation half", "steps/s"], rows)
-
-
 def perturbed() -> str:
     """The columns of the first seeds."""
     tasks = ("walk-flat", "trot-flat")
@@ -106,31 +79,97 @@ def throughput() -> str:
     return table(["at dt 0.005 x 4 on native MuJoCo, two cores", "measured", "target"], rows)
 
 
+def walked(run: dict[str, Any]) -> float | None:
+    """Training seconds of the policy that was confirmed: the second of two looks in a row at the mark."""
+    at = run["confirmation"]["update"]
+    return next((e["train_seconds"] for e in run["curve"] if e["update"] == at), None)
+
+
+def _on_cuda() -> dict[str, Any]:
+    tasks: dict[str, Any] = next(m for m in measured("time_to_walk.json")["machines"].values() if m["cuda"])[
+        "tasks"
+    ]
+    return {task: t for task, t in tasks.items() if " " not in task}  # the others are of another precision
+
+
 def gpu() -> str:
     """Time to walk on CUDA, every task, seed by seed."""
-    machines = measured("time_to_walk.json")["machines"].values()
-    tasks = next(m for m in machines if m["cuda"])["tasks"]
     rows = []
-    for task, t in tasks.items():
-        if " " in task:  # another precision
-            continue
+    for task, t in _on_cuda().items():
         runs = t["runs"]
-        took = [f"{r['train_seconds']:.2f}" if r["train_seconds"] else "not reached" for r in runs]
+        first = [f"{r['train_seconds']:.2f}" if r["train_seconds"] else "not reached" for r in runs]
         goal = f"{statistics.median(r['train_seconds'] or 1e9 for r in runs):.2f} ({t['goal']:g})"
+        took = ", ".join(f"{walked(r):.2f}" for r in runs)
         sure = [r["confirmation"] for r in runs]
         success, falls = (", ".join(percent(c[k]) for c in sure) for k in ("success", "fall_rate"))
         mean = mean_interval([c["success"] for c in sure], range(len(sure)), (0.0, 1.0))
         over = f"{percent(mean.value)} ({100 * mean.low:.0f} to {100 * mean.high:.0f})"
-        rows.append([f"`{task}`", ", ".join(took), goal, success, over, falls])
+        rows.append([f"`{task}`", ", ".join(first), goal, took, success, over, falls])
     head = [
         "task",
-        "training seconds to 95% (seeds 1 to 5)",
+        "training s, first at 95% (seeds 1 to 5)",
         "median (goal)",
-        "confirmed success",
-        "mean (95%)",
+        "training s of the confirmed policy",
     ]
-    head += ["falls"]
+    return table([*head, "its success", "mean (95%)", "falls"], rows)
+
+
+def engines_agree() -> str:
+    """Success of the nominal column on both engines, seed 1 of each task."""
+    rows = []
+    for r in _on_two_cores():
+        for a in r["confirmation"]["agreement"] if r["seed"] == 1 else ():
+            row = [f"`{r['task']}`", f"{a['engine']} against {a['reference']}", str(a["n"])]
+            rows.append([*row, percent(a["success_agreement"]), f"{a['rank_correlation']:.2f}"])
+    return table(
+        ["task", "engines", "scenarios", "same outcome", "rank correlation of velocity errors"], rows
+    )
+
+
+def _over_trained(run: dict[str, Any]) -> float:
+    counts = [c for name, c in run["classes"]["mujoco"].items() if name not in HELD_OUT]
+    return statistics.mean(a / b for a, b in counts)
+
+
+def unpriced() -> str:
+    """What the reward term `torque_limits` costs and saves."""
+    rows = []
+    for task in ("walk-rough", "walk-anymal-rough"):
+        for with_it, name in (("with `torque_limits`", H200), ("without", "learning_h200_unpriced.json")):
+            runs = [r for r in measured(name)["runs"] if r["task"] == task]
+            up = statistics.mean(a / b for a, b in (r["classes"]["mujoco"]["stairs_up"] for r in runs))
+            most = [r["confirmation"]["torque_saturation"] for r in runs]
+            cells = [
+                f"`{task}`",
+                with_it,
+                str(len(runs)),
+                percent(statistics.mean(map(_over_trained, runs))),
+                percent(up),
+            ]
+            rows.append([*cells, ", ".join(percent(x) for x in most)])
+    head = [
+        "task",
+        "reward",
+        "seeds",
+        "trained classes",
+        "up stairs",
+        "steps with a torque at its limit, by seed",
+    ]
     return table(head, rows)
+
+
+def shoved() -> str:
+    """Success of seed 1 under pushes, where the closing evaluation had them."""
+    rows = []
+    for r in measured(H200)["runs"]:
+        columns = {c["column"]: c for c in r["confirmation"]["columns"]}
+        if r["seed"] == 1 and {"push_1.0", "push_1.5"} <= columns.keys():
+            rows.append([f"`{r['task']}`", *(interval(_span(columns[c])) for c in ("push_1.0", "push_1.5"))])
+    return table(["seed 1 of", "pushes of 1.0 m/s", "of 1.5 m/s"], rows)
+
+
+def _span(column: dict[str, Any]) -> dict[str, Any]:
+    return {"value": column["success"], "low": column["success_low"], "high": column["success_high"]}
 
 
 def rough(task: str) -> str:
@@ -173,7 +212,7 @@ ENOUGH = 5
 
 
 def runs() -> str:
-    """What `surefoot train` itself recorded on the GPU, with each task's report."""
+    """What `surefoot train` itself recorded on the GPU, task by task."""
     every_run = measured("learning_h200.json")["runs"]
     rows = []
     for task in dict.fromkeys(r["task"] for r in every_run):
@@ -186,9 +225,8 @@ def runs() -> str:
         if len(sure) >= ENOUGH:
             m = mean_interval([c["success"] for c in sure], range(len(sure)), (0.0, 1.0))
             over = f"{percent(m.value)} ({100 * m.low:.0f} to {100 * m.high:.0f})"
-        page = f"[seed {of_task[0]['seed']}](../benchmarks/reports/{task}-seed{of_task[0]['seed']}.html)"
         safe = ", ".join(percent(c["torque_saturation"]) for c in sure)
-        rows.append([f"`{task}`", spent, process, success, over, falls, safe, page])
+        rows.append([f"`{task}`", spent, process, success, over, falls, safe])
     head = [
         "task",
         "training s, seed by seed",
@@ -198,7 +236,7 @@ def runs() -> str:
         "falls",
         "steps with a torque at its limit",
     ]
-    return table([*head, "report"], rows)
+    return table(head, rows)
 
 
 def studies() -> str:
@@ -222,7 +260,7 @@ def studies() -> str:
 
 
 def judged(name: str, verdict: dict[str, Any], rows: str) -> list[str]:
-    sentence = f"**{verdict['sentence']}** ([report](../benchmarks/studies/{name}.html))"
+    sentence = f"**{verdict['sentence']}** ([report](../../benchmarks/studies/{name}.html))"
     return [sentence, rows, "\n".join(f"- {step['sentence']}" for step in verdict["steps"])]
 
 
@@ -392,47 +430,25 @@ def threads() -> str:
     return table([*head, "stride over MuJoCo, 1 thread", "2 threads"], rows)
 
 
-TABLES: dict[str, dict[str, Callable[[], str]]] = {
-    "../README.md": {"cpu": cpu_in_short},
-    "results.md": {
-        "cpu": cpu,
-        "perturbed": perturbed,
-        "throughput": throughput,
-        "gpu": gpu,
-        "runs": runs,
-        "walk-rough": lambda: rough("walk-rough"),
-        "walk-anymal-rough": lambda: rough("walk-anymal-rough"),
-        "studies": studies,
-        "study-cpu": study_on_two_cores,
-    },
-    "engines.md": {
-        "speed": speed,
-        "threads": threads,
-        "occupancy": occupancy,
-        "flops": flops,
-        "arithmetic": arithmetic,
-        "loops": loops,
-        "together": together,
-        **proof_tables.TABLES,
-    },
+H200 = "learning_h200.json"
+BLOCKS = {
+    "cpu": Block(cpu, ("learning.json",)),
+    "perturbed": Block(perturbed, ("learning.json",)),
+    "engines agree": Block(engines_agree, ("learning.json",)),
+    "throughput": Block(throughput, ("cpu_throughput.json",)),
+    "gpu": Block(gpu, ("time_to_walk.json",)),
+    "runs": Block(runs, (H200,)),
+    "walk-rough": Block(lambda: rough("walk-rough"), (H200,)),
+    "walk-anymal-rough": Block(lambda: rough("walk-anymal-rough"), (H200,)),
+    "unpriced": Block(unpriced, (H200, "learning_h200_unpriced.json")),
+    "shoved": Block(shoved, (H200,)),
+    "studies": Block(studies, tuple(f"studies/{name}.json" for name in STUDIES)),
+    "study-cpu": Block(study_on_two_cores, ("studies/parallelism-cpu.json",)),
+    "speed": Block(speed, ("engines.json",)),
+    "threads": Block(threads, ("engines.json",)),
+    "occupancy": Block(occupancy, ("engines.json",)),
+    "flops": Block(flops, ("flops.json",)),
+    "arithmetic": Block(arithmetic, ("flops.json", "engines.json")),
+    "loops": Block(loops, ("fetching.json",)),
+    "together": Block(together, ("fetching.json",)),
 }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if something would change"
-    )
-    args = parser.parse_args()
-    for document, tables in TABLES.items():
-        path = DOCS / document
-        before = path.read_text()
-        after = filled(before, {name: make() for name, make in tables.items()})
-        if args.check and before != after:
-            sys.exit(f"{path} is not up to date; run python benchmarks/result_tables.py.")
-        if before != after:
-            path.write_text(after)
-
-
-if __name__ == "__main__":
-    main()

@@ -37,7 +37,7 @@ from tiny import surefoot as run_cli
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "surefoot-example"
 PACKAGE = EXAMPLE / "surefoot_example"
-EXTENDING = ROOT / "docs" / "extending.md"
+EXTENDING = ROOT / "docs" / "guides" / "extending.md"
 BY_PATH = "surefoot_example.tasks:prance_flat"
 TINY = (
     "--envs",

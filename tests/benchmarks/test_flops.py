@@ -151,7 +151,7 @@ def test_every_part_of_a_step_is_counted(quick: dict[str, Any]) -> None:
 
 def test_the_document_tells_the_counts_that_were_made(quick: dict[str, Any]) -> None:
     made = json.loads((BENCHMARKS / "flops.json").read_text())
-    text = " ".join((BENCHMARKS.parent / "docs" / "engines.md").read_text().split())
+    text = " ".join((BENCHMARKS.parent / "docs" / "internals" / "engines.md").read_text().split())
     assert made["quick"] is False
     plain, evaluation = made["plants"]["plain"], made["plants"]["evaluation"]
     for plant, found in made["plants"].items():

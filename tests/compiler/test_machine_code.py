@@ -70,7 +70,7 @@ def test_the_kernels_for_cuda_compile(tmp_path: Path, ground: str) -> None:
 
 def test_the_document_tells_what_was_read() -> None:
     made = json.loads((BENCHMARKS / "machine_code.json").read_text())["plants"]
-    text = " ".join((BENCHMARKS.parent / "docs" / "engines.md").read_text().split())
+    text = " ".join((BENCHMARKS.parent / "docs" / "internals" / "engines.md").read_text().split())
     counted = json.loads((BENCHMARKS / "flops.json").read_text())["plants"]
     assert all(made[plant]["counted"] == counted[plant]["lane"] for plant in made), "read it again"
     one, other = (made[plant]["iteration"] for plant in ("plain", "evaluation"))

@@ -124,7 +124,7 @@ def test_the_page_and_the_chart_say_what_the_json_says(runs: list[RunFolder]) ->
     assert [row["learner"] for row in rows_of(found)] == ["ppo", "other"]
 
 
-def test_the_document_says_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_chart_shows_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     script = BENCHMARKS / "learners.py"
     monkeypatch.syspath_prepend(script.parent)
     spec = importlib.util.spec_from_file_location("learners_benchmark", script)
@@ -133,8 +133,6 @@ def test_the_document_says_what_was_measured(monkeypatch: pytest.MonkeyPatch) ->
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     found = LearnerComparison.model_validate(json.loads(module.FOUND.read_text())["comparison"])
-    text = module.DOCUMENT.read_text()
-    assert module.filled(text, module.tables(found)) == text
     assert module.CHART.read_text() == learner_chart(found)
     assert len({of.learner for of in found.learners}) == 7
 

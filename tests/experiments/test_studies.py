@@ -113,8 +113,9 @@ def test_figures_are_those_of_the_rows_and_the_ledger(study: Path) -> None:
 
 
 def test_intervals_are_those_of_one_value_per_seed(study: Path) -> None:
-    """Two seeds: t with one degree of freedom, and the reach for skewness of docs/evidence.md, whose sample
-    skewness is 0 for two values; differences by seed have plain t."""
+    """Two seeds: t with one degree of freedom, and the reach for skewness of
+    docs/reference/statistics.md, whose sample skewness is 0 for two values; differences by seed have plain
+    t."""
     found = record(study)
     t = stats.t.ppf(0.975, 1)
     reach = t + (2 * t * t + 1) / (6 * math.sqrt(2)) * math.sqrt(6 * 3 * 2 / (1 * 4 * 6))

@@ -45,7 +45,7 @@ def tracker(request: pytest.FixtureRequest) -> str:
 
 
 def expected(rows: list[dict[str, Any]]) -> Shown:
-    """Every number and word of a ledger, by the names that docs/training.md promises."""
+    """Every number and word of a ledger, by the names that docs/guides/training.md promises."""
     shown: Shown = {}
     for row in rows:
         for key, value in row.items():

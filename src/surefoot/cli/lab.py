@@ -45,7 +45,7 @@ class LabCommand:
     reward), or a column as in `surefoot evaluate`, such as push_1.5."""
     learners: tuple[str, ...] = ("ppo", "rsl_rl")
     """Surefoot's own PPO and one or more others: rsl_rl, skrl, rl_games, sb3, tianshou, cleanrl
-    (docs/learners.md says how to install them)."""
+    (docs/guides/learners.md says how to install them)."""
     seeds: int | None = None
     """Training seeds of each learner, from --seed on (default 3, with --quick 1)."""
     panel2: bool = False

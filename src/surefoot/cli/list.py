@@ -101,5 +101,5 @@ def print_tasks(console: Console, as_json: bool) -> None:
     say(
         console,
         "\nUntil: held-out success, twice in a row. At most: minutes of training, on any device. All of a "
-        "task: surefoot plan TASK.\nYour own: surefoot train package.module:name (docs/extending.md)",
+        "task: surefoot plan TASK.\nYour own: surefoot train package.module:name (docs/guides/extending.md)",
     )

@@ -69,7 +69,7 @@ class TrainCommand:
 
     task: Positional[str] = ""
     """Task name (see `surefoot tasks`), package.module:name of your own, or an environment from outside:
-    gym:ID, envpool:ID, mjlab:ID (docs/outside.md). Not needed with --resume or --config."""
+    gym:ID, envpool:ID, mjlab:ID (docs/guides/outside.md). Not needed with --resume or --config."""
     options: RunOptions = NOTHING_ASKED
     config: str | None = None
     """Train what `surefoot plan --save` wrote to this file, as it was planned: other options than --out,

@@ -134,7 +134,7 @@ def _apply(name: str, *args: Any) -> Symbols:
 def _unknown(name: str) -> Untraceable:
     return Untraceable(
         f"The task uses '{name}', which cannot be compiled into a kernel; "
-        "write it with the torch functions that docs/extending.md lists."
+        "write it with the torch functions that docs/guides/extending.md lists."
     )
 
 

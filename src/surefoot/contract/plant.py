@@ -31,8 +31,8 @@ class Plant(Frozen):
     joint."""
     heightfield: Literal["surface", "prisms"] | None = None
     """How native MuJoCo makes contact with a heightfield: by closest point on its triangles, as stride does,
-    or with MuJoCo's own prisms, whose inner edges trip feet (docs/engines.md). None where there is a plane;
-    on a heightfield it means `surface`."""
+    or with MuJoCo's own prisms, whose inner edges trip feet (docs/internals/engines.md). None on a plane; on
+    a heightfield it means `surface`."""
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_there(self, make: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -62,7 +62,7 @@ EVALUATION_PLANT = Plant(
 
 TRAINING_PLANT = EVALUATION_PLANT.model_copy(update={"impratio": 1.0, "joint_dry_friction": False})
 """What stride trains on: the evaluation plant without what costs most. It learns in fewer samples than
-coarser steps do, and not in more than the evaluation plant itself (docs/results.md)."""
+coarser steps do, and not in more than the evaluation plant itself (docs/measurements/learning.md)."""
 
 FAST_PLANT = Plant(
     dt_s=0.01,

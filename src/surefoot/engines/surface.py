@@ -1,9 +1,9 @@
 """Heightfields as surfaces in native MuJoCo: contacts by closest point on the triangles.
 
 MuJoCo collides with the two prisms of every cell one by one, and a sphere on level ground also touches the
-edges of the prisms beside its own, with normals that lean (docs/engines.md says what that does to a policy).
-No option of MuJoCo's changes it. Its table of collision functions can be changed, and `use_surfaces` does:
-spheres, capsules (by their ends) and boxes (by their corners) then touch a marked heightfield where the
+edges of the prisms beside its own, with normals that lean (docs/internals/engines.md says what that does to a
+policy). No option of MuJoCo's changes it. Its table of collision functions can be changed, and `use_surfaces`
+does: spheres, capsules (by their ends) and boxes (by their corners) then touch a marked heightfield where the
 distance from the point to the triangles has a local minimum. All such minima of a sphere count; a centre
 below the ground has one contact, with the closest point. Heightfields without the mark, and all other geoms,
 keep MuJoCo's prisms.

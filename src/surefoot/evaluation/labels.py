@@ -1,7 +1,8 @@
 """Failure labels: rules over what an episode's trace shows, the first that holds gives the label.
 
 A label says what was seen; its cause is the category to look into first. A failure that no rule explains is
-`unknown`, never the likeliest guess. docs/evidence.md has the rules, the thresholds and where they come from.
+`unknown`, never the likeliest guess. docs/reference/labels.md has the rules, the thresholds and
+where they come from.
 """
 
 from __future__ import annotations

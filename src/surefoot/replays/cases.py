@@ -1,7 +1,7 @@
 """Failures found elsewhere, brought back into the batch: a case is what an episode was given, not what came
 of it, and it can be played by many environments whose factors differ a little.
 
-The layout is that of `traces/*.npz`; the same names in a JSON object are read too. docs/evidence.md lists it.
+The layout is that of `traces/*.npz` (docs/reference/traces.md); the same names in a JSON object are read too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from surefoot.terrain import Atlas, TileId
 
 JITTER = 0.5
 """Factors move by up to this share of their declared half range, to either side of the recorded value."""
-HELP = "docs/evidence.md has the layout of a trace."
+HELP = "docs/reference/traces.md has the layout of a trace."
 PARAMETERS: dict[str, Any] = {
     "friction": 0.8, "payload_kg": 0.0, "com_m": (0.0, 0.0, 0.0), "strength": 1.0, "kp_scale": 1.0,
     "kd_scale": 1.0, "delay_s": 0.0,

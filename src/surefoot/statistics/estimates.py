@@ -52,7 +52,7 @@ class Estimate(Frozen):
     families: int
     few: bool = False
     """Whether families are so few that the interval allows for events that none may have shown, or has no
-    ends (in older files: that it should have; docs/evidence.md)."""
+    ends (in older files: that it should have; docs/reference/statistics.md)."""
 
 
 def estimate(rows: Mapping[str, np.ndarray], column: str, kind: Kind) -> Estimate | None:

@@ -382,5 +382,5 @@ def test_a_looser_tolerance_is_a_coarser_step() -> None:
 
 
 def test_the_docs_have_the_capability_table() -> None:
-    page = (ROOT / "docs" / "engines.md").read_text()
+    page = (ROOT / "docs" / "internals" / "engines.md").read_text()
     assert "\n".join(f"| {what} | {whether} |" for what, whether in CAPABILITIES) in page

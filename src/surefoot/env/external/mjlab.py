@@ -1,5 +1,5 @@
 """Tasks of mjlab: `mjlab:Mjlab-Velocity-Flat-Unitree-Go1`. mjlab pins an older MuJoCo and so lives in an
-environment of its own, with Surefoot in it (docs/outside.md)."""
+environment of its own, with Surefoot in it (docs/guides/outside.md)."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _tasks(name: str) -> Any:
     except ImportError as error:
         raise SurefootError(
             "mjlab is not installed here; it pins MuJoCo 3.11 and so needs an environment of its own: "
-            "make one with `make mjlab`, or with the two commands in docs/outside.md."
+            "make one with `make mjlab`, or with the two commands in docs/guides/outside.md."
         ) from error
     if name not in registry.list_tasks():
         raise unknown("mjlab task", name, registry.list_tasks())

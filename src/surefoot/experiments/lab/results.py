@@ -63,7 +63,7 @@ def small_note(lab: LabRecord) -> Html | None:
     if "ppo" in d.learners and lab.recipe.mirror:
         text += (
             " Surefoot's own PPO mirrors a random half of its samples, left to right, which the libraries do "
-            "not: with networks this small it learns later for that (measured in docs/learners.md)."
+            "not: with networks this small it learns later for that (measured in docs/guides/learners.md)."
         )
     text += " For a comparison, leave --quick out."
     return el("p", text, class_="note none", data_note="quick")

@@ -191,7 +191,7 @@ def failures(record: StudyRecord, budgets: list[Budget]) -> Html:
     return el(
         "section",
         el("h2", "Failures by label"),
-        el("p", "Share of all episodes of all seeds; the rules are in docs/evidence.md.", class_="lead"),
+        el("p", "Share of all episodes of all seeds; rules: docs/reference/labels.md.", class_="lead"),
         scroll(head, rows) if names else empty,
         class_="card",
     )

@@ -1,0 +1,69 @@
+"""Tables of intervals, batch honesty and environments from outside; for tables.py."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from document import Block, measured, table
+
+
+def coverage() -> str:
+    """How often the nominal 95% intervals held the truth, by kind."""
+    cases = measured("interval_coverage.json")["cases"]
+    rows = []
+
+    def row(what: str, some: list[dict[str, Any]]) -> None:
+        held = [c["coverage"] for c in some]
+        rows.append([what, str(len(some)), f"{100 * min(held):.1f}%", f"{100 * statistics.mean(held):.1f}%"])
+
+    for exact, how in ((False, ""), (True, ", built on exact bounds")):
+        for kind in dict.fromkeys(c["interval"] for c in cases):
+            some = [c for c in cases if c["interval"] == kind and c["exact"] == exact]
+            if some:
+                row(kind + how, some)
+        if not exact:
+            row("**all of these**", [c for c in cases if not c["exact"]])
+    return table(["interval", "designs", "lowest coverage", "average"], rows)
+
+
+def beyond() -> str:
+    cases = measured("interval_coverage.json")["beyond"]
+    rows = [[c["families"], c["values"], f"{100 * c['coverage']:.1f}%"] for c in cases]
+    return table(["families", "of which", "coverage of the mean"], rows)
+
+
+def honesty() -> str:
+    rows = []
+    for c in measured("honesty_cost.json")["cases"]:
+        row = [
+            f"{c['envs']:,} x {c['horizon']}",
+            f"{1e3 * c['look_s']:.1f} ms",
+            f"{1e3 * c['update_s']:,.0f} ms",
+        ]
+        rows.append([*row, f"{100 * c['share_as_done']:.2f}%"])
+    return table(
+        ["environments x steps", "a look", "an update", "share of training, every tenth update"], rows
+    )
+
+
+def outside() -> str:
+    rows = []
+    for r in measured("outside.json"):
+        limits = f"({100 * r['success_low']:.0f} to {100 * r['success_high']:.0f})"
+        what = r["success_is"].split(",")[0]
+        returns = [
+            f"{r['returns'][k]['mean']:,.0f} ± {r['returns'][k]['std']:,.0f}"
+            for k in ("trained", "zero", "random")
+        ]
+        success = f"{100 * r['success']:.0f}% {limits} of {r['episodes']}: {what}"
+        rows.append([f"`{r['task']}`", f"{r['samples']:,}", success, *returns])
+    return table(["environment", "samples", "held-out success", "return", "zero", "random"], rows)
+
+
+BLOCKS = {
+    "coverage": Block(coverage, ("interval_coverage.json",)),
+    "coverage beyond": Block(beyond, ("interval_coverage.json",)),
+    "honesty": Block(honesty, ("honesty_cost.json",)),
+    "outside": Block(outside, ("outside.json",)),
+}
