@@ -1,4 +1,4 @@
-"""Tables of README.md, docs/results.md and docs/engines.md, from what was measured.
+"""Tables of docs/results.md and docs/engines.md, from what was measured.
 
 python benchmarks/result_tables.py            writes them between `<!-- name -->` and `<!-- end -->`
 python benchmarks/result_tables.py --check    only says whether they are up to date
@@ -66,24 +66,6 @@ def cpu() -> str:
     head = ["task", "seed", "training s", "+ evaluation s", "samples", "steps/s"]
     head += ["first at 95% on the selection half", "confirmed success (95% interval)"]
     return table([*head, "falls", "velocity error", "cost of transport"], rows)
-
-
-def cpu_in_short() -> str:
-    rows = []
-    for r in _on_two_cores():
-        f, c, first = r["figures"], r["confirmation"], r["first_95"]
-        limits = f"({percent(c['success_low'])} to {percent(c['success_high'])})"
-        row = [f"`{r['task']}`, seed {r['seed']}"]
-        for x in (first, f):
-            row.append(f"{x['train_seconds']:.0f} s ({x['samples'] / 1e6:.1f} M)")
-        row += [
-            f"{percent(c['success'])} {limits}, {c['episodes']} episodes",
-            f"{f['steps_per_second']:,.0f}",
-        ]
-        rows.append(row)
-    machine = measured("learning.json")["machine"]["cpu"].replace("(R)", "")
-    head = [f"two cores of an {machine}, no GPU", "first at 95% on the selection half", "stopped after"]
-    return table([*head, "held-out success on native MuJoCo, confirmation half", "steps/s"], rows)
 
 
 def perturbed() -> str:
@@ -393,7 +375,6 @@ def threads() -> str:
 
 
 TABLES: dict[str, dict[str, Callable[[], str]]] = {
-    "../README.md": {"cpu": cpu_in_short},
     "results.md": {
         "cpu": cpu,
         "perturbed": perturbed,

@@ -1,36 +1,46 @@
-"""Exercise 4: the same run by one process and by two. Says what is the same and what it took.
+"""Exercise 4: runs with other numbers of environments and processes side by side; the first two are also
+compared row by row.
 
-python examples/exercises/two_levels.py runs/one runs/two
+    python examples/exercises/two_levels.py runs/one runs/two runs/wide
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
-from surefoot.runs import RunFolder, load_checkpoint, read_ledger
+from surefoot.runs import RunFolder, read_ledger
 
 COUNTS = ("samples", "episode.count", "stratum.samples", "family.resets")
 
 
-def main(one: Path, two: Path) -> None:
-    ledgers = [read_ledger(p / "ledger.jsonl")[0] for p in (one, two)]
-    weights = [load_checkpoint(p / "checkpoints" / "latest.safetensors").tensors for p in (one, two)]
-    print(f"{'':<32}{one.name:>12}{two.name:>12}")
-    processes = [RunFolder.open(p).record.versions.get("processes", "1") for p in (one, two)]
-    print(f"{'processes':<32}{processes[0]:>12}{processes[1]:>12}")
-    print(f"{'updates':<32}{len(ledgers[0]):>12}{len(ledgers[1]):>12}")
-    for name in ("samples", "robot_seconds"):
-        print(f"{name:<32}{ledgers[0][-1][name]:>12,.0f}{ledgers[1][-1][name]:>12,.0f}")
-    for name, part in (("environments, ms an update", "environment"), ("learning, ms an update", "learning")):
-        took = [1e3 * sum(r[f"seconds.{part}"] for r in rows[1:]) / (len(rows) - 1) for rows in ledgers]
-        print(f"{name:<32}{took[0]:>12.1f}{took[1]:>12.1f}")
-    counted = all(a[k] == b[k] for a, b in zip(*ledgers, strict=True) for k in COUNTS)
-    floats = [k for k, w in weights[0].items() if k.startswith("learner") and w.is_floating_point()]
-    apart = max(float((weights[0][k] - weights[1][k]).abs().max()) for k in floats)
-    print(f"\nthe same counts in every row: {'yes' if counted else 'no'}")
-    print(f"largest difference of a weight below 0.001: {'yes' if apart < 1e-3 else 'no'}")
+def main(folders: list[Path]) -> None:
+    records = [RunFolder.open(p).record for p in folders]
+    ledgers = [read_ledger(p / "ledger.jsonl")[0] for p in folders]
+    steady = [rows[1:] for rows in ledgers]  # the first update also compiles and loads
+
+    def milliseconds(part: str) -> list[str]:
+        return [f"{1e3 * sum(r[f'seconds.{part}'] for r in rows) / len(rows):.1f}" for rows in steady]
+
+    table: list[tuple[str, list[Any]]] = [
+        ("", [p.name for p in folders]),
+        ("processes", [r.versions.get("processes", "1") for r in records]),
+        ("environments in all", [r.recipe.envs for r in records]),
+        ("samples an update", [f"{rows[0]['samples']:,}" for rows in ledgers]),
+        ("environments, ms an update", milliseconds("environment")),
+        ("learning, ms an update", milliseconds("learning")),
+        ("steps/s", [f"{sum(r['steps_per_second'] for r in rows) / len(rows):,.0f}" for rows in steady]),
+    ]
+    for name, cells in table:
+        print(f"{name:<28}" + "".join(f"{c:>12}" for c in cells))
+
+    pairs = list(zip(*ledgers[:2], strict=True))
+    same = all(a[k] == b[k] for a, b in pairs for k in COUNTS)
+    apart = [abs(a["kl"] / b["kl"] - 1) for a, b in pairs]
+    print(f"\n{folders[0].name} and {folders[1].name}: counts of every row {'equal' if same else 'differ'};")
+    print(f"KL apart by {apart[0]:.0e} after the first update, by {apart[-1]:.0e} after the last")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    main([Path(p) for p in sys.argv[1:]])

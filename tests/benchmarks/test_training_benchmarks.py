@@ -162,22 +162,7 @@ def test_prose_tells_the_rates_that_were_measured() -> None:
     rates = {
         (r["engine"], r["robot"], r["ground"], r["plant"], r["envs"]): r["steps_per_second"] for r in rows
     }
-    few, many = (
-        [rates["stride", "go1", ground, "plain", n] / 1e6 for ground in ("plane", "stairs")]
-        for n in (4096, 65536)
-    )
-    text = " ".join((BENCHMARKS.parent / "README.md").read_text().split())
-    assert f"{many[0]:.0f} M on a plane, {many[1]:.0f} M on stairs (N = 4,096: {few[0]:.0f} M and" in text
-    assert f" M and {few[1]:.0f} M) |" in text
-    ours, warp, mjx = (
-        rates[name, "go1", "plane", "evaluation", 4096] for name in ("stride", "mujoco-warp", "mjx")
-    )
-    assert f"on the GPU {ours / warp:.0f} times those of MuJoCo Warp and twelve hundred times" in text
-    assert 1200 <= ours / mjx < 1300
-    over = [
-        x for k, x in machines["AMD EPYC"]["ratios"].items() if k.endswith(", 512: stride over mujoco, 1")
-    ]
-    assert f"makes {min(over):.0f} to {max(over):.0f} times the steps of MuJoCo C per thread" in text
+    ours, warp = (rates[name, "go1", "plane", "evaluation", 4096] for name in ("stride", "mujoco-warp"))
     document = " ".join((BENCHMARKS.parent / "docs" / "engines.md").read_text().split())
     shares = [
         100 * rates["stride", "go1", "stairs", plant, n] / rates["stride", "go1", "plane", plant, n]

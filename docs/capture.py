@@ -1,8 +1,8 @@
 """Runs the commands that stand in documents and puts what they print below them.
 
-    python docs/outputs.py docs/tutorial.md                  # minutes: it trains twice
-    python docs/outputs.py docs/exercises/*.md               # seconds
-    python docs/outputs.py docs/tutorial.md --work /tmp/t    # keeps the runs there
+    python docs/capture.py docs/tutorial.md                  # minutes: it trains twice
+    python docs/capture.py docs/exercises/*.md               # seconds
+    python docs/capture.py docs/tutorial.md --work /tmp/t    # keeps the runs there
 
 A captured block looks like this; every line that begins with `$ ` is run, in order, in one scratch folder:
 
@@ -11,11 +11,11 @@ A captured block looks like this; every line that begins with `$ ` is run, in or
     $ surefoot plan walk-flat --envs 2048
     ... what it printed
     ```
-    <!-- end -->
+    <!-- captured: end -->
 
 `<!-- captured keep=REGEX -->` keeps only the lines in which the pattern is found, with `...` for the others.
 `<!-- captured measured -->` says that its numbers are this machine's: a test compares only its words.
-`<!-- when -->...<!-- end -->` becomes a sentence that says when and where all of this was.
+`<!-- when -->...<!-- when: end -->` becomes a sentence that says when and where all of this was.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 80
 BLOCK = re.compile(
-    r"<!-- captured(?P<how>[^>]*?) -->\n```console\n(?P<shown>.*?)```\n<!-- end -->", re.DOTALL
+    r"<!-- captured(?P<how>[^>]*?) -->\n```console\n(?P<shown>.*?)```\n<!-- captured: end -->", re.DOTALL
 )
-WHEN = re.compile(r"<!-- when -->.*?<!-- end -->", re.DOTALL)
+WHEN = re.compile(r"<!-- when -->.*?<!-- when: end -->", re.DOTALL)
 NUMBER = re.compile(r"[+-]?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
 
@@ -95,7 +95,7 @@ def shell(work: Path) -> Callable[[str], str]:
     def run(command: str) -> str:
         print(f"$ {command}", flush=True)
         done = subprocess.run(command, shell=True, cwd=work, env=env, capture_output=True, text=True)
-        if done.returncode > 1:  # 1 is a verdict: not promoted, differs
+        if done.returncode:
             sys.exit(f"{command}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done.stdout
 
@@ -130,7 +130,7 @@ def main() -> None:
                 return m[0].replace(m["shown"], block.text(run))
 
             document = BLOCK.sub(filled, document)
-            path.write_text(WHEN.sub(f"<!-- when -->{here()}<!-- end -->", document))
+            path.write_text(WHEN.sub(f"<!-- when -->{here()}<!-- when: end -->", document))
 
 
 if __name__ == "__main__":
