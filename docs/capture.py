@@ -15,6 +15,7 @@ A captured block looks like this; every line that begins with `$ ` is run, in or
 
 `<!-- captured keep=REGEX -->` keeps only the lines in which the pattern is found, with `...` for the others.
 `<!-- captured measured -->` says that its numbers are this machine's: a test compares only its words.
+`<!-- picture PAGE -->` above an image takes the image anew, of an HTML page in that folder (needs Chromium).
 `<!-- when -->...<!-- when: end -->` becomes a sentence that says when and where all of this was.
 """
 
@@ -24,6 +25,7 @@ import argparse
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +39,7 @@ WIDTH = 80
 BLOCK = re.compile(
     r"<!-- captured(?P<how>[^>]*?) -->\n```console\n(?P<shown>.*?)```\n<!-- captured: end -->", re.DOTALL
 )
+PICTURE = re.compile(r"<!-- picture (?P<page>\S+) -->\n!\[[^]]*\]\((?P<image>[^)]+)\)")
 WHEN = re.compile(r"<!-- when -->.*?<!-- when: end -->", re.DOTALL)
 NUMBER = re.compile(r"[+-]?\d[\d,]*\.?\d*(?:e[+-]?\d+)?")
 
@@ -102,6 +105,21 @@ def shell(work: Path) -> Callable[[str], str]:
     return run
 
 
+def photograph(page: Path, image: Path) -> None:
+    """Takes a picture of the top of a page, as a screen of ordinary size shows it in the light."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    flags = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
+        view = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+        view.goto(page.resolve().as_uri())
+        view.wait_for_timeout(2000)
+        view.screenshot(path=image)
+        browser.close()
+
+
 def here() -> str:
     """Today, this machine and this version of the code, in a sentence."""
     info = Path("/proc/cpuinfo")
@@ -130,6 +148,8 @@ def main() -> None:
                 return m[0].replace(m["shown"], block.text(run))
 
             document = BLOCK.sub(filled, document)
+            for m in PICTURE.finditer(document):
+                photograph(work / m["page"], path.parent / m["image"])
             path.write_text(WHEN.sub(f"<!-- when -->{here()}<!-- when: end -->", document))
 
 
