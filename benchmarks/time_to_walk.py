@@ -9,8 +9,10 @@
 Training never waits for an evaluation: a run trains its updates and keeps a policy every few of them, with
 the training seconds until then (kernels compiled, graphs captured and undone before the clock starts).
 Afterwards the policies are scored in order on the panel's selection half, without exploration noise, until
-two in a row reach the mark; training seconds are those at the first of the two, `stopped_seconds` those at
-the second, whose policy is then confirmed on native MuJoCo on the half that nothing was chosen on.
+two in a row reach the mark. The first of the two is the policy that got there: the training seconds, the
+updates and the confirmation are all its own. It is confirmed on native MuJoCo on the half that nothing was
+chosen on. The second, at which training by this rule would stop, has its own seconds and its own confirmation
+under `stopped`. A run that never gets there has its last policy confirmed, and no seconds.
 
 With several precisions the last policy of every run is confirmed as well, and each precision is compared
 with the first, seed by seed.
@@ -22,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import itertools
 import json
 import math
@@ -56,7 +59,8 @@ from surefoot.training.plan import Plan
 from surefoot.training.plan_makers import make_plan
 from training_loop import Loop, seconds
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""2: `confirmation` is that of the policy that `train_seconds` are of; it was one policy later before."""
 GOALS = {"trot-flat": 0.9, "walk-flat": 3.0, "walk-anymal-flat": 10.0, "walk-biped-flat": 10.0}
 """Training seconds on one H200, median over seeds."""
 OURS = ("trot-flat", "walk-flat")
@@ -115,17 +119,29 @@ def reached(successes: list[float], mark: float) -> int | None:
 
 
 def score(path: Path, mark: float) -> dict[str, Any]:
-    """One run's policies in order until two in a row reach the mark; the second, or else the last, is
-    confirmed."""
+    """One run's policies in order until two in a row reach the mark; the first of them, or else the last, is
+    the run's, and its seconds, updates and confirmation are stated together."""
     loaded = checkpoint.load_checkpoint(path)
     m = loaded.meta
     plan = make_plan(m["task"], overrides=m["recipe"], seed=m["seed"], engine="stride", device="cpu")
     card, chosen = PolicyCard.model_validate(m["policy"]), scorer(plan, "selection", "stride")
+    confirm = scorer(plan, "confirmation", "mujoco")
 
     def policy(update: int) -> PolicyBundle:
         under = f"{update:06d}."
         tensors = {k.removeprefix(under): v for k, v in loaded.tensors.items() if k.startswith(under)}
         return PolicyBundle(card, tensors)
+
+    @functools.cache
+    def confirmation(update: int) -> dict[str, Any]:
+        result = confirm(policy(update))
+        return {
+            "engine": "mujoco",
+            "update": update,
+            "episodes": len(result.rows["success"]),
+            "success": result.success,
+            "fall_rate": float(result.rows["fall"].mean()),
+        }
 
     curve: list[dict[str, Any]] = []
     at = None
@@ -136,24 +152,32 @@ def score(path: Path, mark: float) -> dict[str, Any]:
         at = reached([c["success"] for c in curve], mark)
         if at is not None:
             break
-    confirm = scorer(plan, "confirmation", "mujoco")
-    confirmed, last = (confirm(policy(c["update"])) for c in (curve[-1], m["curve"][-1]))
-    first = None if at is None else curve[at]
+    last = m["curve"][-1]["update"]
+    return (
+        {"seed": m["seed"]}
+        | outcome(curve, at, confirmation)
+        | {"last": {"update": last, "success": confirmation(last)["success"]}, "curve": curve}
+    )
+
+
+def outcome(
+    curve: list[dict[str, Any]], at: int | None, confirmation: Callable[[int], dict[str, Any]]
+) -> dict[str, Any]:
+    """What a run came to: seconds and success of one policy, the first of two in a row that stands `at` a
+    place of the curve, and the same of the second one."""
+    if at is None:
+        nothing = dict.fromkeys(("train_seconds", "updates", "samples", "stopped"))
+        return nothing | {"confirmation": confirmation(curve[-1]["update"])}
+    first, second = curve[at : at + 2]
     return {
-        "seed": m["seed"],
-        "train_seconds": first and round(first["train_seconds"], 4),
-        "updates": first and first["update"],
-        "samples": first and first["samples"],
-        "stopped_seconds": first and round(curve[-1]["train_seconds"], 4),
-        "confirmation": {
-            "engine": "mujoco",
-            "update": curve[-1]["update"],
-            "episodes": len(confirmed.rows["success"]),
-            "success": confirmed.success,
-            "fall_rate": float(confirmed.rows["fall"].mean()),
+        "train_seconds": round(first["train_seconds"], 4),
+        "updates": first["update"],
+        "samples": first["samples"],
+        "confirmation": confirmation(first["update"]),
+        "stopped": {
+            "train_seconds": round(second["train_seconds"], 4),
+            "confirmation": confirmation(second["update"]),
         },
-        "last": {"update": m["curve"][-1]["update"], "success": last.success},
-        "curve": curve,
     }
 
 
@@ -163,17 +187,22 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     def finite(x: float) -> float | None:
         return None if x == float("inf") else x
 
-    took = [float("inf") if r["train_seconds"] is None else r["train_seconds"] for r in runs]
-    stopped = [float("inf") if r["stopped_seconds"] is None else r["stopped_seconds"] for r in runs]
-    success = [r["confirmation"]["success"] for r in runs]
+    def spread(runs: list[dict[str, Any] | None]) -> dict[str, Any]:
+        took = [float("inf") if r is None or r["train_seconds"] is None else r["train_seconds"] for r in runs]
+        success = [r["confirmation"]["success"] for r in runs if r]
+        return {
+            "train_seconds_median": finite(statistics.median(took)),
+            "train_seconds_worst": finite(max(took)),
+            "confirmation_success_median": statistics.median(success) if success else None,
+            "confirmation_success_worst": min(success, default=None),
+            "confirmation_success_best": max(success, default=None),
+        }
+
     return {
         "seeds": [r["seed"] for r in runs],
         "reached": sum(r["train_seconds"] is not None for r in runs),
-        "train_seconds_median": finite(statistics.median(took)),
-        "train_seconds_worst": finite(max(took)),
-        "stopped_seconds_median": finite(statistics.median(stopped)),
-        "confirmation_success_median": statistics.median(success),
-        "confirmation_success_worst": min(success),
+        **spread([*runs]),
+        "stopped": spread([r["stopped"] for r in runs]),
     }
 
 

@@ -21,7 +21,7 @@ import document
 from gpu_training import TINY
 from proof_tables import TABLES
 from roofline import Peaks, Work, learning
-from time_to_walk import reached, summary
+from time_to_walk import outcome, reached, summary
 from training_loop import Loop
 
 
@@ -81,14 +81,30 @@ def test_a_run_that_never_walks_is_the_worst() -> None:
         return {
             "seed": seed,
             "train_seconds": seconds,
-            "stopped_seconds": seconds,
             "confirmation": {"success": 0.9},
+            "stopped": seconds and {"train_seconds": seconds + 0.1, "confirmation": {"success": 1.0}},
         }
 
     found = summary([entry(1, 0.8), entry(2, None), entry(3, 1.2)])
     assert found["train_seconds_median"] == 1.2
     assert found["train_seconds_worst"] is None
     assert found["reached"] == 2
+    assert found["stopped"]["train_seconds_median"] == pytest.approx(1.3)
+    assert found["stopped"]["train_seconds_worst"] is None
+    assert found["stopped"]["confirmation_success_worst"] == 1.0, "of those that stopped"
+
+
+def test_seconds_and_success_belong_to_the_same_policy() -> None:
+    curve = [{"update": 5 * k, "samples": 100 * k, "train_seconds": 0.1 * k} for k in range(1, 5)]
+    confirmed = {u: {"update": u, "success": u / 100} for u in (5, 10, 15, 20)}
+    found = outcome(curve, 2, confirmed.__getitem__)
+    assert (found["train_seconds"], found["updates"]) == (0.3, 15)
+    assert found["confirmation"] == confirmed[15], "not that of the evaluation after it"
+    assert found["stopped"] == {"train_seconds": 0.4, "confirmation": confirmed[20]}
+    never = outcome(curve, None, confirmed.__getitem__)
+    assert never["train_seconds"] is None
+    assert never["stopped"] is None
+    assert never["confirmation"] == confirmed[20]
 
 
 def test_flops_are_those_that_torch_counts() -> None:
