@@ -166,13 +166,13 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     words = [str(c) for c in command]
     done = subprocess.run(words, cwd=cwd, env=kept | variables, capture_output=True, text=True)
     if done.returncode:
-        raise NotReleasable(f"\n{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        raise NotReleasable(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
 def expect(text: str, printed: str) -> None:
     if text not in printed:
-        raise NotReleasable(f"\nExpected '{text}' in what was printed:\n{printed}")
+        raise NotReleasable(f"Expected '{text}' in what was printed:\n{printed}")
 
 
 def git(*arguments: str) -> str:
@@ -188,7 +188,11 @@ def revision() -> str:
 def step(name: str) -> Iterator[None]:
     print(f"{name:<46}", end="", flush=True)
     begun = time.monotonic()
-    yield
+    try:
+        yield
+    except BaseException:
+        print("failed", flush=True)
+        raise
     print(f"{time.monotonic() - begun:6.1f} s", flush=True)
 
 
