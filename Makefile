@@ -9,7 +9,7 @@ PIP := PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet --disable-pip-versio
 CHROMIUM = command -v chromium >/dev/null 2>&1 || { test "$$(id -u)" = 0 && test -f /etc/debian_version && \
   apt-get install --quiet --quiet --yes chromium >/dev/null 2>&1; } || true
 
-.PHONY: help setup dev walk trot check fast test lint types bench docs tables clean mjlab test-mjlab
+.PHONY: help setup dev walk trot check fast test lint types release bench docs tables clean mjlab test-mjlab
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,11 +39,11 @@ trot: setup  ## the same for trot-flat (gait clock and scripted lift)
 	@$(BIN)/surefoot train trot-flat
 
 lint: dev
-	@$(BIN)/ruff check src tests benchmarks examples docs
-	@$(BIN)/ruff format --check src tests benchmarks examples docs
+	@$(BIN)/ruff check src tests benchmarks examples docs scripts
+	@$(BIN)/ruff format --check src tests benchmarks examples docs scripts
 
 # What answers in a minute on one core: the plan of the house, ids and kernels' texts, data, statistics, decisions on files.
-FAST := tests/test_architecture.py tests/test_pins.py tests/contract tests/artifacts tests/statistics tests/keyed tests/terrain \
+FAST := tests/test_architecture.py tests/test_pins.py tests/test_project.py tests/contract tests/artifacts tests/statistics tests/keyed tests/terrain \
   tests/robots tests/rollout tests/compute tests/tasks tests/runs/test_golden.py tests/runs/test_checkpoint.py \
   --ignore=tests/statistics/test_intervals.py
 
@@ -59,6 +59,9 @@ fast: dev
 test: lint types  ## lint, type-check, check that all extras fit together, and test
 	@$(BIN)/python -m pip --disable-pip-version-check check
 	@$(BIN)/python -m pytest -n 2
+
+release: dev  ## build wheel and sdist into dist/, check them, install them elsewhere and try them (needs a package index, minutes)
+	@$(BIN)/python scripts/release.py
 
 MJLAB := .venv-mjlab
 

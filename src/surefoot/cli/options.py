@@ -78,7 +78,8 @@ class RunOptions(RecipeChanges):
     until: float | None = None
     """Stop when two consecutive evaluations on the selection half reach this success, e.g. 0.95."""
     learner: LearnerName | None = None
-    """Who learns: Surefoot's own PPO (ppo, default), or a library (optional extras, see docs/guides/learners.md)."""
+    """Who learns: Surefoot's own PPO (ppo, default), or a library (optional extras, see
+    docs/guides/learners.md)."""
     timeouts: Timeouts | None = None
     """Episodes that run out of time: as the library treats them (stock, default), or bootstrapped from their
     final observation where the library does not. Surefoot's own PPO always does, and refuses corrected."""
