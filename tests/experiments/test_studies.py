@@ -20,12 +20,12 @@ import pytest
 from scipy import stats
 
 import surefoot.experiments.studies.live as live
-from surefoot.cli.display import StudyProgress
 from surefoot.contract import SurefootError
 from surefoot.experiments.studies import DesignOptions, make_design, open_study
 from surefoot.experiments.studies.figures import step
 from surefoot.experiments.studies.record import with_results
 from surefoot.experiments.studies.verdict import StepVerdict, headline, judge, verdicts
+from surefoot.printing.display import StudyProgress
 from surefoot.runs import without_timing
 from tiny import surefoot
 
@@ -447,7 +447,7 @@ def test_the_eta_counts_runs_of_each_value_by_what_they_took() -> None:
 
     design = make_design(DesignOptions("parallelism", "tiny:walk", values=(16, 32), updates=10))
     clock = mock.Mock(return_value=0.0)
-    with mock.patch("surefoot.cli.display.time.monotonic", clock):
+    with mock.patch("surefoot.printing.display.time.monotonic", clock):
         p = StudyProgress(Console(quiet=True), design, [(16, 1), (32, 1), (16, 2), (32, 2)])
         p.begin(0)
         assert p.remaining() is None, "nothing is known yet"

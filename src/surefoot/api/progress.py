@@ -1,72 +1,14 @@
-"""What a person sees while `train` works: a bar in a terminal or a notebook."""
+"""Follows a run that was planned before: it is the same plan, or nothing is written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from surefoot.printing import say
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from surefoot.api.settings import PlanFile
+    from surefoot.evaluation import Watch
     from surefoot.training import Limits, Observer, Plan, SessionObserver
-
-
-class Bars:
-    """Follows a run from its plan to its report, with a bar while it trains."""
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def planned(self, plan: Plan) -> None:
-        a = plan.accounting
-        self.note(f"{plan.task_name}: {a.rollout_shape[1]} environments on {plan.engine}, {plan.device}")
-
-    def note(self, text: str) -> None:
-        say(self.console, text)
-
-    def busy(self, text: str) -> AbstractContextManager[object]:
-        return self.console.status(text)
-
-    def training(self, limits: Limits) -> AbstractContextManager[Observer]:
-        return Bar(self.console, limits)
-
-
-class Bar:
-    """Shows the share of the nearest limit that is used up, and what the last update said."""
-
-    def __init__(self, console: Console, limits: Limits) -> None:
-        self.limits = limits
-        columns = (TextColumn("training"), BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        self._bar = Progress(*columns, console=console)
-        self._task = self._bar.add_task("", total=1.0)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def note(self, text: str) -> None:
-        say(self._bar.console, text)
-
-    def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
-        shares = [0.0]
-        if self.limits.updates:
-            shares.append(int(row["update"]) / self.limits.updates)
-        if self.limits.minutes:
-            shares.append(float(row["train_seconds"]) / (60 * self.limits.minutes))
-        held_out = f"held-out success {successes[-1]:.1%}" if successes else "not yet evaluated"
-        says = f"update {row['update']:,}, {row['steps_per_second']:,.0f} steps/s, {held_out}"
-        self._bar.update(self._task, completed=min(1.0, max(shares)), description=says)
 
 
 class AsPlanned:
@@ -88,3 +30,6 @@ class AsPlanned:
 
     def training(self, limits: Limits) -> AbstractContextManager[Observer]:
         return self.observer.training(limits)
+
+    def evaluating(self, what: str) -> AbstractContextManager[Watch]:
+        return self.observer.evaluating(what)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Unpack
 from rich.console import Console
 
 from surefoot.api.plans import Plan
-from surefoot.api.progress import AsPlanned, Bars
+from surefoot.api.progress import AsPlanned
 from surefoot.api.runs import Run
 from surefoot.api.settings import PlanFile, RunSettings, Settings, lists_settings
 from surefoot.api.verbs import RunLike, folder_of
 from surefoot.contract import SurefootError
+from surefoot.printing import ConsoleObserver
 
 if TYPE_CHECKING:
     from surefoot.training import SessionObserver
@@ -113,5 +114,6 @@ def observer_of(progress: bool | SessionObserver | None) -> SessionObserver:
     if progress is None or isinstance(progress, bool):
         console = Console(stderr=True)
         looks = console.is_terminal or console.is_jupyter
-        return Bars(console) if progress or (progress is None and looks) else UNOBSERVED
+        shown = progress or (progress is None and looks)
+        return ConsoleObserver(console, with_plan=False) if shown else UNOBSERVED
     return progress

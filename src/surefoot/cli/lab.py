@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
 from surefoot.cli.train import ending
 from surefoot.contract import Timeouts
-from surefoot.printing import make_console, plain_table, say, say_commands
+from surefoot.printing import ConsoleObserver, make_console, plain_table, say, say_commands
 
 if TYPE_CHECKING:
     from surefoot.experiments.lab import Entry, LabDesign, LabRecord, Stage, Who

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from surefoot.cli.display import ConsoleObserver
 from surefoot.cli.options import UNCHANGED, RecipeOptions
 from surefoot.cli.parser import Positional
 from surefoot.cli.train import print_trained
 from surefoot.contract import LEARNERS, Timeouts
-from surefoot.printing import make_console, plain_table, say
+from surefoot.printing import ConsoleObserver, make_console, plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.evidence import LearnerComparison, LearnerFigures

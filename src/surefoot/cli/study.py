@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.markup import escape
 
-from surefoot.cli.display import ConsoleObserver, StudyProgress
 from surefoot.cli.parser import Positional
 from surefoot.contract import SurefootError
-from surefoot.printing import make_console, plain_table, say
+from surefoot.printing import ConsoleObserver, StudyProgress, make_console, plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.experiments.studies import Design, Group, Kind, StudyRecord

@@ -91,9 +91,9 @@ class TrainCommand:
             from surefoot.compute import local_device, process_seconds, warm_up_gpu
 
             warm_up_gpu(local_device(self.options.device or "cpu"))
-            import surefoot.training  # noqa: F401  frozen with the rest
             from surefoot.api import resume, train
-            from surefoot.cli.display import ConsoleObserver
+            from surefoot.printing import ConsoleObserver
+            from surefoot.training import TrainedRun  # noqa: F401  frozen with the rest
 
         given = self.options.settings()
         self._check(given)

@@ -7,18 +7,20 @@ imports nothing but rich. Main names: `say`, `plain_table`, `print_plan`, `print
 from __future__ import annotations
 
 from surefoot.printing.comparison import forest_bar, print_comparison, print_refusal
+from surefoot.printing.display import ConsoleObserver, StudyProgress
 from surefoot.printing.promotion import print_promotion
 from surefoot.printing.replays import SHOWN, print_replay, value_text
-from surefoot.printing.tables import print_columns, print_plan, print_summary, verdicts
+from surefoot.printing.tables import print_plan, print_summary, verdicts
 from surefoot.printing.terminal import continued, make_console, plain_table, say, say_commands
 
 __all__ = [
     "SHOWN",
+    "ConsoleObserver",
+    "StudyProgress",
     "continued",
     "forest_bar",
     "make_console",
     "plain_table",
-    "print_columns",
     "print_comparison",
     "print_plan",
     "print_promotion",

@@ -15,8 +15,17 @@ import numpy as np
 
 from surefoot.contract import TRAINED, SurefootError, TaskContract
 from surefoot.reporting.ledger import Ledger
-from surefoot.reporting.state import TimeParts, caveat, ledger_fault, time_parts
-from surefoot.runs import RunFolder, RunRecord, read_ledger, read_rows, read_summary
+from surefoot.runs import (
+    RunFolder,
+    RunRecord,
+    TimeParts,
+    caveat,
+    ledger_fault,
+    read_ledger,
+    read_rows,
+    read_summary,
+    time_parts,
+)
 from surefoot.statistics import ColumnSummary, Estimate, PanelSummary, estimate, rate_estimate
 
 Rows = dict[str, np.ndarray]

@@ -10,10 +10,9 @@ from urllib.parse import quote
 from surefoot.contract import SurefootError
 from surefoot.reporting.page import POLICY, document
 from surefoot.reporting.progress import Progress, read_progress
-from surefoot.reporting.state import caveat, time_parts
 from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, esc, join, known, number, percent
 from surefoot.reporting.web.words import word
-from surefoot.runs import RunFolder, RunRecord
+from surefoot.runs import RunFolder, RunRecord, caveat, time_parts
 from surefoot.statistics import WORDS, judge
 
 SERVED_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'") + "; frame-ancestors 'none'"

@@ -7,10 +7,10 @@ from typing import Any
 
 from surefoot.contract import TaskContract
 from surefoot.reporting.figures import Column, RunFigures
-from surefoot.reporting.state import TimeParts
 from surefoot.reporting.verdict import verdict
 from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, join, known, number, percent
 from surefoot.reporting.web.words import word
+from surefoot.runs import TimeParts
 from surefoot.statistics import RULE, Estimate
 
 Figure = Estimate | float | None

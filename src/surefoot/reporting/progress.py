@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surefoot.reporting.state import is_alive
-from surefoot.runs import RunFolder
+from surefoot.runs import RunFolder, is_alive
 
 TAIL = 1 << 18
 """Bytes at the end of a ledger that are read: some hundred updates."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from surefoot.cli.display import ConsoleObserver, Display, evaluation_text
 from surefoot.evaluation import EvaluationProgress
 from surefoot.printing import print_summary, seconds_text, verdicts
+from surefoot.printing.display import ConsoleObserver, Display, evaluation_text
 from surefoot.runs import RunFolder
 from surefoot.training import Limits
 from surefoot.training.restore import restore_plan
@@ -43,7 +43,7 @@ def test_an_evaluation_says_how_far_it_is() -> None:
 
 @pytest.mark.parametrize("in_training", [False, True])
 def test_a_bar_moves_on_a_terminal(in_training: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.cli.display.REFRESH_S", 0.0)
+    monkeypatch.setattr("surefoot.printing.display.REFRESH_S", 0.0)
     console = terminal(120)
     if in_training:
         with Display(console, Limits(3)) as display, display.evaluating("scoring update 3") as watch:
@@ -67,7 +67,7 @@ def test_elsewhere_it_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) ->
         for p in passes():
             watch(p)
     assert written(quick) == "", "it was over in no time"
-    monkeypatch.setattr("surefoot.cli.display.PLAIN_EVERY_S", 0.0)
+    monkeypatch.setattr("surefoot.printing.display.PLAIN_EVERY_S", 0.0)
     slow = terminal(is_terminal=False)
     with ConsoleObserver(slow).evaluating("confirming") as watch:
         for p in passes():

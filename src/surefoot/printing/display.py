@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from surefoot.printing import say
+from surefoot.printing.terminal import say
 
 if TYPE_CHECKING:
     from surefoot.evaluation import EvaluationProgress, Watch
@@ -31,7 +31,7 @@ class ConsoleObserver:
         self.console, self.with_plan = console, with_plan
 
     def planned(self, plan: Plan) -> None:
-        from surefoot.cli.plan_text import print_plan_briefly
+        from surefoot.printing.plan_text import print_plan_briefly
 
         if self.with_plan:
             print_plan_briefly(self.console, plan)

@@ -6,7 +6,7 @@ from functools import singledispatch
 
 from rich.console import Console
 
-from surefoot.printing import plain_table, say
+from surefoot.printing.terminal import plain_table, say
 from surefoot.runs import typed
 from surefoot.training import ExternalPlan, Plan, RobotPlan
 
