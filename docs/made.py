@@ -9,12 +9,8 @@ import importlib
 import inspect
 import math
 import re
-import warnings
-from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any
-from unittest import mock
 
 DOORS = (
     "tasks", "robots", "terrain", "engines", "env", "policy", "learners", "contract", "statistics", "runs",
@@ -45,62 +41,30 @@ def cell(text: str | None) -> str:
 # ---- the command line
 
 
-def command_line() -> ArgumentParser:
-    """The parser of `surefoot`, made from what the program hands to tyro."""
-    import tyro
-
-    from surefoot.cli import main
-
-    caught: list[tuple[Any, dict[str, Any]]] = []
-
-    def catch(commands: Any, **given: Any) -> None:
-        caught.append((commands, given))
-        raise SystemExit
-
-    with mock.patch.object(tyro, "cli", catch), suppress(SystemExit):
-        main(["tasks"])
-    [(commands, given)] = caught
-    wanted = {k: v for k, v in given.items() if k in ("prog", "description", "config")}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # there is no other way to the parser
-        return tyro.extras.get_parser(commands, **wanted)
-
-
-def verbs(parser: ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ArgumentParser]]:
+def commands() -> Iterator[tuple[str, type]]:
     """Every command that can be typed, by its words."""
-    below = [a.choices for a in parser._actions if isinstance(a.choices, dict)]
-    for choices in below:
-        for name, verb in choices.items():
-            yield from verbs(verb, (*path, name))
-    if path and not below:
-        yield " ".join(path), parser
+    from surefoot.cli.verbs import VERBS, Group
 
-
-EMPTY = ("`None`", "`''`")
-
-
-def option(action: Action) -> list[str] | None:
-    if action.help == SUPPRESS or action.dest == "help":
-        return None
-    said = str(action.help or "").strip()
-    default = re.search(r"\s*\((?:(required)|default: ((?:(?!\(default).)*))\)$", said, re.DOTALL)
-    said = said[: default.start()] if default else said
-    value = (default[1] or f"`{default[2]}`" if default[2] else "") if default else ""
-    shape = re.sub(r"\{None\}\||None,", "", action.metavar) if isinstance(action.metavar, str) else ""
-    if not action.option_strings:
-        return [f"`{action.dest.split('.')[-1]}`", cell(said), "" if value in EMPTY else value]
-    name = ", ".join(f"`{s}`" for s in action.option_strings)
-    shape = f" `{shape}`".replace("|", "\\|") if shape else ""
-    return [name + shape, cell(said), "" if value in EMPTY else value]
+    for name, verb in VERBS.items():
+        if isinstance(verb, Group):
+            yield from ((f"{name} {inner}", command) for inner, command in verb.verbs.items())
+        else:
+            yield name, verb
 
 
 def cli() -> str:
+    from surefoot.cli.help import documents, examples, explained, paragraphs, typed_as
+    from surefoot.cli.parser import options_of
+
     parts = []
-    for name, verb in verbs(command_line()):
-        rows = [row for row in map(option, verb._actions) if row]
-        parts += [f"## surefoot {name}", prose(str(verb.description or ""))]
-        if rows:
-            parts.append(table(["argument or option", "what it says", "default"], rows))
+    for name, command in commands():
+        says = documents(command)
+        rows = [["`" + typed_as(o).replace("|", "\\|") + "`", cell(explained(o, says[o.path]))] for o in options_of(command)]
+        parts += [f"## surefoot {name}"]
+        parts += [prose(p) for p in paragraphs(command) if not p.startswith("Example")]
+        shown = [typed + (f"   # {why}" if why else "") for typed, why in examples(command)]
+        parts += ["```\n" + "\n".join(shown) + "\n```"] if shown else []
+        parts += [table(["argument or option", "what it says"], rows)] if rows else []
     return "\n\n".join(parts)
 
 

@@ -167,7 +167,7 @@ class Run(Shown):
         figures = read_run(self.path)
         v = verdict(figures)
         success = figures.panel.nominal.success if figures.panel else None
-        return _Standing(v.grade, v.headline, v.detail, caveat_of(figures.record), success)
+        return _Standing(v.grade, v.headline, v.detail, " ".join(v.caveats), success)
 
     def _lines(self) -> tuple[_Standing | None, list[str]]:
         """Says how the run stands; a run whose files are damaged still shows what can be said of it."""
@@ -221,12 +221,3 @@ class Run(Shown):
             f'<title>{escaped(title)}</title><polyline points="{points}" fill="none" stroke="{colour}" '
             'stroke-width="1.5"/></svg>'
         )
-
-
-def caveat_of(record: RunRecord) -> str:
-    """Says why a stated result must be read with care; empty where nothing speaks against it."""
-    if record.confirmation is None or record.status == "finished":
-        return ""
-    return (
-        f"The run is {record.status}: this result is of an earlier confirmation, not of where it stands now."
-    )

@@ -37,13 +37,13 @@ def help_text(called: tuple[str, ...], width: int = 80) -> str:
 
 def summary(of: type | Group) -> str:
     """Returns the first sentence about a command or a group of them."""
-    text = of.says if isinstance(of, Group) else _paragraphs(of)[0]
+    text = of.says if isinstance(of, Group) else paragraphs(of)[0]
     return re.split(r"(?<=[.?]) ", text)[0]
 
 
 def examples(command: type) -> list[tuple[str, str]]:
     """Returns the examples of a command: what to type, and what is said about it."""
-    found = (re.fullmatch(r"Example(?: \((.*?)\))?: (.*)", p) for p in _paragraphs(command))
+    found = (re.fullmatch(r"Example(?: \((.*?)\))?: (.*)", p) for p in paragraphs(command))
     return [(m[2], m[1] or "") for m in found if m]
 
 
@@ -80,7 +80,7 @@ def _command(called: tuple[str, ...], command: type, width: int) -> Iterator[str
     usage = ["usage: surefoot", *called, *map(_place, places), "[options]"]
     yield from _wrapped(" ".join(usage), width)
     shown = examples(command)
-    for paragraph in _paragraphs(command):
+    for paragraph in paragraphs(command):
         if not paragraph.startswith("Example"):
             yield ""
             yield from _wrapped(paragraph, width)
@@ -95,7 +95,7 @@ def _command(called: tuple[str, ...], command: type, width: int) -> Iterator[str
         yield ""
         yield from _wrapped(title, width)
         for o in sections[title]:
-            yield from _row(_typed_as(o), _explained(o, docs[o.path]), width)
+            yield from _row(typed_as(o), explained(o, docs[o.path]), width)
 
 
 def documents(command: type, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
@@ -118,10 +118,11 @@ def _inner(command: type, field: str) -> type:
 
 
 def _about(command: type, o: Option) -> str:
-    return _paragraphs(_inner(command, o.path[0]))[0]
+    return paragraphs(_inner(command, o.path[0]))[0]
 
 
-def _paragraphs(command: type) -> list[str]:
+def paragraphs(command: type) -> list[str]:
+    """Returns what a command says about itself, examples among it."""
     return [" ".join(p.split()) for p in inspect.cleandoc(command.__doc__ or "").split("\n\n")]
 
 
@@ -131,7 +132,8 @@ def _place(o: Option) -> str:
     return o.metavar if o.default not in ("", None) else f"[{o.metavar}]"
 
 
-def _typed_as(o: Option) -> str:
+def typed_as(o: Option) -> str:
+    """Returns how an option is typed, with what stands for its value."""
     if o.positional:
         return o.metavar
     if o.switch:
@@ -139,7 +141,8 @@ def _typed_as(o: Option) -> str:
     return f"{o.flag} {o.metavar}" + (" ..." if o.many else "")
 
 
-def _explained(o: Option, text: str) -> str:
+def explained(o: Option, text: str) -> str:
+    """Returns what is said of an option: `text`, its choices, its default."""
     if o.choices and o.kind is str and not o.metavar.startswith("{"):
         text += f" One of: {', '.join(o.choices)}."
     empty = o.default in (None, "", ()) or not isinstance(o.default, str | int | float | tuple)
