@@ -59,7 +59,10 @@ def cli() -> str:
     parts = []
     for name, command in commands():
         says = documents(command)
-        rows = [["`" + typed_as(o).replace("|", "\\|") + "`", cell(explained(o, says[o.path]))] for o in options_of(command)]
+        rows = [
+            ["`" + typed_as(o).replace("|", "\\|") + "`", cell(explained(o, says[o.path]))]
+            for o in options_of(command)
+        ]
         parts += [f"## surefoot {name}"]
         parts += [prose(p) for p in paragraphs(command) if not p.startswith("Example")]
         shown = [typed + (f"   # {why}" if why else "") for typed, why in examples(command)]
