@@ -24,12 +24,13 @@ from rsl_rl.runners import OnPolicyRunner
 from tensordict import TensorDict
 from torch import Tensor
 
+from machines import device_name
 from peers.iterations import seconds_per_iteration
 from surefoot.compute.cores import prepare_torch
 from surefoot.env.compiled import CompiledEnv
 from surefoot.rollout import RolloutBlock
 from surefoot.training.plan_makers import make_plan
-from training_loop import Loop, captured, device_name, seconds, settle
+from training_loop import Loop, captured, seconds, settle
 
 NO_NOISE = -50.0
 """Logarithm of a standard deviation that no action feels: exploration is RSL-RL's."""
