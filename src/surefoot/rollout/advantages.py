@@ -32,15 +32,15 @@ def gae(
 
 
 # Warp reads the annotations as values: they are neither types nor strings here.
-@wp.kernel(enable_backward=False)
-def gae_kernel(
+@wp.kernel(enable_backward=False)  # type: ignore[untyped-decorator]
+def gae_kernel(  # type: ignore[no-untyped-def]
     reward: wp.array2d(dtype=Any),  # type: ignore[valid-type]
     value: wp.array2d(dtype=Any),  # type: ignore[valid-type]
     next_value: wp.array2d(dtype=Any),  # type: ignore[valid-type]
     terminated: wp.array2d(dtype=wp.bool),  # type: ignore[valid-type]
     truncated: wp.array2d(dtype=wp.bool),  # type: ignore[valid-type]
-    gamma: wp.float64,  # type: ignore[valid-type]
-    lam: wp.float64,  # type: ignore[valid-type]
+    gamma: wp.float64,
+    lam: wp.float64,
     advantage: wp.array2d(dtype=Any),  # type: ignore[valid-type]
 ):
     """A thread per environment, backwards in time."""
