@@ -9,7 +9,7 @@ PIP := PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet --disable-pip-versio
 CHROMIUM = command -v chromium >/dev/null 2>&1 || { test "$$(id -u)" = 0 && test -f /etc/debian_version && \
   apt-get install --quiet --quiet --yes chromium >/dev/null 2>&1; } || true
 
-.PHONY: help setup dev walk trot check fast test lint types release bench clean mjlab test-mjlab
+.PHONY: help setup dev walk trot check fast test lint types bench clean mjlab test-mjlab
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,6 +60,7 @@ test: lint types  ## lint, type-check, check that all extras fit together, and t
 	@$(BIN)/python -m pip --disable-pip-version-check check
 	@$(BIN)/python -m pytest -n 2
 
+.PHONY: release
 release: dev  ## build wheel and sdist into dist/, check them, install them elsewhere and try them (needs a package index, minutes)
 	@$(BIN)/python scripts/release.py
 
