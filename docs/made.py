@@ -13,6 +13,7 @@ import warnings
 from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any
 from unittest import mock
 
@@ -185,6 +186,7 @@ def numbers(values: Sequence[float]) -> str:
     return f"{values[0]:g}" if len(set(values)) == 1 else ", ".join(f"{x:g}" for x in values)
 
 
+@cache
 def card_tasks() -> list[Any]:
     from surefoot.tasks import task, task_names
 
