@@ -39,8 +39,8 @@ trot: setup  ## the same for trot-flat (gait clock and scripted lift)
 	@$(BIN)/surefoot train trot-flat
 
 lint: dev
-	@$(BIN)/ruff check src tests benchmarks examples docs scripts
-	@$(BIN)/ruff format --check src tests benchmarks examples docs scripts
+	@$(BIN)/ruff check src tests benchmarks examples scripts docs/*.py
+	@$(BIN)/ruff format --check src tests benchmarks examples scripts docs/*.py
 
 # What answers in a minute on one core: the plan of the house, ids and kernels' texts, data, statistics, decisions on files.
 FAST := tests/test_architecture.py tests/test_pins.py tests/test_project.py tests/contract tests/artifacts tests/statistics tests/keyed tests/terrain \

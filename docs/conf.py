@@ -92,7 +92,15 @@ def below(folder: Path) -> list[str]:
 
 
 def contents(pages: list[str], caption: str = "") -> str:
-    lines = ["```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages, "```"]
+    lines = [
+        "```{toctree}",
+        ":hidden:",
+        ":titlesonly:",
+        *([f":caption: {caption}"] if caption else []),
+        "",
+        *pages,
+        "```",
+    ]
     return "\n" + "\n".join(lines) + "\n"
 
 

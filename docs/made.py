@@ -10,6 +10,7 @@ import inspect
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 DOORS = (
@@ -152,6 +153,7 @@ def numbers(values: Sequence[float]) -> str:
     return f"{values[0]:g}" if len(set(values)) == 1 else ", ".join(f"{x:g}" for x in values)
 
 
+@cache
 def card_tasks() -> list[Any]:
     from surefoot.tasks import task, task_names
 

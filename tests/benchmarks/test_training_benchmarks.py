@@ -209,8 +209,3 @@ def test_a_run_is_recorded_with_its_report_and_by_terrain_class(tmp_path: Path) 
     assert sum(k for k, _ in counts.values()) == round(column["success"] * column["episodes"])
     assert "</html>" in (pages / "walk-rough-seed7.html").read_text()
     assert out.with_suffix(".svg").exists()
-
-
-@pytest.mark.parametrize("script", ["learners.py", "mirroring.py"])
-def test_the_page_on_learners_says_what_was_measured(script: str) -> None:
-    assert "up to date" in run(script, "--check")
