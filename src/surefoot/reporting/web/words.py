@@ -64,10 +64,6 @@ WORDS = {
     "simulation only": (
         "Everything here happened in a simulator. No figure on this page says how a real robot would do."
     ),
-    "first suspect": (
-        "The kind of cause that a failure's label points to, where to look first: what it senses, the state "
-        "it is in, what it can do, timing, what it was paid for, or the evaluation itself."
-    ),
     "not shown": (
         "Fewer than 6 episodes: even if all of them succeed, the 95% interval reaches below 50%, so they "
         "show nothing either way."
