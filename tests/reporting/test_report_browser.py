@@ -72,7 +72,8 @@ def pixels(page: Any, of: str = ".all") -> list[int]:
     found: list[int] = page.evaluate(
         """(of) => {
             const c = document.querySelector(`${of} .view`), seen = new Set();
-            const copy = Object.assign(document.createElement('canvas'), { width: c.width, height: c.height });
+            const copy = document.createElement('canvas');
+            [copy.width, copy.height] = [c.width, c.height];
             const ctx = copy.getContext('2d', { willReadFrequently: true });
             ctx.drawImage(c, 0, 0);
             const p = ctx.getImageData(0, 0, c.width, c.height).data;
