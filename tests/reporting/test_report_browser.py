@@ -73,7 +73,11 @@ def pixels(page: Any, of: str = ".all") -> list[int]:
     found: list[int] = page.evaluate(
         """(of) => {
             const c = document.querySelector(`${of} .view`), seen = new Set();
-            const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+            const copy = document.createElement('canvas');
+            [copy.width, copy.height] = [c.width, c.height];
+            const ctx = copy.getContext('2d', { willReadFrequently: true });
+            ctx.drawImage(c, 0, 0);
+            const p = ctx.getImageData(0, 0, c.width, c.height).data;
             let digest = 0, sum = 0;
             for (let i = 0; i < p.length; i += 4) {
                 const v = p[i] | (p[i + 1] << 8) | (p[i + 2] << 16);

@@ -50,7 +50,7 @@ class Replay:
     ahead_mps: float
     """How plainly its first command says to walk ahead."""
     identity: str
-    """Names the episode of the panel."""
+    """The numbers of its scenario, family and member, in words."""
     caption: str
     """What was asked of it, and how it ended."""
     data: dict[str, Any]

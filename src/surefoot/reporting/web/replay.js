@@ -400,9 +400,8 @@
     const root = card?.matches(".episode") && card.closest(".replay");
     if (!root) return;
     for (let d = root.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
-    start(root).choose(Number(card.dataset.episode));
-    root.scrollIntoView({ block: "start" });
+    start(root).choose(Number(card.dataset.episode)).then(() => root.scrollIntoView({ block: "start" }));
   }
   addEventListener("hashchange", follow);
-  follow();
+  addEventListener("load", () => setTimeout(follow)); // after the browser has gone to the card by itself
 })();
