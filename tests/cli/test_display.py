@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from surefoot.cli.display import ConsoleObserver, Display, evaluation_text
+from surefoot.cli.display import ConsoleObserver, Display, EvaluationDisplay, evaluation_text
 from surefoot.cli.tables import print_summary, seconds_text, verdicts
 from surefoot.evaluation import EvaluationProgress
 from surefoot.runs import RunFolder
@@ -52,9 +52,11 @@ def test_a_bar_moves_on_a_terminal(in_training: bool, monkeypatch: pytest.Monkey
                 assert display._live is not None
                 display._live.refresh()
     else:
-        with ConsoleObserver(console).evaluating("confirming") as watch:
+        shows = EvaluationDisplay(console, "confirming")
+        with shows.shown() as watch:
             for p in passes():
                 watch(p)
+                shows.bar.refresh()
     shown = written(console)
     assert "column 1 of 3 (push_1.0 on stride)" in shown
     assert "column 3 of 3 (push_1.0 on stride)" in shown

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from surefoot.cli.terminal import plain_table, say
 from surefoot.compute import memory_bytes
-from surefoot.runs import RunFolder, caveat, resumable, surefoot_command, time_parts
+from surefoot.runs import RunFolder, TimeParts, caveat, resumable, surefoot_command, time_parts
 from surefoot.statistics import HOLDS_AT, WORDS, ColumnSummary, Grade, PanelSummary, judge, percent
 from surefoot.training import ExternalPlan, Plan, RobotPlan
 
@@ -167,9 +167,8 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:,.0f} s"
 
 
-def time_text(run: RunFolder) -> str:
+def time_text(t: TimeParts) -> str:
     """Writes what a run took, by part."""
-    t = time_parts(run.record)
     parts = {
         "start-up": t.startup,
         "training": t.training,
@@ -232,7 +231,7 @@ def print_summary(
     if training and f:
         table.add_row("samples", f"{f['samples']:,} in {f['updates']} updates")
         table.add_row("speed", f"{f['steps_per_second'] or 0:,.0f} steps/s")
-        table.add_row("wall-clock", time_text(run))
+        table.add_row("wall-clock", time_text(time_parts(run.record)))
     if s.labels:
         table.add_row("failures", ", ".join(f"{k} {v}" for k, v in s.labels.items()))
     normaliser = f", of its normaliser {s.normaliser[:12]}" if s.normaliser else ""

@@ -14,7 +14,7 @@ class EvaluationProgress:
     column: str
     """The pass that is run."""
     number: int
-    """Which of all passes it is, from 1 on."""
+    """The place of this pass among all, from 1 on."""
     columns: int
     share: float
     """How much of this pass is done, 0 to 1."""

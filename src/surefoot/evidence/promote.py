@@ -74,9 +74,8 @@ def promote(candidate: Result, baseline: Result) -> Promotion:
     """Decides on the scenarios that both ran."""
     names = candidate.run.id, baseline.run.id
     differs = construct_difference(baseline, candidate)
-    caveats = {"candidate_caveat": candidate.caveat, "baseline_caveat": baseline.caveat}
     if differs:
-        return Promotion(*names, differs, **caveats)
+        return Promotion(*names, differs)
     both = set(_values(candidate, "success")) & set(_values(baseline, "success"))
     perturbed = {k for k in both if k[0] != NOMINAL}
     if not perturbed:
@@ -101,7 +100,8 @@ def promote(candidate: Result, baseline: Result) -> Promotion:
             _withstands(candidate, perturbed),
             _judged(candidate),
         ),
-        **caveats,
+        candidate.caveat,
+        baseline.caveat,
     )
 
 
