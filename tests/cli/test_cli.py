@@ -329,7 +329,6 @@ def test_a_file_that_is_not_a_checkpoint_is_refused(refused: Refused, tiny_run: 
         "evaluate", tiny_run, "--checkpoint", tmp_path / "notes.txt"
     )
     assert "Cannot read" in refused("evaluate", tiny_run, "--checkpoint", tmp_path)
-    refused("evaluate", tiny_run, "--checkpoint", tiny_run / "policy.safetensors")
 
 
 def test_a_run_that_did_not_finish_says_which_checkpoints_it_has(

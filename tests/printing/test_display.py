@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from surefoot.evaluation import EvaluationProgress
-from surefoot.printing import print_summary, seconds_text, verdicts
-from surefoot.printing.display import ConsoleObserver, Display, evaluation_text
+from surefoot.printing import print_summary, verdicts
+from surefoot.printing.display import ConsoleObserver, Display, EvaluationDisplay, evaluation_text
+from surefoot.printing.tables import seconds_text
 from surefoot.runs import RunFolder
 from surefoot.training import Limits
 from surefoot.training.restore import restore_plan
@@ -52,9 +53,11 @@ def test_a_bar_moves_on_a_terminal(in_training: bool, monkeypatch: pytest.Monkey
                 assert display._live is not None
                 display._live.refresh()
     else:
-        with ConsoleObserver(console).evaluating("confirming") as watch:
+        shows = EvaluationDisplay(console, "confirming")
+        with shows.shown() as watch:
             for p in passes():
                 watch(p)
+                shows.bar.refresh()
     shown = written(console)
     assert "column 1 of 3 (push_1.0 on stride)" in shown
     assert "column 3 of 3 (push_1.0 on stride)" in shown

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from processes import Processes, rows_in, wait_for
-from surefoot.runs import RunFolder, caveat, is_alive, load_result, time_parts
+from surefoot.runs import RunFolder, caveat, is_alive, load_result, save_checkpoint, time_parts
 from surefoot.runs.confirming import READY, STAGED
 from surefoot.runs.folder import RESERVE
 from surefoot.runs.lock import LOCK
@@ -180,6 +180,8 @@ def test_a_kill_at_any_point_of_a_confirmation_leaves_one_set_or_the_other(
         shutil.copytree(tiny_run, folder)
         run = RunFolder.open(folder)
         old = kept(folder)
+        latest = run.load_checkpoint("latest")
+        save_checkpoint(run.checkpoint_path("latest"), latest.tensors, latest.meta | {"update": 7})
         staged = run.stage("latest")
         shutil.copytree(folder / "panels", staged / "panels", ignore=shutil.ignore_patterns("selection*"))
         panel = staged / "panels" / "tiny-v1" / "confirmation"
@@ -205,7 +207,7 @@ def test_a_kill_at_any_point_of_a_confirmation_leaves_one_set_or_the_other(
             for name, module in (("replace", os), ("rename", os), ("unlink", os), ("rmdir", os)):
                 dies(name, module)
             try:
-                run.commit(confirmation=summary, confirmed_update=6, confirmed_after=6)
+                run.commit(confirmation=summary, confirmed_update=7, confirmed_after=7)
                 killed = False
             except Killed:
                 killed = True

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -145,7 +147,10 @@ def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) 
     if not trained.is_main:
         return trained.exit_status
     if trained.exit_status:
-        say(console, ending(trained, "" if trained.failure else resume_hint(run)))
+        try:
+            say(console, ending(trained, "" if trained.failure else resume_hint(run)))
+        except OSError:  # the terminal is gone, which is why the run was stopped
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     elif summary is not None and as_json:
         more = {"time": asdict(time_parts(run.record)), "caveat": caveat(run)}
         print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json") | more, indent=2))

@@ -13,7 +13,7 @@ from rich.table import Table
 from surefoot.printing.terminal import plain_table, say, say_commands
 
 if TYPE_CHECKING:
-    from surefoot.runs import RunFolder
+    from surefoot.runs import RunFolder, TimeParts
     from surefoot.statistics import ColumnSummary, Grade, PanelSummary
     from surefoot.training import ExternalPlan, Plan, RobotPlan
 
@@ -168,11 +168,8 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:,.0f} s"
 
 
-def time_text(run: RunFolder) -> str:
+def time_text(t: TimeParts) -> str:
     """Writes what a run took, by part."""
-    from surefoot.runs import time_parts
-
-    t = time_parts(run.record)
     parts = {
         "start-up": t.startup,
         "training": t.training,
@@ -237,7 +234,7 @@ def print_summary(
     if training and f:
         table.add_row("samples", f"{f['samples']:,} in {f['updates']} updates")
         table.add_row("speed", f"{f['steps_per_second'] or 0:,.0f} steps/s")
-        table.add_row("wall-clock", time_text(run))
+        table.add_row("wall-clock", time_text(time_parts(run.record)))
     if s.labels:
         table.add_row("failures", ", ".join(f"{k} {v}" for k, v in s.labels.items()))
     normaliser = f", of its normaliser {s.normaliser[:12]}" if s.normaliser else ""
