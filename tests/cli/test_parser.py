@@ -186,7 +186,7 @@ ANY = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(called=st.sampled_from([*commands()]), words=st.lists(ANY, max_size=6))
 def test_whatever_is_typed_is_a_command_or_a_sentence(called: tuple[str, ...], words: list[str]) -> None:
     with suppress(SurefootError):

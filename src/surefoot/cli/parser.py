@@ -11,7 +11,7 @@ import difflib
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from surefoot.contract import SurefootError
@@ -84,7 +84,6 @@ class Option:
             raise SurefootError(f"{who} takes {NUMBERS[self.kind]}, not '{word}'.") from None
 
 
-@cache
 def options_of(command: type, path: tuple[str, ...] = ()) -> tuple[Option, ...]:
     """Returns the options of a command, those of dataclasses inside it in their place."""
     hints = get_type_hints(command, include_extras=True)

@@ -36,7 +36,8 @@ class ReplayCommand:
 
     Example (the same to the bit?): surefoot replay runs/RUN 12 --verify
 
-    Example (bad luck, or a family of failures?): surefoot replay --trace runs/RUN/traces/nominal-00012.npz
+    Example (bad luck, or a family of failures?): surefoot replay --trace
+    runs/RUN/panels/walk-flat-v1/confirmation/traces/nominal-00012.npz
 
     Example: surefoot replay runs/RUN --family 3
     """
