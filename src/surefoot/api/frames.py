@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ Frame = Any
 
 def frame(columns: Mapping[str, Sequence[Any] | np.ndarray]) -> Frame:
     """Makes a table of columns of equal length."""
-    if find_spec("pandas") is None:
+    try:
+        import pandas as pd
+    except ImportError:
         return pa.table(dict(columns))
-    import pandas as pd
-
     return pd.DataFrame(dict(columns))
 
 

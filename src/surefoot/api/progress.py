@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -33,6 +33,13 @@ class Bars:
     def busy(self, text: str) -> AbstractContextManager[object]:
         return self.console.status(text)
 
+    @contextmanager
+    def evaluating(self, what: str) -> Iterator[Callable[[Any], None]]:
+        """Shows how far an evaluation is, as it tells."""
+        with Progress(TextColumn(what), BarColumn(), TimeElapsedColumn(), console=self.console) as bar:
+            task = bar.add_task("", total=1.0)
+            yield lambda progress: bar.update(task, completed=progress.done)
+
     def training(self, limits: Limits) -> AbstractContextManager[Observer]:
         return Bar(self.console, limits)
 
@@ -58,6 +65,10 @@ class Bar:
     def note(self, text: str) -> None:
         say(self._bar.console, text)
 
+    def evaluating(self, what: str) -> AbstractContextManager[Callable[[Any], None]]:
+        """Shows nothing more: the next update says what came of it."""
+        return nullcontext(lambda progress: None)
+
     def show(self, row: Mapping[str, Any], successes: Sequence[float]) -> None:
         shares = [0.0]
         if self.limits.updates:
@@ -70,21 +81,15 @@ class Bar:
 
 
 class AsPlanned:
-    """Passes on what it is told, once the plan is the one that was saved; another is refused before anything
-    is written."""
+    """Passes on all that it is told, once the plan is the one that was saved; another is refused before
+    anything is written."""
 
     def __init__(self, file: PlanFile, observer: SessionObserver) -> None:
-        self.file, self.observer = file, observer
+        self._file, self._observer = file, observer
 
     def planned(self, plan: Plan) -> None:
-        self.file.check(plan)
-        self.observer.planned(plan)
+        self._file.check(plan)
+        self._observer.planned(plan)
 
-    def note(self, text: str) -> None:
-        self.observer.note(text)
-
-    def busy(self, text: str) -> AbstractContextManager[object]:
-        return self.observer.busy(text)
-
-    def training(self, limits: Limits) -> AbstractContextManager[Observer]:
-        return self.observer.training(limits)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._observer, name)

@@ -84,9 +84,9 @@ class TrainCommand:
             from surefoot.compute import local_device, warm_up_gpu
 
             warm_up_gpu(local_device(self.options.device or "cpu"))
-            import surefoot.training  # noqa: F401  frozen with the rest
             from surefoot.api import resume, train
             from surefoot.cli.display import ConsoleObserver
+            from surefoot.training import TrainOptions  # noqa: F401  here, so that it is frozen too
 
         given = self.options.settings()
         self._check(given)

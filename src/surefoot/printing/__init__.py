@@ -9,14 +9,13 @@ from __future__ import annotations
 from surefoot.printing.comparison import forest_bar, print_comparison, print_refusal
 from surefoot.printing.promotion import print_promotion
 from surefoot.printing.replays import SHOWN, print_replay, value_text
-from surefoot.printing.tables import print_columns, print_plan, print_summary, verdicts
+from surefoot.printing.tables import print_plan, print_summary, verdicts
 from surefoot.printing.terminal import plain_table, say
 
 __all__ = [
     "SHOWN",
     "forest_bar",
     "plain_table",
-    "print_columns",
     "print_comparison",
     "print_plan",
     "print_promotion",
