@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 from rich.console import Console
 
@@ -70,7 +70,7 @@ def train(
         if task is not None and not isinstance(task, Plan):
             raise SurefootError(f"{task!r} is not a task; give its name or what surefoot.plan returned.")
         file = task.file if task is not None else PlanFile.load(os.fspath(config or ""))
-        asked, observer = file, AsPlanned(file, observer)
+        asked, observer = file, cast("SessionObserver", AsPlanned(file, observer))
     folder = None if out is None else os.fspath(out)
     outcome = train_session(asked.options(folder, tracker), observer, spent=spent)
     return Run(outcome.run, outcome)
