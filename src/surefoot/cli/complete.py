@@ -41,7 +41,7 @@ def _offers(before: list[str], word: str) -> Iterator[str]:
         return
     if of is None:
         return
-    options = options_of(of)  # type: ignore[arg-type]
+    options = options_of(of)
     typed = before[depth:]
     last = next((o for o in options if typed and o.flag == typed[-1] and not o.switch), None)
     if last is not None:

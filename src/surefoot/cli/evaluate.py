@@ -46,7 +46,7 @@ class EvaluateCommand:
     """Print the summary as one JSON object."""
 
     def run(self, console: Console) -> int:
-        from surefoot.printing import print_summary
+        from surefoot.printing import ConsoleObserver, make_console, print_summary
         from surefoot.training import EvaluateOptions, evaluate_run
 
         evaluated = evaluate_run(
@@ -60,6 +60,7 @@ class EvaluateCommand:
                 sweep=self.sweep,
                 baselines=self.baselines,
             ),
+            ConsoleObserver(make_console(stderr=True) if self.json else console),
         )
         if self.json:
             print(json.dumps(evaluated.summary.model_dump(mode="json"), indent=2))

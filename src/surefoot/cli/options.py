@@ -61,8 +61,8 @@ UNCHANGED = RecipeOptions()
 
 @dataclass(frozen=True)
 class RunOptions(RecipeChanges):
-    """All that may be asked of a run. None is what nobody gave: a saved plan takes no options beside it, and
-    one that repeats a default is one too."""
+    """All that may be asked of a run. What is not given is the default; a saved plan takes no options beside
+    it."""
 
     seed: int | None = None
     """Root seed, 0 to 4294967295: every random draw of the run follows from it (default: 1)."""

@@ -119,7 +119,7 @@ def _kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
 
 def parse(command: type[T], words: Sequence[str], called: str) -> T:
     """Returns the command that `words` ask for; `called` is what was typed before them."""
-    options = options_of(command)  # type: ignore[arg-type]
+    options = options_of(command)
     given: dict[Option, Any] = {}
     left, free, last = list(words), [], None
     while left:

@@ -190,7 +190,7 @@ def print_summary(
     report: Path | None = None,
 ) -> None:
     """Prints what came out, where it is, and what to type next."""
-    from surefoot.runs import caveat, resumable, typed
+    from surefoot.runs import caveat, resumable, time_parts, typed
     from surefoot.statistics import percent
 
     def number(name: str, unit: str) -> str:
