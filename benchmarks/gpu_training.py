@@ -63,7 +63,7 @@ class Case:
     families: int = 128
 
     def plan(self, device: str) -> Plan:
-        precision = "fp32" if device == "cpu" and self.precision == "tf32" else self.precision
+        precision = "fp32" if device == "cpu" else self.precision
         recipe = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "goal"}
         recipe |= {"precision": precision, "evaluate_every": NEVER, "checkpoint_every": NEVER}
         return make_plan("walk-flat", overrides=recipe, engine="stride", device=device)

@@ -73,6 +73,8 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "quick": dict.fromkeys(GOALS, TINY),
 }
 """What is changed about the tasks' own recipes."""
+SCORED = {"precision": "fp32"}
+"""Policies are scored on a CPU, whatever they were trained in."""
 BYTECODE = Path(tempfile.gettempdir()) / "surefoot-bytecode"
 UPDATES = {
     "cuda": {"trot-flat": 120, "walk-flat": 200, "walk-anymal-flat": 150, "walk-biped-flat": 300},
@@ -123,7 +125,7 @@ def score(path: Path, mark: float) -> dict[str, Any]:
     the run's, and its seconds, updates and confirmation are stated together."""
     loaded = checkpoint.load_checkpoint(path)
     m = loaded.meta
-    plan = make_plan(m["task"], overrides=m["recipe"], seed=m["seed"], engine="stride", device="cpu")
+    plan = make_plan(m["task"], overrides=m["recipe"] | SCORED, seed=m["seed"], engine="stride", device="cpu")
     card, chosen = PolicyCard.model_validate(m["policy"]), scorer(plan, "selection", "stride")
     confirm = scorer(plan, "confirmation", "mujoco")
 
@@ -239,7 +241,7 @@ def _alone(free: Any) -> None:
 def score_all(paths: list[Path], mark: float) -> list[dict[str, Any]]:
     """A run per process, as many at a time as there are cores."""
     meta = checkpoint.load_checkpoint(paths[0]).meta  # kernels are compiled here, once, not by every process
-    plan = make_plan(meta["task"], overrides=meta["recipe"], engine="stride", device="cpu")
+    plan = make_plan(meta["task"], overrides=meta["recipe"] | SCORED, engine="stride", device="cpu")
     scorer(plan, "selection", "stride")
     context = multiprocessing.get_context("spawn")
     free = context.Queue()

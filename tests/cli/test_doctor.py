@@ -78,4 +78,4 @@ def test_a_folder_that_cannot_be_written_and_a_full_disk_are_told(
 
 def test_every_extra_is_one_of_the_package() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(EXTRAS) == set(declared) - {"dev", "learners", "gym-mujoco"}
+    assert set(EXTRAS) == set(declared) - {"dev", "docs", "learners", "gym-mujoco"}

@@ -92,7 +92,7 @@ def test_commands_say_the_same(
 
 def replays(page: str) -> dict[str, object]:
     """What the page's player is given."""
-    _, _, rest = page.partition('class="replay-data"')
+    _, _, rest = page.partition('id="replay-data-0"')
     data: dict[str, object] = json.loads(rest.partition(">")[2].partition("</script>")[0])
     return data
 

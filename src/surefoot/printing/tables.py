@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from surefoot.statistics import ColumnSummary, Grade, PanelSummary
     from surefoot.training import ExternalPlan, Plan, RobotPlan
 
+LITTLE = 0.02
+"""The share of a machine's memory that a buffer may take without a word."""
 COLOURS: dict[Grade, str] = {"good": "green", "mixed": "yellow", "bad": "red"}
 
 
@@ -158,6 +160,8 @@ def _of_memory(plan: Plan) -> str:
     from surefoot.compute import memory_bytes
 
     have = None if plan.device.startswith("cuda") else memory_bytes()
+    if have is not None and plan.accounting.buffer_bytes < LITTLE * have:
+        return ""
     return "" if have is None else f" of the machine's {have / 1e9:.1f} GB of memory"
 
 
