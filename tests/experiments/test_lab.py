@@ -407,7 +407,8 @@ def test_what_makes_no_lab_is_refused_before_anything_is_written(
     arguments: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "lab"
-    given = ("lab", "--task", "tiny:trot", "--learners", "ppo", "cleanrl", *arguments, "--out", str(out))
+    learners = () if arguments[0] == "--learners" else ("--learners", "ppo", "cleanrl")
+    given = ("lab", "--task", "tiny:trot", *learners, *arguments, "--out", str(out))
     assert surefoot(*given) == 2
     assert says in " ".join(capsys.readouterr().err.split())
     assert not out.exists()

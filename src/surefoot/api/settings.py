@@ -76,9 +76,9 @@ class RunSettings(RecipeFields, total=False):
 
 
 class _Strict(Frozen):
-    """Values have the type that they are declared with: "512" is not 512."""
+    """Values have the type that they are declared with ("512" is not 512), and numbers are finite."""
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 _Changes = create_model(

@@ -141,7 +141,7 @@ def parse(command: type[T], words: Sequence[str], called: str) -> T:
         if not values:
             raise SurefootError(f"{option.flag} needs a value: {option.flag} {option.metavar}.")
         if option.many:
-            given[option] = tuple(option.value(v) for v in values)
+            given[option] = given.get(option, ()) + tuple(option.value(v) for v in values)
             last = (option, values)
         else:
             given[option] = option.value(values[0])
