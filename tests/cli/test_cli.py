@@ -126,10 +126,10 @@ def test_numbers_that_do_not_fit_name_some_that_do(
         (("--updates", "0"), "--updates is 0; use 1 or more"),
         (("--updates", "-3"), "--updates is -3; use 1 or more"),
         (("--minutes", "0"), "--minutes is 0; use a positive number"),
-        (("--minutes", "nan"), "a finite number"),
+        (("--minutes", "nan"), "minutes is nan"),
         (("--until", "2"), "--until is 2; use a success rate above 0 and up to 1"),
         (("--until", "0"), "--until is 0"),
-        (("--until", "nan"), "a finite number"),
+        (("--until", "nan"), "until is nan"),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from surefoot.cli.terminal import make_console
 
+from surefoot.printing import make_console
 from surefoot.printing.plan_text import print_plan_briefly
 from surefoot.training import robot_plan
 from tiny import surefoot
