@@ -135,7 +135,7 @@ def _arrows(scene: mujoco.MjvScene, trace: Mapping[str, Any], t: int, at: np.nda
         speed = float(np.hypot(*kick))
         if speed > 0 and 0 <= t - step <= PUSH_S * hz:
             way = np.array([*kick, 0.0], float)
-            tip = at - 0.4 * height * way / speed
+            tip = at + 0.3 * up - 0.3 * height * way / speed
             _arrow(scene, tip - 3.0 * height * way, tip, 1.5 * width, PUSHED)
 
 
