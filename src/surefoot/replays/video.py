@@ -199,7 +199,8 @@ def _scene(
         )
         shift[:2] = atlas.origins[0] - np.asarray(trace["tile_origin"])
     model = spec.compile()
-    model.stat.extent = 7 * robot.stand_height_m  # how far shadows reach, which decides how sharp they are
+    # How far shadows reach: where it is less than the picture shows, their edge is seen on the ground.
+    model.stat.extent = max(float(model.stat.extent), 7 * robot.stand_height_m)
     return model, shift
 
 
