@@ -167,7 +167,7 @@ def _scene(
     """Returns the robot on its ground, and what to add to the trace's positions to stand there."""
     spec = robot.mjspec()
     spec.visual.global_.offwidth, spec.visual.global_.offheight = size
-    spec.visual.quality.shadowsize = 2048
+    spec.visual.quality.shadowsize = 2048 if str(trace["terrain_class"]) == "flat" else 4096
     spec.visual.headlight.diffuse, spec.visual.headlight.ambient = [0.25] * 3, [0.35] * 3
     spec.add_texture(
         name="sf_sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
