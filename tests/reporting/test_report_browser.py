@@ -100,7 +100,7 @@ def show_replay(page: Any) -> None:
 def show_hero(page: Any) -> None:
     """Waits for the robot beside the verdict, and holds it still."""
     page.wait_for_selector(".hero[data-ready]", timeout=30_000)
-    page.wait_for_function("() => document.querySelector('.hero').player.playing")
+    page.wait_for_selector(".hero .play:text('❚❚')")
     page.locator(".hero .play").click()
 
 
@@ -211,9 +211,7 @@ def test_the_slider_over_evaluations_shows_earlier_policies(open_page: Open, rep
     show_hero(page)
     result = pixels(page, ".hero")[0]
     page.locator(".hero .stop").evaluate("e => { e.value = 0; e.dispatchEvent(new Event('input')); }")
-    page.wait_for_function(
-        "() => document.querySelector('.hero .caption').textContent.startsWith('After update')"
-    )
+    page.wait_for_selector(".hero .caption:text('After update')")
     page.wait_for_timeout(200)
     assert pixels(page, ".hero")[0] != result
     assert "update" in page.locator(".learn output").inner_text()
@@ -234,7 +232,7 @@ def test_keys_step_frames_and_loop(open_page: Open, report: str) -> None:
     assert page.locator(".hero .loop").get_attribute("aria-pressed") == "false"
     page.keyboard.press(" ")
     page.keyboard.press("End")
-    page.wait_for_function("() => !document.querySelector('.hero').player.playing")
+    page.wait_for_selector(".hero .play:text('▶')")
 
 
 def test_a_push_is_marked_on_the_slider_and_drawn(open_page: Open, report: str) -> None:

@@ -135,7 +135,7 @@ def _arrows(scene: mujoco.MjvScene, trace: Mapping[str, Any], t: int, at: np.nda
         speed = float(np.hypot(*kick))
         if speed > 0 and 0 <= t - step <= PUSH_S * hz:
             way = np.array([*kick, 0.0], float)
-            tip = at - 0.4 * height * way / speed
+            tip = at + 0.3 * up - 0.3 * height * way / speed
             _arrow(scene, tip - 3.0 * height * way, tip, 1.5 * width, PUSHED)
 
 
@@ -167,7 +167,7 @@ def _scene(
     """Returns the robot on its ground, and what to add to the trace's positions to stand there."""
     spec = robot.mjspec()
     spec.visual.global_.offwidth, spec.visual.global_.offheight = size
-    spec.visual.quality.shadowsize = 2048
+    spec.visual.quality.shadowsize = 2048 if str(trace["terrain_class"]) == "flat" else 4096
     spec.visual.headlight.diffuse, spec.visual.headlight.ambient = [0.25] * 3, [0.35] * 3
     spec.add_texture(
         name="sf_sky", type=mujoco.mjtTexture.mjTEXTURE_SKYBOX, builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
@@ -199,7 +199,8 @@ def _scene(
         )
         shift[:2] = atlas.origins[0] - np.asarray(trace["tile_origin"])
     model = spec.compile()
-    model.stat.extent = 7 * robot.stand_height_m  # how far shadows reach, which decides how sharp they are
+    # How far shadows reach: where it is less than the picture shows, their edge is seen on the ground.
+    model.stat.extent = max(float(model.stat.extent), 7 * robot.stand_height_m)
     return model, shift
 
 

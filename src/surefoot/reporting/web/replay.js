@@ -308,8 +308,8 @@
       for (const event of e.events) {
         const since = this.time - event.t;
         if (event.kind !== "push" || since < -PUSH_S[0] || since > PUSH_S[1]) continue;
-        // It arrives at the trunk: the tip is at its surface, and stays where the push hit.
-        const way = [...event.v, 0], tip = plus(trunk.p, unit(way), -0.4 * height), tail = plus(tip, way, -3 * height);
+        // It ends at the trunk's upper edge, where the trunk does not hide a push from behind.
+        const way = [...event.v, 0], tip = plus(plus(trunk.p, unit(way), -0.3 * height), [0, 0, 0.3 * height]), tail = plus(tip, way, -3 * height);
         solids.push(...arrow(tail, minus(tip, tail), 1.5 * width, c.pushed));
         words.push({ p: plus(tail, [0, 0, 0.16 * height]), text: event.text, colour: c.pushed });
       }
