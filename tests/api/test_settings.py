@@ -52,7 +52,9 @@ def test_a_signature_lists_every_setting() -> None:
         ({"hidden": ("a",)}, "hidden.0 is 'a'"),
         ({"precision": "fp8"}, "precision is 'fp8'"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
-        ({"minutes": float("inf")}, "minutes is inf"),
+        ({"entropy": float("inf")}, "entropy is inf"),
+        ({"minutes": float("nan")}, "use a positive number"),
+        ({"control_hz": float("inf")}, "use 200, 100, 50, 40 or 25"),
         ({"seed": "1"}, "seed is '1'"),
         ({"seed": None}, "seed is None"),
         ({"learner": "dqn"}, "learner is 'dqn'"),
@@ -174,5 +176,7 @@ def test_a_file_that_is_not_there_or_is_there_already(tmp_path: Path) -> None:
     with pytest.raises(SurefootError, match="already exists"):
         surefoot.plan("tiny:walk").save(kept)
     assert kept.read_text() == "mine"
+    with pytest.raises(SurefootError, match="minutes is inf"):
+        surefoot.plan("tiny:walk", minutes=float("inf")).save(tmp_path / "endless.json")
     with pytest.raises(SurefootError):
         surefoot.plan("tiny:walk").save(kept / "below-a-file.json")

@@ -38,7 +38,7 @@ def test_training_is_measured_by_part_and_kept_by_machine(tmp_path: Path) -> Non
     assert machines.pop("another machine") == earlier, "what another device gave is kept"
     (found,) = machines.values()
     assert found["quick"] is True, "nobody mistakes it for a measurement"
-    assert [r["precision"] for r in found["table"]] == ["tf32", "bf16"]
+    assert [r["precision"] for r in found["table"]] == ["fp32", "fp32"], "what a CPU has"
     assert [r["envs"] for r in found["scaling"]] == [32, 64]
     for row in found["table"]:
         assert row["samples"] == row["envs"] * row["horizon"] == 128

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 from rich.console import Console
 
+from surefoot.api.as_planned import AsPlanned
 from surefoot.api.plans import Plan
-from surefoot.api.progress import AsPlanned
 from surefoot.api.runs import Run
 from surefoot.api.settings import PlanFile, RunSettings, Settings, lists_settings
 from surefoot.api.verbs import RunLike, folder_of

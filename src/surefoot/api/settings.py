@@ -8,6 +8,7 @@ who learns, when it stops, how it is judged.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_type_hints
@@ -76,9 +77,9 @@ class RunSettings(RecipeFields, total=False):
 
 
 class _Strict(Frozen):
-    """Values have the type that they are declared with ("512" is not 512), and numbers are finite."""
+    """Values have the type that they are declared with: "512" is not 512."""
 
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True)
 
 
 _Changes = create_model(
@@ -116,7 +117,9 @@ class Settings(_Strict):
                 raise unknown("field of a recipe", name, Recipe.model_fields)
         given = {k: tuple(v) if isinstance(v, list) else v for k, v in changes.items()}
         checked: Frozen = _checked(_Changes, given)
-        return checked.model_dump(exclude_unset=True)
+        recipe = checked.model_dump(exclude_unset=True)
+        _check_finite({k: v for k, v in recipe.items() if k != "control_hz"})  # whose check names what fits
+        return recipe
 
     @classmethod
     def of(cls, task: str, given: Mapping[str, Any]) -> Settings:
@@ -171,6 +174,7 @@ class PlanFile(Settings):
     def save(self, path: str | Path) -> Path:
         """Writes a new file; one that is there is never replaced."""
         file = Path(path)
+        _check_finite(dict(self))
         if file.exists():
             raise SurefootError(f"'{file}' already exists; choose another name or remove it.")
         write_json(file, self)
@@ -204,6 +208,13 @@ def _checked(model: type[Model], values: Mapping[str, Any]) -> Model:
         first = error.errors(include_url=False, include_context=False)[0]
         name = ".".join(map(str, first["loc"]))
         raise SurefootError(f"{name} is {first['input']!r}, which is refused: {first['msg']}.") from error
+
+
+def _check_finite(values: Mapping[str, Any]) -> None:
+    """Refuses numbers that nothing can be computed with and no file can hold."""
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SurefootError(f"{name} is {value}; use a finite number.")
 
 
 def _python(value: Any) -> Any:
