@@ -71,6 +71,7 @@ from surefoot.contract.seeds import (
     words,
 )
 from surefoot.contract.sources import source_digest
+from surefoot.contract.success import Limit, Standing, Success, Windows
 from surefoot.contract.task import (
     ActionBox,
     ActionSpec,
@@ -80,7 +81,6 @@ from surefoot.contract.task import (
     Prior,
     RewardTerm,
     Safety,
-    Success,
     TaskContract,
     Termination,
 )
@@ -118,6 +118,7 @@ __all__ = [
     "Frozen",
     "Half",
     "LearnerName",
+    "Limit",
     "ObservationTerm",
     "Panel",
     "Perturbation",
@@ -134,6 +135,7 @@ __all__ = [
     "SeedPlan",
     "SourceName",
     "Split",
+    "Standing",
     "Strata",
     "Success",
     "SurefootError",
@@ -141,6 +143,7 @@ __all__ = [
     "Termination",
     "Terrain",
     "Timeouts",
+    "Windows",
     "account",
     "applies",
     "as_half",

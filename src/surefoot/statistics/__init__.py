@@ -21,6 +21,7 @@ from surefoot.statistics.paired import Difference, paired, paired_runs, sign_fli
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
+from surefoot.statistics.success import succeeds
 from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
 
@@ -62,6 +63,7 @@ __all__ = [
     "split_columns",
     "strata_by_factor",
     "stratum_names",
+    "succeeds",
     "summarise",
     "watched",
     "wilson",

@@ -31,6 +31,7 @@ from surefoot.contract import (
     SurefootError,
     TaskContract,
     Termination,
+    Windows,
     source_digest,
 )
 from surefoot.robots import RobotSpec, robot
@@ -226,7 +227,7 @@ def velocity_task(
         command=CommandSpec(),
         rewards=tuple(rewards),
         terminations=terminations(robot),
-        success=options.pop("success", None) or Success(),
+        success=options.pop("success", None) or Success(windows=Windows()),
         safety=Safety(),
         prior=prior,
         factors=ranged(factors(rough), options.pop("ranges", None) or {}),
