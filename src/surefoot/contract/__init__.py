@@ -71,7 +71,7 @@ from surefoot.contract.seeds import (
     words,
 )
 from surefoot.contract.sources import source_digest
-from surefoot.contract.success import Limit, Standing, Success, Windows
+from surefoot.contract.success import BESIDE, Limit, Standing, Success, Windows
 from surefoot.contract.task import (
     ActionBox,
     ActionSpec,
@@ -86,6 +86,7 @@ from surefoot.contract.task import (
 )
 
 __all__ = [
+    "BESIDE",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",

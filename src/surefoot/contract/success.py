@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Any, Literal, get_args
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -47,7 +48,8 @@ class Windows(Frozen):
 
 
 Beside = Literal["foot_slip_per_m", "foot_clearance_m", "vibration_radps", "cost_of_transport"]
-"""Metrics that stand beside the verdict, and decide only where a task declares a limit."""
+BESIDE: tuple[Beside, ...] = get_args(Beside)
+"""Metrics that stand beside the verdict, and decide only where a task declares a limit: columns of rows."""
 
 
 class Limit(Frozen):
@@ -57,6 +59,14 @@ class Limit(Frozen):
     metric: Beside
     at_least: float | None = None
     at_most: float | None = None
+
+    @property
+    def low(self) -> float:
+        return -math.inf if self.at_least is None else self.at_least
+
+    @property
+    def high(self) -> float:
+        return math.inf if self.at_most is None else self.at_most
 
     @property
     def doc(self) -> str:

@@ -20,7 +20,5 @@ def succeeds(rows: Mapping[str, np.ndarray], rule: Success) -> np.ndarray:
         good &= ~(rows["stand_drift_m"] > w.standing.drift_m)  # NaN where it was told to move
         good &= ~(rows["stand_turn_rad"] > w.standing.turn_rad)
     for limit in rule.limits:
-        value = rows[limit.metric]
-        good &= ~(value < (-np.inf if limit.at_least is None else limit.at_least))
-        good &= ~(value > (np.inf if limit.at_most is None else limit.at_most))
+        good &= ~(rows[limit.metric] < limit.low) & ~(rows[limit.metric] > limit.high)
     return np.asarray(good)
