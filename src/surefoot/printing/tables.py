@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from surefoot.printing.panels import beyond_shares, power_rows
 from surefoot.printing.terminal import plain_table, say, say_commands
 
 if TYPE_CHECKING:
@@ -92,12 +93,25 @@ def _robot(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
         f"{s.yaw_error_radps:g} rad/s after {s.settle_s:g} s",
     )
     terms.add_row("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%")
-    factors = plain_table("Randomisation", "factor", "level", "training", "held-out panel", "unit")
+    factors = plain_table(
+        "Randomisation", "factor", "level", "training", "held-out panel", "of it beyond", "unit"
+    )
+    shares = beyond_shares(plan.panel, c)
     for f in c.factors:
         train = ", ".join(f.categories) if f.categories else f"{f.train[0]:g} .. {f.train[1]:g}"
         held = ", ".join(f.held_out_categories) if f.categories else f"{f.held_out[0]:g} .. {f.held_out[1]:g}"
-        factors.add_row(f.name, f.level, train, held or "-", f.unit)
+        share = shares.get(f.name)
+        factors.add_row(f.name, f.level, train, held or "-", f"{100 * share:.0f}%" if share else "-", f.unit)
     return terms, observed, rewards, factors
+
+
+def panel_text(plan: Plan) -> str:
+    """Says how many scenarios a panel has, and what is independent of what in it."""
+    p = plan.panel
+    halves = f"{len(p.select('selection'))} to select on, {len(p.select('confirmation'))} to confirm on"
+    if p.size == len(p.scenarios):
+        return f"{p.name}: {halves}, each independent of all others"
+    return f"{p.name}: {halves}, in {plan.accounting.eval_seed_families} families"
 
 
 def _physics(plan: Plan) -> str:
@@ -144,9 +158,10 @@ def _recipe(plan: Plan) -> Table:
         ("buffer", f"{a.buffer_bytes / 1e6:.1f} MB{_of_memory(plan)}"),
         (
             "panel",
-            f"{plan.panel.name}: {a.eval_envs} scenarios in {a.eval_seed_families} families; "
-            f"held out: {plan.disjointness.disjoint}, {plan.disjointness.keys_checked:,} keys checked",
+            f"{panel_text(plan)}; held out: {plan.disjointness.disjoint}, "
+            f"{plan.disjointness.keys_checked:,} keys checked",
         ),
+        *power_rows(plan.panel),
         ("contract", c.digest[:16]),
         ("construct id", plan.construct_id[:16]),
         ("training id", plan.training_id[:16]),
