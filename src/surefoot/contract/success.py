@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -48,8 +48,14 @@ class Windows(Frozen):
 
 
 Beside = Literal["foot_slip_per_m", "foot_clearance_m", "vibration_radps", "cost_of_transport"]
-BESIDE: tuple[Beside, ...] = get_args(Beside)
-"""Metrics that stand beside the verdict, and decide only where a task declares a limit: columns of rows."""
+BESIDE: dict[str, str] = {
+    "cost_of_transport": "cost of transport",
+    "foot_slip_per_m": "foot slip m/m",
+    "foot_clearance_m": "foot clearance m",
+    "vibration_radps": "vibration rad/s",
+}
+"""Metrics that stand beside the verdict, and decide only where a task declares a limit: column of rows ->
+title."""
 
 
 class Limit(Frozen):

@@ -54,4 +54,5 @@ def vibration(frames: Mapping[str, Tensor], live: Tensor, dt: float) -> Tensor:
     fast = (speed[half : len(speed) - half] - mean / width).double().square().mean(-1)
     whole = live[width - 1 :]  # the last step around it was still lived
     squares, steps = total(torch.stack([whole * fast, whole]))
-    return (squares / steps).sqrt()
+    mean_square: Tensor = squares / steps
+    return mean_square.sqrt()

@@ -202,7 +202,7 @@ def _stretches(flags: np.ndarray, need: int) -> int:
 def _runs(flags: np.ndarray) -> list[int]:
     """Lengths of the runs of set flags, in their order."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(flags, np.int8), [0]])))
-    return (edges[1::2] - edges[::2]).tolist()
+    return [int(run) for run in edges[1::2] - edges[::2]]
 
 
 # ---- episodes that lasted

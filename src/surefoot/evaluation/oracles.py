@@ -51,9 +51,13 @@ def best_constant(scenarios: Sequence[Scenario], contract: TaskContract, points:
     best = 0.0
     for some in constants.split(max(1, TOGETHER // len(commands))):
         told, does = commands.repeat(len(some), 1), some.repeat_interleave(len(commands), 0)
-        won = _judged(told, lambda _, __, does=does: does, contract)
+        won = _judged(told, _constant(does), contract)
         best = max(best, float(won.reshape(len(some), -1).mean(1).max()))
     return best
+
+
+def _constant(velocity: Tensor) -> Motion:
+    return lambda command, seconds: velocity
 
 
 def _judged(commands: Tensor, motion: Motion, contract: TaskContract) -> np.ndarray:

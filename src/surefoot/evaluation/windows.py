@@ -87,7 +87,8 @@ def _turned(quaternion: Tensor, vector: Tensor) -> Tensor:
     """Returns body-frame vectors [..., 3] in the world frame."""
     axis = quaternion[..., 1:]
     across = torch.linalg.cross(axis, vector)
-    return vector + 2 * (quaternion[..., :1] * across + torch.linalg.cross(axis, across))
+    turned: Tensor = vector + 2 * (quaternion[..., :1] * across + torch.linalg.cross(axis, across))
+    return turned
 
 
 def _median(x: np.ndarray, known: np.ndarray) -> np.ndarray:
