@@ -42,7 +42,7 @@ def held_out(contract: TaskContract) -> tuple[Scenario, ...]:
 
 @pytest.mark.parametrize("contract", CONTRACTS.values(), ids=CONTRACTS)
 def test_a_robot_blind_to_its_command_passes_a_tenth_at_most(contract: TaskContract) -> None:
-    assert best_constant(held_out(contract), contract) <= 0.1
+    assert best_constant(held_out(contract), contract, points=5) <= 0.1
 
 
 @pytest.mark.parametrize("contract", CONTRACTS.values(), ids=CONTRACTS)
@@ -68,7 +68,7 @@ def test_the_rule_of_before_is_what_it_was() -> None:
     assert Success.model_validate(WALK.success.model_dump(mode="json")) == WALK.success
     scenarios = load_panel("walk-rough-v1").select("confirmation")
     assert passed(scenarios, old, scaled(0.7, 0.7, 0.7)).all()
-    assert best_constant(scenarios, old, points=3) > 0.3
+    assert best_constant(scenarios, old) > 0.3
 
 
 # ---- windows, by hand
