@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from surefoot.printing.panels import beyond_shares, power_rows
+from surefoot.printing.panels import beyond_shares, power_rows, values_there
 from surefoot.printing.terminal import plain_table, say, say_commands
 
 if TYPE_CHECKING:
@@ -93,13 +93,12 @@ def _robot(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
         f"{s.yaw_error_radps:g} rad/s after {s.settle_s:g} s",
     )
     terms.add_row("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%")
-    factors = plain_table(
-        "Randomisation", "factor", "level", "training", "held-out panel", "of it beyond", "unit"
-    )
-    shares = beyond_shares(plan.panel, c)
+    factors = plain_table("Randomisation", "factor", "level", "training", "panel has", "of it beyond", "unit")
+    shares, there = beyond_shares(plan.panel, c), values_there(plan.panel)
     for f in c.factors:
         train = ", ".join(f.categories) if f.categories else f"{f.train[0]:g} .. {f.train[1]:g}"
-        held = ", ".join(f.held_out_categories) if f.categories else f"{f.held_out[0]:g} .. {f.held_out[1]:g}"
+        low, high = there.get(f.name, f.held_out)
+        held = ", ".join(f.held_out_categories) if f.categories else f"{low:.3g} .. {high:.3g}"
         share = shares.get(f.name)
         factors.add_row(f.name, f.level, train, held or "-", f"{100 * share:.0f}%" if share else "-", f.unit)
     return terms, observed, rewards, factors
