@@ -186,6 +186,12 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:,.0f} s"
 
 
+def _unit(s: PanelSummary) -> str:
+    """Says what the intervals of a summary take for independent."""
+    success = s.figures.get("success")
+    return f"; independent: each {success.unit}" if success else ""
+
+
 def time_text(t: TimeParts) -> str:
     """Writes what a run took, by part."""
     parts = {
@@ -209,7 +215,7 @@ def print_summary(
 ) -> None:
     """Prints what came out, where it is, and what to type next."""
     from surefoot.runs import caveat, resumable, time_parts, typed
-    from surefoot.statistics import percent
+    from surefoot.statistics import LOOKS, percent
 
     def number(name: str, unit: str) -> str:
         value, f = getattr(s, name), s.figures.get(name)
@@ -221,15 +227,17 @@ def print_summary(
 
     table = plain_table(
         f"{plan.task_name} on {s.panel}, {s.half} half "
-        f"({s.episodes} episodes, {s.effective_episodes:g} effective)",
+        f"({s.episodes} episodes, {s.effective_episodes:g} effective{_unit(s)})",
         "",
         "",
     )
     table.add_row(
         "success",
         f"[bold]{percent(s.success)}[/bold]  "
-        f"(95% interval {percent(s.success_low)} to {percent(s.success_high)})",
+        f"({100 * s.confidence:g}% interval {percent(s.success_low)} to {percent(s.success_high)})",
     )
+    if s.look:
+        table.add_row("looks", f"ended at look {s.look} of {len(LOOKS)}; the interval allows for all of them")
     fell = s.figures.get("fall")
     table.add_row(
         plan.early_end,
@@ -338,7 +346,7 @@ def verdicts(s: PanelSummary) -> list[str]:
     grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
     out = [
         f"[bold {COLOURS[grade]}]{WORDS[grade]}:[/] {percent(s.success)} of {s.episodes} held-out episodes "
-        f"succeed (95% interval {percent(s.success_low)} to {percent(s.success_high)}, "
+        f"succeed ({100 * s.confidence:g}% interval {percent(s.success_low)} to {percent(s.success_high)}, "
         f"n_eff {s.effective_episodes:g})"
         + ("; the safety limit is broken." if s.safety_held is False else ".")
     ]
