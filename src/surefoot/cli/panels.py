@@ -29,7 +29,7 @@ class PanelMakeCommand:
 
     Example: surefoot panel make walk-flat-v2 --out mine.json
 
-    Example (a longer list with the shipped one in front): surefoot panel make walk-flat-v2 --scenarios 2048
+    Example (a longer list): surefoot panel make walk-flat-v2 --scenarios 2048
     """
 
     name: Positional[str]
@@ -64,7 +64,7 @@ class PanelShowCommand:
 
     Example: surefoot panel show walk-rough-v2
 
-    Example (its first scenarios, as they are played): surefoot panel show walk-flat-v2 --rows 8
+    Example (its first scenarios): surefoot panel show walk-flat-v2 --rows 8
     """
 
     name: Positional[str] = ""
@@ -243,7 +243,7 @@ def _drawn(p: Panel) -> list[tuple[str, str]]:
     return [
         ("scenarios", f"{len(p.scenarios)} of {p.episode_s:g} s, each drawn independently of all others"),
         ("halves", f"{_halves(p)}; perturbed columns play the first {columns} to confirm on"),
-        ("rounds", f"of {d.round}: every kind of command on every ground, in its share"),
+        ("commands", f"in rounds of {d.round}: every kind on every ground, in its share"),
         *((f"  {k.name}", f"{k.share} in {total}{_kind(k)}") for k in d.kinds),
         *((name, f"{s.inner[0]:g} to {s.inner[1]:g}" + _further(s)) for name, s in d.spans.items()),
         ("pushes", _pushes(p)),

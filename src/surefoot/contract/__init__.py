@@ -34,6 +34,7 @@ from surefoot.contract.panel import (
     Scenario,
     Terrain,
     as_half,
+    seen_ranges,
 )
 from surefoot.contract.panel_checks import beyond, check_ranges, held_out_as, outside
 from surefoot.contract.panel_files import dump_panel, load_panel, panel_names, parse_panel
@@ -182,6 +183,7 @@ __all__ = [
     "prove_seeds_disjoint",
     "second_panel",
     "seed_panel",
+    "seen_ranges",
     "source_digest",
     "spelled",
     "text_digest",

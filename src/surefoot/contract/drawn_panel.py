@@ -175,7 +175,7 @@ def _scenarios(draw: Draw, seeds: SeedPlan, half: int, count: int) -> list[Scena
     def u(channel: Channel, size: int) -> np.ndarray:
         return seeds.uniforms(env, 0, channel, size).astype(np.float64)
 
-    chosen = _chosen(draw, u(Channel.STRATUM, 2), beyond)
+    chosen = _chosen(draw, u(Channel.STRATUM, 1)[:, 0], beyond)
     place = {
         "friction": u(Channel.FRICTION, 1),
         "payload": u(Channel.PAYLOAD, 1),
@@ -244,13 +244,14 @@ def _strata(draw: Draw, seeds: SeedPlan, half: int, count: int) -> tuple[np.ndar
 
 
 def _chosen(draw: Draw, u: np.ndarray, beyond: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns by factor the scenarios [N] whose component (1, 2, ...) of it lies beyond training; 0: none."""
+    """Returns by factor the scenarios [N] whose component (1, 2, ...) of it lies beyond training; 0: none.
+    Factors take turns; where there are several components, one is drawn."""
     names = [name for name, span in draw.spans.items() if span.bands]
     if not names:
         return {}
-    which, size = (u[:, 0] * len(names)).astype(int), {"com": 3, "gains": 2}
+    which, size = (np.cumsum(beyond) - 1) % len(names), {"com": 3, "gains": 2}
     return {
-        name: np.where(beyond & (which == k), 1 + (u[:, 1] * size.get(name, 1)).astype(int), 0)
+        name: np.where(beyond & (which == k), 1 + (u * size.get(name, 1)).astype(int), 0)
         for k, name in enumerate(names)
     }
 

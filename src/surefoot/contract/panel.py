@@ -8,6 +8,7 @@ is what a result is stated on.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, cast, get_args
 
 from surefoot.contract.errors import SurefootError, unknown
@@ -89,11 +90,7 @@ class Panel(Frozen):
     def ranges(self) -> dict[str, tuple[float, float]]:
         """Returns what its scenarios have, by factor of a contract. Of starts a list says nothing: those of
         the shipped ones are known, else they are the contract's matter."""
-        seen: dict[str, list[float]] = {}
-        for s in self.scenarios:
-            for name, values in factor_values(s).items():
-                seen.setdefault(name, []).extend(values)
-        found = {name: (min(values), max(values)) for name, values in seen.items()}
+        found = seen_ranges(self.scenarios)
         pose = START_POSES.get(self.name.partition("+")[0])
         return found if pose is None else found | {"pose": (-pose, pose), "velocity": (0.0, 0.0)}
 
@@ -128,6 +125,15 @@ class Panel(Frozen):
             )
         kept = tuple(s for s in self.scenarios if s.family < count)
         return self.model_copy(update={"name": f"{self.name}+{count}families", "scenarios": kept})
+
+
+def seen_ranges(scenarios: Sequence[Scenario]) -> dict[str, tuple[float, float]]:
+    """Returns the least and the most that any of the scenarios has, by factor of a contract."""
+    seen: dict[str, list[float]] = {}
+    for s in scenarios:
+        for name, values in factor_values(s).items():
+            seen.setdefault(name, []).extend(values)
+    return {name: (min(values), max(values)) for name, values in seen.items() if values}
 
 
 def factor_values(s: Scenario) -> dict[str, tuple[float, ...]]:

@@ -35,7 +35,7 @@ def dump_panel(panel: Panel) -> str:
 def parse_panel(text: str, where: str) -> Panel:
     try:
         raw = json.loads(text)
-        panel = _drawn(raw) if raw["panel"].get("schema_version") == 2 else Panel.model_validate(raw["panel"])
+        panel = _drawn(raw) if _version(raw["panel"]) == 2 else Panel.model_validate(raw["panel"])
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(("panel", *(str(p) for p in first["loc"])))
@@ -44,7 +44,7 @@ def parse_panel(text: str, where: str) -> Panel:
         ) from error
     except SurefootError as error:  # of a field's own check, which does not know the file
         raise SurefootError(f"{where} is not a panel: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise SurefootError(
             f"{where} is not a panel file ({error}); write one with `surefoot panel make`."
         ) from error
@@ -53,6 +53,10 @@ def parse_panel(text: str, where: str) -> Panel:
             f"{where} was changed after it was frozen: its digest does not match; regenerate it."
         )
     return panel
+
+
+def _version(panel: Any) -> int:
+    return panel.get("schema_version", 1) if isinstance(panel, dict) else 1
 
 
 def _drawn(raw: dict[str, Any]) -> DrawnPanel:

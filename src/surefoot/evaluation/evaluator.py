@@ -99,6 +99,12 @@ class PanelEvaluator:
             out.append(self._batches[key])
         return out
 
+    def begin(self, column: Column) -> VecEnv:
+        """Returns the environments of a column's first batch, at the beginning of their episodes."""
+        batch = self._lay_out(column)[0]
+        batch.begin(column)
+        return batch.env
+
     def run_episodes(
         self, policy: Policy, column: Column | None = None, counter: PassCounter | None = None
     ) -> RawEpisodes:

@@ -114,9 +114,13 @@ class Batch:
             s.device,
         )
 
+    def begin(self, column: Column) -> None:
+        """Brings all environments to the beginning of their episodes in `column`."""
+        self.env.restart(self._sampler(column), stagger=False)
+
     def run_episodes(self, policy: Policy, column: Column, counter: PassCounter | None = None) -> RawEpisodes:
         """Runs every scenario of `column` once, to its end or its fall."""
-        self.env.restart(self._sampler(column), stagger=False)
+        self.begin(column)
         scenarios, device = perturb_all(self.scenarios, column), self.setting.device
         terrain = {
             "class": np.array([s.terrain.cls for s in scenarios]),

@@ -18,6 +18,14 @@ def beyond_shares(panel: Panel, contract: TaskContract) -> dict[str, float]:
     return {name: n / len(half) for name, n in counts.items()}
 
 
+def values_there(panel: Panel) -> dict[str, tuple[float, float]]:
+    """Returns by factor the least and the most that any scenario to confirm on has: what there is, not what
+    it was drawn from."""
+    from surefoot.contract import seen_ranges
+
+    return seen_ranges(panel.select("confirmation"))
+
+
 def power_rows(panel: Panel | SeedPanel) -> tuple[tuple[str, str], ...]:
     """Says what a panel of independent scenarios can show; nothing of one whose scenarios come in
     families."""

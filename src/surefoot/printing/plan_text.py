@@ -6,7 +6,6 @@ from functools import singledispatch
 
 from rich.console import Console
 
-from surefoot.printing.panels import power_rows
 from surefoot.printing.tables import panel_text
 from surefoot.printing.terminal import plain_table, say
 from surefoot.runs import typed
@@ -90,7 +89,6 @@ def _accounting(plan: Plan) -> tuple[tuple[str, str], ...]:
             f"{'no key' if plan.disjointness.disjoint else 'keys'} of "
             f"{plan.disjointness.keys_checked:,} checked",
         ),
-        *power_rows(plan.panel),
         (
             "frozen as",
             f"contract {c.digest[:12]}, construct {plan.construct_id[:12]}, training {plan.training_id[:12]}",
