@@ -122,7 +122,7 @@ def played(t: Task, panel: Panel, policy: Policy) -> tuple[dict[str, np.ndarray]
     w = per_window(frames, live, t.contract, dt)
     standing = np.isfinite(rows["stand_drift_m"])
     good = np.where(standing, w.rests, w.follows)
-    well = (rows["window_velocity_error_mps"] < 0.6 * tolerance(rows, t)) | standing
+    well = (rows["window_velocity_error_mps"] < 0.6 * tolerance(panel, t)) | standing
     after = w.begins[:, None] * dt - pushes
     by = {}
     for k in range(-3, 5):
@@ -132,10 +132,11 @@ def played(t: Task, panel: Panel, policy: Policy) -> tuple[dict[str, np.ndarray]
     return rows, by
 
 
-def tolerance(rows: dict[str, np.ndarray], t: Task) -> np.ndarray:
+def tolerance(panel: Panel, t: Task) -> np.ndarray:
     w = t.contract.success.windows
     assert w is not None
-    return np.maximum(w.velocity_mps, w.velocity_share * np.hypot(rows["command_vx"], rows["command_vy"]))
+    speed = np.array([np.hypot(*s.command[:2]) for s in panel.select("confirmation")])
+    return np.maximum(w.velocity_mps, w.velocity_share * speed)
 
 
 def figures(rows: dict[str, np.ndarray], names: tuple[str, ...], rule: Success) -> dict[str, Any]:
