@@ -31,7 +31,7 @@ from surefoot.contract import BESIDE, Panel, Scenario, Success, TaskContract, lo
 from surefoot.evaluation import PanelEvaluator
 from surefoot.evaluation.oracles import best_constant, passed, scaled, stop_and_go
 from surefoot.evaluation.windows import per_window
-from surefoot.policy import HoldPose, Policy
+from surefoot.policy import HoldPose, Policy, first_state
 from surefoot.runs import RunFolder
 from surefoot.statistics import succeeds
 from surefoot.tasks import Task, task
@@ -90,12 +90,16 @@ class Changed:
     seen: Callable[[Tensor], Tensor] = lambda obs: obs
     shake: float = 0.0
     """Added to actions with a sign that changes at every step."""
-    sign: float = 1.0
+
+    def start(self, family: Tensor, member: Tensor) -> Tensor:
+        """Memory: the policy's own, and the sign. A call may have some of the rows."""
+        own = first_state(self.policy, family, member)
+        return torch.cat([own, torch.ones(len(own), 1, dtype=own.dtype)], 1)
 
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        action, state = self.policy(self.seen(obs), state)
-        self.sign = -self.sign
-        return action + self.sign * self.shake, state
+        sign = state[:, -1:]
+        action, own = self.policy(self.seen(obs), state[:, :-1])
+        return action + sign.to(action.dtype) * self.shake, torch.cat([own, -sign], 1)
 
 
 def told(share: float, contract: TaskContract) -> Callable[[Tensor], Tensor]:
@@ -122,7 +126,8 @@ def played(t: Task, panel: Panel, policy: Policy) -> tuple[dict[str, np.ndarray]
     w = per_window(frames, live, t.contract, dt)
     standing = np.isfinite(rows["stand_drift_m"])
     good = np.where(standing, w.rests, w.follows)
-    well = (rows["window_velocity_error_mps"] < 0.6 * tolerance(panel, t)) | standing
+    well = (rows["window_velocity_error_mps"] < 0.6 * tolerance(panel, t)) & ~standing
+    well |= standing.all()
     after = w.begins[:, None] * dt - pushes
     by = {}
     for k in range(-3, 5):
