@@ -73,6 +73,7 @@ from surefoot.contract.seeds import (
     words,
 )
 from surefoot.contract.sources import source_digest
+from surefoot.contract.success import BESIDE, Limit, Standing, Success, Windows
 from surefoot.contract.task import (
     ActionBox,
     ActionSpec,
@@ -82,12 +83,12 @@ from surefoot.contract.task import (
     Prior,
     RewardTerm,
     Safety,
-    Success,
     TaskContract,
     Termination,
 )
 
 __all__ = [
+    "BESIDE",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
@@ -125,6 +126,7 @@ __all__ = [
     "Half",
     "Kind",
     "LearnerName",
+    "Limit",
     "ObservationTerm",
     "Panel",
     "Perturbation",
@@ -142,6 +144,7 @@ __all__ = [
     "SourceName",
     "Span",
     "Split",
+    "Standing",
     "Strata",
     "Success",
     "SurefootError",
@@ -149,6 +152,7 @@ __all__ = [
     "Termination",
     "Terrain",
     "Timeouts",
+    "Windows",
     "account",
     "applies",
     "as_half",
