@@ -244,7 +244,8 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         family = nominal["family"][at]
         unit = "scenario" if len(set(family.tolist())) == len(family) else "family"
         again = recompute_rate(nominal["success"][at], family)
-        found[f"terrain.{cls}"] = again | {"unit": unit, "confidence": 0.95}
+        again |= {"unit": unit, "confidence": 0.95}
+        found[f"terrain.{cls}"] = {k: v for k, v in again.items() if k in f}  # older files do not say
     if columns:
         again = conclusions(rows, columns, nominal, summary)
         written |= {k: summary[k] for k in again}
