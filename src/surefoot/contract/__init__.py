@@ -25,7 +25,7 @@ from surefoot.contract.identity import (
     training_id,
 )
 from surefoot.contract.model import Frozen
-from surefoot.contract.names import LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
+from surefoot.contract.names import BOX_WORLD, LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -86,6 +86,7 @@ from surefoot.contract.task import (
 )
 
 __all__ = [
+    "BOX_WORLD",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",

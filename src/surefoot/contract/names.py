@@ -10,6 +10,9 @@ TRAINED = "trained"
 """What rows call the policy that was trained, beside the baselines' names."""
 REFERENCE = "mujoco"
 """The engine that results are stated on."""
+BOX_WORLD = "mujoco-boxes"
+"""The engine that confirms them on terrain: native MuJoCo with contacts of its own, on boxes in place of
+heightfields."""
 
 LearnerName = Literal["ppo", "rsl_rl", "skrl", "rl_games", "sb3", "tianshou", "cleanrl"]
 """Learners there are: Surefoot's own PPO, and the libraries that have an adapter."""
