@@ -43,7 +43,8 @@ def test_solids_have_the_heights_of_the_tile(one: TileId) -> None:
     assert level.any()
     assert np.abs(solid - low)[level].max() < 1e-3
     # At a riser the two differ by no more than the riser, within the ramp's reach of it.
-    assert (solid > low - 1e-3).all() and (solid < high + 1e-3).all()
+    assert (solid > low - 1e-3).all()
+    assert (solid < high + 1e-3).all()
 
 
 @given(tile_ids)

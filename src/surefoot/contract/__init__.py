@@ -25,7 +25,17 @@ from surefoot.contract.identity import (
     training_id,
 )
 from surefoot.contract.model import Frozen
-from surefoot.contract.names import BOX_WORLD, LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
+from surefoot.contract.names import (
+    BOX_WORLD,
+    LEARNERS,
+    NOMINAL,
+    REFERENCE,
+    TRAINED,
+    LearnerName,
+    Timeouts,
+    second_simulator,
+    simulator,
+)
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -167,7 +177,9 @@ __all__ = [
     "prove_disjoint",
     "prove_seeds_disjoint",
     "second_panel",
+    "second_simulator",
     "seed_panel",
+    "simulator",
     "source_digest",
     "spelled",
     "text_digest",
