@@ -18,6 +18,7 @@ from surefoot.statistics.estimates import (
 )
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
+from surefoot.statistics.predictors import Predictor, predictors
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
@@ -38,6 +39,7 @@ __all__ = [
     "PanelResult",
     "PanelSummary",
     "PassInfo",
+    "Predictor",
     "Rate",
     "clopper_pearson",
     "column_summary",
@@ -54,6 +56,7 @@ __all__ = [
     "paired_runs",
     "panel_strata",
     "percent",
+    "predictors",
     "rate",
     "rate_estimate",
     "runs_estimate",
