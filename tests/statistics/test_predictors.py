@@ -43,7 +43,7 @@ def test_columns_are_ranked_by_how_they_order_runs() -> None:
     assert best.rank_correlation == pytest.approx(1.0)
     assert best.without_one == pytest.approx((1.0, 1.0))
     assert (worst.engine, worst.rank_correlation) == ("stride", pytest.approx(-1.0))
-    # On the ten scenarios of the box world all runs are flawless there; what happens elsewhere does not count.
+    # On the ten scenarios of the box world all are flawless there; what happens elsewhere does not count.
     assert (unknown.column, unknown.rank_correlation, unknown.without_one) == ("push", None, None)
 
 
