@@ -3,6 +3,7 @@ panels, digests."""
 
 from surefoot.contract.card import PolicyCard
 from surefoot.contract.digests import canonical, digest, text_digest
+from surefoot.contract.drawn_panel import Draw, DrawnPanel, Kind, Span
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.external import (
     PANEL,
@@ -43,14 +44,15 @@ from surefoot.contract.panel import (
     Scenario,
     Terrain,
     as_half,
-    dump_panel,
-    load_panel,
-    panel_names,
-    parse_panel,
+    seen_ranges,
 )
+from surefoot.contract.panel_checks import beyond, check_ranges, held_out_as, outside
+from surefoot.contract.panel_files import dump_panel, load_panel, panel_names, parse_panel
 from surefoot.contract.panel_makers import MAKERS, make_panel
+from surefoot.contract.panel_recipes import RECIPES
 from surefoot.contract.perturbation import (
     PERTURBATIONS,
+    SENSORS,
     Column,
     Perturbation,
     applies,
@@ -108,9 +110,11 @@ __all__ = [
     "PANEL",
     "PANEL_SEEDS",
     "PERTURBATIONS",
+    "RECIPES",
     "REFERENCE",
     "RNG_VERSION",
     "ROUNDS",
+    "SENSORS",
     "SOURCES",
     "TRAINED",
     "TRAINING_PLANT",
@@ -124,10 +128,13 @@ __all__ = [
     "CommandSpec",
     "Contract",
     "Disjointness",
+    "Draw",
+    "DrawnPanel",
     "ExternalContract",
     "Factor",
     "Frozen",
     "Half",
+    "Kind",
     "LearnerName",
     "ObservationTerm",
     "Panel",
@@ -144,6 +151,7 @@ __all__ = [
     "SeedPanel",
     "SeedPlan",
     "SourceName",
+    "Span",
     "Split",
     "Strata",
     "Success",
@@ -155,7 +163,9 @@ __all__ = [
     "account",
     "applies",
     "as_half",
+    "beyond",
     "canonical",
+    "check_ranges",
     "columns",
     "construct",
     "construct_fields",
@@ -165,11 +175,13 @@ __all__ = [
     "environment_seeds",
     "evaluation_plant",
     "find_perturbation",
+    "held_out_as",
     "load_panel",
     "load_plugin",
     "make_panel",
     "nearest_divisors",
     "offered",
+    "outside",
     "pair_words",
     "panel_names",
     "parse_panel",
@@ -179,6 +191,7 @@ __all__ = [
     "second_panel",
     "second_simulator",
     "seed_panel",
+    "seen_ranges",
     "simulator",
     "source_digest",
     "spelled",
