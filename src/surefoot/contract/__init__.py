@@ -26,7 +26,17 @@ from surefoot.contract.identity import (
     training_id,
 )
 from surefoot.contract.model import Frozen
-from surefoot.contract.names import LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
+from surefoot.contract.names import (
+    BOX_WORLD,
+    LEARNERS,
+    NOMINAL,
+    REFERENCE,
+    TRAINED,
+    LearnerName,
+    Timeouts,
+    second_simulator,
+    simulator,
+)
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -89,6 +99,7 @@ from surefoot.contract.task import (
 
 __all__ = [
     "BESIDE",
+    "BOX_WORLD",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
@@ -182,8 +193,10 @@ __all__ = [
     "prove_disjoint",
     "prove_seeds_disjoint",
     "second_panel",
+    "second_simulator",
     "seed_panel",
     "seen_ranges",
+    "simulator",
     "source_digest",
     "spelled",
     "text_digest",
