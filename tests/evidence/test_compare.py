@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from surefoot.artifacts import read_table, write_json, write_table
-from surefoot.contract import SurefootError, construct_fields, digest
+from surefoot.contract import SurefootError, digest, interface_fields, measurement_fields, recorded_code
 from surefoot.evidence.compare import Comparison, Refusal, compare, shared_scenarios
 from surefoot.printing import forest_bar
 from surefoot.runs import RunFolder
@@ -47,10 +47,14 @@ def change_construct(run: Path, **contract: Any) -> None:
     folder = RunFolder.open(run)
     record = folder.record
     changed = record.contract.model_copy(update=contract)
-    fields = construct_fields(changed, record.panel, record.panel_digest, record.evaluation_plant)
+    code = recorded_code(record.measurement, record.interface)
+    fields = measurement_fields(changed, record.panel, record.panel_digest, record.evaluation_plant, code)
+    seen = interface_fields(changed, record.recipe.control_hz, code)
     assert record.confirmation is not None
-    summary = record.confirmation.model_copy(update={"construct_id": digest(fields)})
-    folder.write_record(contract=changed, construct_id=digest(fields), confirmation=summary)
+    ids = {"construct_id": digest(fields), "measurement_id": digest(fields), "measurement": fields}
+    ids |= {"interface_id": digest(seen)}
+    summary = record.confirmation.model_copy(update=ids)
+    folder.write_record(contract=changed, interface=seen, confirmation=summary, **ids)
     (panel,) = (run / "panels").glob("*/confirmation")
     write_json(panel / "summary.json", PanelSummary.model_validate(summary.model_dump()))
 
@@ -160,15 +164,14 @@ def test_another_success_definition_is_refused_by_its_field(
     assert found["shared"] == 8
 
 
-def test_ids_that_differ_without_a_field_are_refused_too(pair: tuple[Path, Path]) -> None:
-    """The metric code of another version made them: no recorded field shows it."""
+def test_an_id_that_its_fields_do_not_give_is_refused(pair: tuple[Path, Path]) -> None:
     a, b = pair
     (panel,) = (b / "panels").glob("*/confirmation")
     summary = json.loads((panel / "summary.json").read_text())
-    (panel / "summary.json").write_text(json.dumps(summary | {"construct_id": "0" * 64}))
-    found = between(a, b)
-    assert isinstance(found, Refusal)
-    assert [f.name for f in found.differs] == ["metrics_version"]
+    for name in ("construct_id", "measurement_id"):
+        (panel / "summary.json").write_text(json.dumps(summary | {name: "0" * 64}))
+        with pytest.raises(SurefootError, match=f"{name} of summary.json is 000000000000"):
+            between(a, b)
 
 
 def test_another_panel_is_refused_and_the_shared_part_offered(

@@ -19,6 +19,7 @@ from surefoot.terrain.tiles import (
     TerrainClass,
     TileId,
     generators,
+    heights_digest,
     level_table,
     tile,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "TerrainClass",
     "TileId",
     "generators",
+    "heights_digest",
     "level_table",
     "mujoco_hfield",
     "tile",

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -119,6 +119,15 @@ def tile(
         )
     exact = np.round(heights * _QUANTUM_PER_M) / _QUANTUM_PER_M + 0.0  # + 0.0: no negative zeros in the bytes
     return exact.astype(np.float32)
+
+
+def heights_digest(tiles: Iterable[TileId]) -> str:
+    """Returns the SHA-256 of the heights of tiles, whoever makes them and however; "" where all are flat."""
+    ids = sorted({t for t in tiles if t.cls != "flat"})
+    sha = hashlib.sha256()
+    for t in ids:
+        sha.update(f"{t}".encode() + tile(*t).astype("<f4").tobytes())
+    return sha.hexdigest() if ids else ""
 
 
 def level_table(cls: str, classes: Mapping[str, TerrainClass] | None = None) -> tuple[dict[str, float], ...]:

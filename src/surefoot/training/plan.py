@@ -35,11 +35,13 @@ from surefoot.contract import (
     SurefootError,
     Timeouts,
     columns,
-    construct_id,
+    digest,
     environment_seeds,
     evaluation_plant,
     load_panel,
+    measurement_fields,
 )
+from surefoot.engines import engine_version
 from surefoot.env import TrainingEnv, TrainSampler, VecEnv
 from surefoot.env.compiled import CompiledEnv
 from surefoot.env.external import ExternalEnv, ExternalTask
@@ -49,6 +51,8 @@ from surefoot.evaluation import (
     PanelEvaluator,
     Passes,
     Watch,
+    code_digests,
+    column_digest,
     engines_for,
     evaluate_panel,
     evaluate_seeds,
@@ -88,7 +92,10 @@ class Plan(ABC):
     """Why this engine, in a sentence."""
     device: str
     accounting: Accounting
-    construct_id: str
+    measurement: dict[str, Any]
+    """What must match before a result of it may be compared with another's."""
+    interface: dict[str, Any]
+    """What connects the policy with its robot: treatment."""
     training_id: str
     learner: str = "ppo"
     timeouts: Timeouts = "stock"
@@ -99,12 +106,33 @@ class Plan(ABC):
     motion_metrics: ClassVar[tuple[tuple[str, str, str], ...]]
     """(label, field of `PanelSummary`, unit) of how well a robot moved, for a summary."""
 
+    @property
+    def measurement_id(self) -> str:
+        return digest(self.measurement)
+
+    @property
+    def interface_id(self) -> str:
+        return digest(self.interface)
+
+    @property
+    def construct_id(self) -> str:
+        """What files that had one id call the measurement id."""
+        return self.measurement_id
+
+    def measured_on(self, engine: str) -> dict[str, Any]:
+        """Returns the measurement where the nominal column is run on `engine`."""
+        if engine == self.measurement["engine"]["name"]:
+            return self.measurement
+        return self.measurement | {"engine": {"name": engine, "version": self.engine_version(engine)}}
+
     def as_json(self) -> dict[str, Any]:
         """Returns the object that `surefoot plan --json` prints."""
         return {
             "task": self.task_name,
             **self.accounting.model_dump(mode="json"),
             "construct_id": self.construct_id,
+            "measurement_id": self.measurement_id,
+            "interface_id": self.interface_id,
             "training_id": self.training_id,
             "contract_digest": self.task.contract.digest,
             "panel": self.panel.name,
@@ -178,6 +206,14 @@ class Plan(ABC):
         """Returns how a policy of this plan is wired to its robot or simulator."""
 
     # ---- evaluation
+
+    @abstractmethod
+    def engine_version(self, engine: str) -> str:
+        """Returns what tells versions of an engine apart that a column may be run on."""
+
+    @abstractmethod
+    def column_digest(self, column: Column) -> str:
+        """Returns the digest of what a column's perturbation makes of the panel; "" for the nominal one."""
 
     @abstractmethod
     def selection_evaluator(self) -> Evaluator:
@@ -270,6 +306,12 @@ class RobotPlan(Plan):
         task, r = self.task, self.recipe
         return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise, observation_clip)
 
+    def engine_version(self, engine: str) -> str:
+        return engine_version(engine, self.evaluation_plant.heightfield is not None)
+
+    def column_digest(self, column: Column) -> str:
+        return column_digest(self.panel, column)
+
     def selection_evaluator(self) -> PanelEvaluator:
         """Measures on the evaluation plant, but on stride where training is: choosing may be fast, confirming
         is not."""
@@ -285,8 +327,9 @@ class RobotPlan(Plan):
         construct."""
         check_disjoint(self.seeds, panel)
         plant = evaluation_plant(self.recipe.control_hz, self.task.on_heightfield(panel))
-        identity = construct_id(self.task.contract, panel, plant)
-        return dataclasses.replace(self, panel=panel, evaluation_plant=plant, construct_id=identity)
+        code = code_digests(self.task, panel, plant)
+        measured = measurement_fields(self.task.contract, panel.name, panel.digest, plant, code)
+        return dataclasses.replace(self, panel=panel, evaluation_plant=plant, measurement=measured)
 
     def judged_on(self, panel: str | None, engine: str) -> RobotPlan:
         plan = self if panel is None else self.on_panel(load_panel(panel))
@@ -362,6 +405,13 @@ class ExternalPlan(Plan):
     def policy_card(self) -> PolicyCard:
         r = self.recipe
         return external_card(self.task.contract, r.control_hz, r.hidden, r.normalise)
+
+    def engine_version(self, engine: str) -> str:
+        """The environment's versions are in its contract."""
+        return ""
+
+    def column_digest(self, column: Column) -> str:
+        return ""
 
     def selection_evaluator(self) -> ExternalEvaluator:
         return ExternalEvaluator(self.task, self.panel, "selection", self.device)

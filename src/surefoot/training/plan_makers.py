@@ -21,15 +21,17 @@ from surefoot.contract import (
     SurefootError,
     Timeouts,
     account,
-    construct_id,
     evaluation_plant,
+    interface_fields,
     load_panel,
+    measurement_fields,
     prove_seeds_disjoint,
     seed_panel,
     training_id,
 )
 from surefoot.engines import choose_engine
 from surefoot.env.external import external_task, is_external
+from surefoot.evaluation import code_digests, external_digests
 from surefoot.learners.libraries import find_learner
 from surefoot.tasks import task as find_task
 from surefoot.training.checks import (
@@ -119,6 +121,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
     proof = prove_seeds_disjoint(seeds, panel)
     if not proof.disjoint:
         raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
+    code = external_digests(outside)
     return ExternalPlan(
         task=dataclasses.replace(outside, recipe=recipe),
         task_name=task,
@@ -132,7 +135,8 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         engine_reason="the environment's own simulator",
         device=o.device,
         accounting=accounting(recipe, contract, panel),
-        construct_id=construct_id(contract, panel, None),
+        measurement=measurement_fields(contract, panel.name, panel.digest, None, code),
+        interface=interface_fields(contract, recipe.control_hz, code),
         training_id=training_id(contract, recipe, None, contract.source, o.learner, seeds),
         learner=o.learner,
     )
@@ -172,6 +176,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
     if torch.device(o.device).type == "cuda":
         check_memory(chosen, torch.cuda.mem_get_info(o.device)[0], o.processes)
+    code = code_digests(chosen, panel, judged_in)
     return RobotPlan(
         task=chosen,
         task_name=task,
@@ -185,7 +190,8 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         engine_reason=reason,
         device=o.device,
         accounting=accounting(recipe, contract, panel),
-        construct_id=construct_id(contract, panel, judged_in),
+        measurement=measurement_fields(contract, panel.name, panel.digest, judged_in, code),
+        interface=interface_fields(contract, recipe.control_hz, code),
         training_id=training_id(contract, recipe, plant, engine, treatment, seeds),
         learner=o.learner,
         timeouts=timeouts,
