@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surefoot.artifacts import read_table, write_json, write_table
-from surefoot.contract import SurefootError, digest, interface_fields, measurement_fields, recorded_code
+from remeasured import under_another_contract
+from surefoot.artifacts import read_table, write_table
+from surefoot.contract import SurefootError
 from surefoot.evidence.compare import Comparison, Refusal, compare, shared_scenarios
 from surefoot.printing import forest_bar
 from surefoot.runs import RunFolder
 from surefoot.runs.results import load_result
-from surefoot.statistics import PanelSummary, paired
+from surefoot.statistics import paired
 from surefoot.statistics.strata import panel_strata
 from tiny import surefoot
 
@@ -40,23 +41,6 @@ def only_nominal(run: Path) -> None:
     rows = read_table(folder / "episodes.parquet")
     keep = (rows["column"] == "nominal") & (rows["engine"] == "mujoco")
     write_table(folder / "episodes.parquet", {k: v[keep] for k, v in rows.items()}, 2, {})
-
-
-def change_construct(run: Path, **contract: Any) -> None:
-    """A run measured under another contract: record, summary and their ids say so."""
-    folder = RunFolder.open(run)
-    record = folder.record
-    changed = record.contract.model_copy(update=contract)
-    code = recorded_code(record.measurement, record.interface)
-    fields = measurement_fields(changed, record.panel, record.panel_digest, record.evaluation_plant, code)
-    seen = interface_fields(changed, record.recipe.control_hz, code)
-    assert record.confirmation is not None
-    ids = {"construct_id": digest(fields), "measurement_id": digest(fields), "measurement": fields}
-    ids |= {"interface_id": digest(seen)}
-    summary = record.confirmation.model_copy(update=ids)
-    folder.write_record(contract=changed, interface=seen, confirmation=summary, **ids)
-    (panel,) = (run / "panels").glob("*/confirmation")
-    write_json(panel / "summary.json", PanelSummary.model_validate(summary.model_dump()))
 
 
 @pytest.fixture
@@ -149,7 +133,7 @@ def test_another_success_definition_is_refused_by_its_field(
 ) -> None:
     a, b = pair
     success = RunFolder.open(b).record.contract.success
-    change_construct(b, success=success.model_copy(update={"velocity_error_mps": 0.5}))
+    under_another_contract(b, success=success.model_copy(update={"velocity_error_mps": 0.5}))
     assert surefoot("compare", a, b) == 3
     said = capsys.readouterr().out
     assert "success.velocity_error_mps" in said

@@ -6,6 +6,7 @@ from typing import Any
 
 from surefoot.contract import Field, construct_fields, differences, digest, interface_fields, recorded_code
 from surefoot.runs import Result
+from surefoot.statistics import ColumnSummary
 
 
 def construct_difference(a: Result, b: Result) -> tuple[Field, ...]:
@@ -40,21 +41,26 @@ def _observed(result: Result) -> set[str]:
 def column_difference(a: Result, b: Result, column: str) -> tuple[Field, ...]:
     """Compares what a column's perturbation makes of the panel: it is only the same if that is."""
     left, right = (
-        next((c.source for c in r.summary.columns if (c.column, c.engine) == (column, r.engine)), "")
+        next((_shift(c) for c in r.summary.columns if (c.column, c.engine) == (column, r.engine)), {})
         for r in (a, b)
     )
-    return () if left == right else (Field(f"perturbation source of {column}", left, right),)
+    return differences(left, right, f"perturbation {column}.")
+
+
+def _shift(column: ColumnSummary) -> dict[str, str]:
+    """What a perturbation does: its effect, or its source where only that was recorded."""
+    return {"shift": column.shift} if column.shift else {"source": column.source}
 
 
 def columns_difference(a: Result, b: Result) -> tuple[Field, ...]:
     """Compares all columns that both results have, and the versions of the engines that they were run on."""
     left, right = (
-        {f"{c.column} on {c.engine}": c.source for c in r.summary.columns} | _versions(r) for r in (a, b)
+        {f"{c.column} on {c.engine}": _shift(c) for c in r.summary.columns} | _versions(r) for r in (a, b)
     )
     return differences({k: v for k, v in left.items() if k in right}, {k: v for k, v in right.items() if k in left})
 
 
-def _versions(result: Result) -> dict[str, str]:
+def _versions(result: Result) -> dict[str, Any]:
     return {f"version of {engine}": v for engine, v in result.summary.engines.items()}
 
 

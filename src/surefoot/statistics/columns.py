@@ -16,6 +16,7 @@ from surefoot.contract import (
     Frozen,
     TaskContract,
     find_perturbation,
+    source_digest,
     trained_range,
 )
 from surefoot.statistics.estimates import Estimate, estimate
@@ -36,8 +37,10 @@ class ColumnSummary(Frozen):
     trained: tuple[float, float] | None = None
     """What training saw of the perturbed quantity; None: nothing."""
     source: str = ""
-    """Digest of what the perturbation makes of the panel at this strength; empty where nothing is shifted.
-    Before there was a measurement id: of the function behind another package's perturbation."""
+    """Digest of the function behind another package's perturbation; empty for the built-in ones."""
+    shift: str = ""
+    """Digest of what the perturbation makes of the panel at this strength; empty where nothing is shifted, and
+    in files of before there was a measurement id."""
     engine: str
     policy: str
     episodes: int
@@ -102,6 +105,7 @@ def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
         strength=float(rows["strength"][0]),
         unit=known.unit if known else "",
         trained=trained_range(known, contract) if known and isinstance(contract, TaskContract) else None,
+        source=source_digest({kind: known.change}) if known and known.change else "",
         engine=str(rows["engine"][0]),
         policy=str(rows["policy"][0]),
         episodes=len(family),
