@@ -10,6 +10,7 @@ ran; a function of a contract has none.
 from __future__ import annotations
 
 import ast
+import copyreg
 import enum
 import functools
 import hashlib
@@ -134,7 +135,7 @@ class _Walk:
     def _function(self, f: types.FunctionType) -> Iterator[str]:
         code = f.__code__
         module = f.__globals__.get("__name__")
-        if _known_by_name(module):
+        if module in sys.modules and vars(sys.modules[module]) is f.__globals__ and _known_by_name(module):
             yield f"function {module}.{code.co_qualname}"
             yield from self._each(_cells(f).values())  # what a library's wrapper wraps
             return
@@ -264,7 +265,8 @@ class _Walk:
             yield from self._each((k, v) for k, v in sorted(_state(value).items()))
             return
         try:
-            reduced = value.__reduce_ex__(2)
+            reduce = copyreg.dispatch_table.get(cls)
+            reduced = reduce(value) if reduce else value.__reduce_ex__(2)
         except (TypeError, AttributeError, ValueError, RuntimeError):  # a lock, a stream: nothing to be read
             return
         if isinstance(reduced, str):
@@ -310,8 +312,9 @@ def _state(value: Any) -> dict[str, Any]:
             slots = vars(base).get("__slots__", ())
             slots = (slots,) if isinstance(slots, str) else slots
             state |= {s: getattr(value, s) for s in slots if hasattr(value, s)}
-    cached = functools.cached_property
-    return {k: v for k, v in state.items() if not isinstance(inspect.getattr_static(cls, k, None), cached)}
+    cached = {k for k in state if isinstance(inspect.getattr_static(cls, k, None), functools.cached_property)}
+    told = {k for k in state if k.startswith("__") and k != "__wrapped__"}  # a docstring, a name
+    return {k: v for k, v in state.items() if k not in cached | told}
 
 
 def _tree(file: str, space: dict[str, Any]) -> ast.Module | None:
