@@ -100,6 +100,8 @@ class Plan(ABC):
     learner: str = "ppo"
     timeouts: Timeouts = "stock"
     """How a library treats episodes that run out of time."""
+    manifest: str = ""
+    """Digest of the environment manifest that it was held to."""
 
     early_end: ClassVar[str]
     """What a summary calls the share of episodes that did not last."""

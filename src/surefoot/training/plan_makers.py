@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import torch
 
@@ -42,6 +42,7 @@ from surefoot.training.checks import (
     check_share,
     check_terrain,
 )
+from surefoot.training.manifest import Manifest
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 
 
@@ -63,6 +64,8 @@ class PlanOptions:
     """Version of the library that a run was trained with, which then need not be installed to judge it."""
     success_return: float | None = None
     """Return that an episode of an environment from outside must reach to succeed."""
+    manifest: Manifest | None = None
+    """The environment that the plan is held to; another is refused."""
     restored: bool = False
     """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
 
@@ -79,6 +82,7 @@ class Options(TypedDict, total=False):
     timeouts: Timeouts
     trained_with: str | None
     success_return: float | None
+    manifest: Manifest | None
     restored: bool
 
 
@@ -122,7 +126,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
     if not proof.disjoint:
         raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
     code = external_digests(outside)
-    return ExternalPlan(
+    plan = ExternalPlan(
         task=dataclasses.replace(outside, recipe=recipe),
         task_name=task,
         recipe=recipe,
@@ -140,6 +144,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         training_id=training_id(contract, recipe, None, contract.source, o.learner, seeds),
         learner=o.learner,
     )
+    return _held_to(o.manifest, plan)
 
 
 def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
@@ -177,7 +182,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     if torch.device(o.device).type == "cuda":
         check_memory(chosen, torch.cuda.mem_get_info(o.device)[0], o.processes)
     code = code_digests(chosen, panel, judged_in)
-    return RobotPlan(
+    plan = RobotPlan(
         task=chosen,
         task_name=task,
         recipe=recipe,
@@ -196,6 +201,18 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         learner=o.learner,
         timeouts=timeouts,
     )
+    return _held_to(o.manifest, plan)
+
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+
+def _held_to(manifest: Manifest | None, plan: AnyPlan) -> AnyPlan:
+    """Returns the plan with the manifest that it fits; one that does not is refused."""
+    if manifest is None:
+        return plan
+    manifest.check(plan)
+    return dataclasses.replace(plan, manifest=manifest.digest)
 
 
 def _treatment(o: PlanOptions) -> tuple[str, Timeouts]:

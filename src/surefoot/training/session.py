@@ -22,6 +22,7 @@ from surefoot.statistics import PanelSummary
 from surefoot.trackers import check_tracker
 from surefoot.training.evaluate import PassOptions, evaluate_policy
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
+from surefoot.training.manifest import Manifest
 from surefoot.training.measurements import Clock
 from surefoot.training.observers import UNOBSERVED, SessionObserver
 from surefoot.training.plan import Plan
@@ -64,6 +65,8 @@ class TrainOptions:
     """Columns of the closing evaluation beside the nominal one."""
     baselines: bool = True
     """Whether baselines run on the same panel at the end; they do not where nothing is perturbed."""
+    manifest: str | None = None
+    """File of the environment manifest that the run is held to."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 learner=o.learner,
                 timeouts=o.timeouts,
                 success_return=o.success_return,
+                manifest=Manifest.load(o.manifest) if o.manifest is not None else None,
             )
             if group.is_main:
                 observer.planned(plan)

@@ -326,6 +326,7 @@ def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFol
         interface_id=plan.interface_id,
         measurement=plan.measurement,
         interface=plan.interface,
+        manifest=plan.manifest,
         training_id=plan.training_id,
         engine=plan.engine,
         learner=plan.learner,
