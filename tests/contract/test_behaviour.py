@@ -1,5 +1,6 @@
 """Digests of what functions do: changed by anything that changes it, and by nothing else."""
 
+# ruff: noqa: E501  (a case a line)
 from __future__ import annotations
 
 import ast
@@ -66,7 +67,9 @@ SAME = {
         "def helper(x, y=2):\n", 'def helper(x, y=2):\n    "Helps."\n'
     ),
     "annotations": SAID.replace("def f(v):", "def f(v: float) -> float:"),
-    "formatting": SAID.replace("x * y + LIMIT", "(\n        x*y\n        + LIMIT\n    )").replace("0.5", "0.50"),
+    "formatting": SAID.replace("x * y + LIMIT", "(\n        x*y\n        + LIMIT\n    )").replace(
+        "0.5", "0.50"
+    ),
     "order of definitions": SAID.replace("LIMIT = 0.5\n", "") + "\nLIMIT = 0.5\n",
     "what it does not use": SAID + "\nOTHER = 3\n\ndef g():\n    return OTHER\n",
     "quotes and pass": SAID.replace("return -1", "pass\n    ...\n    return -1"),
@@ -234,7 +237,9 @@ leaves = st.one_of(names, numbers.map(repr))
 expressions = st.recursive(
     leaves,
     lambda e: st.one_of(
-        st.tuples(e, st.sampled_from(["+", "-", "*", "//", "<", "and"]), e).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(e, st.sampled_from(["+", "-", "*", "//", "<", "and"]), e).map(
+            lambda t: f"({t[0]} {t[1]} {t[2]})"
+        ),
         st.tuples(e, e).map(lambda t: f"max({t[0]}, {t[1]})"),
         e.map(lambda x: f"helper({x}, k={x})"),
         st.tuples(e, e, e).map(lambda t: f"({t[0]} if {t[1]} else {t[2]})"),
@@ -253,7 +258,9 @@ def written(expression: str) -> str:
 @given(expressions, st.integers(0, 3), st.text(PRINTED, max_size=12))
 def test_no_way_of_writing_counts(expression: str, blank: int, words: str) -> None:
     plain = written(expression)
-    other = plain.replace("    x = ", f'    "{words}"\n' + "\n" * blank + f"    # {words}\n    x = (\n        ", 1)
+    other = plain.replace(
+        "    x = ", f'    "{words}"\n' + "\n" * blank + f"    # {words}\n    x = (\n        ", 1
+    )
     other = other.replace("\n    return", "\n    )  # " + words.strip() + "\n\n    return", 1)
     tree, again = (parsed(t).body[0] for t in (plain, other))
     assert text_of(tree) == text_of(again)

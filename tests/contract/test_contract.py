@@ -477,7 +477,9 @@ CONNECTED = {
     "prior": altered(C, prior=task("trot-flat").contract.prior),
     "action scale": altered(C, action=C.action.model_copy(update={"scale_rad": 0.5})),
     "another sensor": altered(C, observation=(*C.observation, C.privileged[0])),
-    "a scale": altered(C, observation=(C.observation[0].model_copy(update={"scale": 1.0}), *C.observation[1:])),
+    "a scale": altered(
+        C, observation=(C.observation[0].model_copy(update={"scale": 1.0}), *C.observation[1:])
+    ),
 }
 BOTH = {
     "robot": altered(C, robot_digest="0" * 64),

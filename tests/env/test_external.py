@@ -23,12 +23,12 @@ from places import GOLDEN
 from surefoot.artifacts import read_table
 from surefoot.cli.main import main
 from surefoot.contract import (
-    differences,
-    measurement_fields,
     ExternalContract,
     SeedPlan,
     SurefootError,
+    differences,
     environment_seeds,
+    measurement_fields,
     prove_seeds_disjoint,
     seed_panel,
 )

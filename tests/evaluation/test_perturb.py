@@ -115,11 +115,15 @@ def test_training_ranges_are_the_contracts() -> None:
     assert ranges["curbs"] is None
 
 
-def test_a_further_strength_changes_no_measurement_and_no_other_column(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_further_strength_changes_no_measurement_and_no_other_column(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plan = robot_plan("tiny:walk")
     before, column = plan.measurement, columns(FLAT, ("noise",))[0]
     shift = column_digest(FLAT, column)
-    more = PERTURBATIONS[0].model_copy(update={"sweep": (*PERTURBATIONS[0].sweep, 5.0), "default": (2.0, 5.0)})
+    more = PERTURBATIONS[0].model_copy(
+        update={"sweep": (*PERTURBATIONS[0].sweep, 5.0), "default": (2.0, 5.0)}
+    )
     monkeypatch.setattr(perturbation_module, "PERTURBATIONS", (more, *PERTURBATIONS[1:]))
     assert len(columns(FLAT, ("noise",))) == 2
     assert robot_plan("tiny:walk").measurement == before

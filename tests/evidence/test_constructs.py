@@ -1,5 +1,5 @@
-"""Nobody is compared who was measured otherwise, however alike the ids are made to look; and whoever was measured
-alike is compared, whatever connects the policy with its robot."""
+"""Nobody is compared who was measured otherwise, however alike the ids are made to look; and whoever was
+measured alike is compared, whatever connects the policy with its robot."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_a_policy_with_a_clock_is_compared_with_one_without(
     assert isinstance(found, Comparison)
     assert {f.name for f in found.interface} == {"interface.observation.clock", "interface.prior"}
     assert found.other_signals == ()
-    assert isinstance(compare(*(load_result(RunFolder.open(r), column="friction_0.3") for r in (tiny_run, trot_run)),
-                              column="friction_0.3"), Comparison)  # fmt: skip
+    icy = (load_result(RunFolder.open(r), column="friction_0.3") for r in (tiny_run, trot_run))
+    assert isinstance(compare(*icy, column="friction_0.3"), Comparison)
     assert surefoot("compare", tiny_run, trot_run) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "Other interfaces: part of the treatment" in said
@@ -102,7 +102,9 @@ def replaced(task: Task, **terms: Callable[..., torch.Tensor]) -> Task:
 
 def scaled(task: Task) -> Task:
     first, *others = task.contract.observation
-    c = task.contract.model_copy(update={"observation": (first.model_copy(update={"scale": 0.0025}), *others)})
+    c = task.contract.model_copy(
+        update={"observation": (first.model_copy(update={"scale": 0.0025}), *others)}
+    )
     return dataclasses.replace(task, contract=c)
 
 
@@ -135,13 +137,17 @@ def test_a_sensor_that_tells_something_else_is_another_interface(monkeypatch: py
         assert plain.measurement_id == cheat.measurement_id
 
 
-def test_a_comparison_says_where_a_signal_is_not_the_same(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_says_where_a_signal_is_not_the_same(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plain = opened(tiny_run)
     cheat = planned(monkeypatch, lambda t: replaced(scaled(t), angular_velocity=hundredfold))
     run = plain.run.model_copy(update={"interface": cheat.interface, "interface_id": cheat.interface_id})
     other = dataclasses.replace(plain, run=run)
     assert other_signals(plain, other) == ("angular_velocity",)
-    assert "interface.observation.angular_velocity.source" in {f.name for f in interface_difference(plain, other)}
+    assert "interface.observation.angular_velocity.source" in {
+        f.name for f in interface_difference(plain, other)
+    }
 
 
 # ---- Surefoot's own code, and what it stands on
@@ -182,7 +188,9 @@ def forged(run: Path, to: Path, **contract: Any) -> Path:
 
 def test_an_id_copied_from_another_run_is_refused_by_its_field(tiny_run: Path, tmp_path: Path) -> None:
     lax = forged(tiny_run, tmp_path / "lax", success={"velocity_error_mps": 1.3})
-    with pytest.raises(SurefootError, match=r"measurement\.success\.velocity_error_mps of run\.json is 0\.25"):
+    with pytest.raises(
+        SurefootError, match=r"measurement\.success\.velocity_error_mps of run\.json is 0\.25"
+    ):
         opened(lax)
 
 
@@ -226,7 +234,9 @@ def test_rows_that_name_another_id_are_refused(tiny_run: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_results_of_before_are_compared_among_themselves(version: str, tmp_path: Path, tiny_run: Path) -> None:
+def test_results_of_before_are_compared_among_themselves(
+    version: str, tmp_path: Path, tiny_run: Path
+) -> None:
     old = opened(GOLDEN / version)
     assert not old.run.measurement_id
     assert isinstance(compare(old, old), Comparison)

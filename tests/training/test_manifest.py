@@ -45,11 +45,17 @@ def other_term(kind: str) -> Callable[[Task], Task]:
 
 
 CHANGES: dict[str, tuple[Callable[[Task], Task], str]] = {
-    "a reward's weight": (lambda t: altered(t, rewards=first(t.contract.rewards, weight=7.5)), r"rewards\.\w+\.weight is 7\.5"),
+    "a reward's weight": (
+        lambda t: altered(t, rewards=first(t.contract.rewards, weight=7.5)),
+        r"rewards\.\w+\.weight is 7\.5",
+    ),
     "a reward's function": (other_term("rewards"), r"rewards\.\w+\.source"),
     "a reward left out": (lambda t: altered(t, rewards=t.contract.rewards[1:]), r"rewards\.\w+ is None"),
     "the floor of rewards": (lambda t: altered(t, reward_floor=-1.0), "reward_floor is -1.0"),
-    "a range": (lambda t: altered(t, factors=first(t.contract.factors, train=(0.1, 2.0))), r"factors\.\w+\.train"),
+    "a range": (
+        lambda t: altered(t, factors=first(t.contract.factors, train=(0.1, 2.0))),
+        r"factors\.\w+\.train",
+    ),
     "a termination": (
         lambda t: altered(t, terminations=first(t.contract.terminations, params={"gravity_z": 3.0})),
         r"terminations\.\w+\.params",
@@ -93,7 +99,7 @@ def test_who_learns_with_what_recipe_and_seed_is_free(frozen: Path) -> None:
     manifest = Manifest.load(frozen)
     plan = make_plan(TASK, seed=9, overrides={"envs": 32, "epochs": 1}, manifest=manifest)
     assert plan.manifest == manifest.digest
-    with pytest.raises(SurefootError, match="interface.control_hz is 100"):
+    with pytest.raises(SurefootError, match=r"interface\.control_hz is 100"):
         make_plan(TASK, overrides={"control_hz": 100.0}, manifest=manifest)
     with pytest.raises(SurefootError, match="engine is 'mujoco', and 'stride' was frozen"):
         make_plan(TASK, engine="mujoco", manifest=manifest)

@@ -83,8 +83,9 @@ class Plan(Shown):
         return self.file.save(path)
 
     def freeze(self, path: str | Path) -> Path:
-        """Writes the environment manifest of this plan, for `--manifest FILE` and `surefoot.train(manifest=...)`:
-        what any run is then held to, whoever learns in it. A file that is there is not replaced."""
+        """Writes the environment manifest of this plan, for `--manifest FILE` and
+        `surefoot.train(manifest=...)`: what any run is then held to, whoever learns in it. A file that is
+        there is not replaced."""
         from surefoot.training import Manifest
 
         return Manifest.of(self.planned).save(path)

@@ -1,10 +1,10 @@
 """Digests of what functions do: their own source, and that of everything they reach.
 
 Followed are helpers, methods, nested and wrapped functions, partials, classes, callable objects, closures,
-default arguments, constants of any kind and imports, across modules and packages. Not followed are Python's own
-library and the packages of `KNOWN_BY_NAME`, which stand for themselves by name, and what a function is given:
-its arguments. Values are those of now, so a function that keeps state in globals has another digest after it
-ran; a function of a contract has none.
+default arguments, constants of any kind and imports, across modules and packages. Not followed are Python's
+own library and the packages of `KNOWN_BY_NAME`, which stand for themselves by name, and what a function is
+given: its arguments. Values are those of now, so a function that keeps state in globals has another digest
+after it ran; a function of a contract keeps none.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ from surefoot.contract.errors import SurefootError
 from surefoot.contract.syntax import Chain, class_nodes, function_node, names_of, parsed, text_of
 
 KNOWN_BY_NAME = frozenset(
-    "torch numpy scipy mujoco warp jax jaxlib gymnasium pydantic pydantic_core rich pyarrow safetensors".split()
-)
+    {
+        "torch", "numpy", "scipy", "mujoco", "warp", "jax", "jaxlib", "gymnasium", "pydantic",
+        "pydantic_core", "rich", "pyarrow", "safetensors",
+    }
+)  # fmt: skip
 """Packages whose functions are what they are called; their versions stand in run.json."""
 _LOOKS_ANYWHERE = {"globals", "eval", "exec", "vars", "__import__"}
 """Builtins that reach what no name shows: a function that uses one stands for its whole module."""
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
+_BUILT_FROM = (dict, list, tuple, set, frozenset, int, float, complex, str, bytes)
 _UNWRAPPED = (staticmethod, classmethod, property, functools.cached_property, functools.partialmethod)
 
 
@@ -50,22 +54,25 @@ def behaviour_digest(roots: Mapping[str, Any]) -> str:
     return sha.hexdigest()
 
 
-def package_digest(*packages: types.ModuleType) -> str:
-    """Returns the SHA-256 of all source of packages (or modules), file by file, read as `behaviour_digest` reads
-    it; what they use of others is not followed. It stands for the version of what has none of its own."""
+def package_digest(*packages: str) -> str:
+    """Returns the SHA-256 of all source of packages (or modules) by their names, file by file, read as
+    `behaviour_digest` reads it; what they use of others is not followed. It stands for the version of what
+    has none of its own."""
     sha = hashlib.sha256()
     for package in packages:
-        own = Path(str(package.__file__))
+        found = importlib.util.find_spec(package)
+        own = Path(str(found.origin if found else package))
         files = sorted(own.parent.rglob("*.py")) if own.name == "__init__.py" else [own]
         for file in files:
             text = text_of(parsed(file.read_text("utf-8")))
-            sha.update(f"{package.__name__} {file.relative_to(own.parent).as_posix()}\n{text}\n".encode())
+            sha.update(f"{package} {file.relative_to(own.parent).as_posix()}\n{text}\n".encode())
     return sha.hexdigest()
 
 
 def _unreadable(name: str) -> SurefootError:
     return SurefootError(
-        f"The source of '{name}' cannot be read, so nobody could say what it does; define it with def in a file."
+        f"The source of '{name}' cannot be read, so nobody could say what it does; define it with def in a "
+        "file."
     )
 
 
@@ -75,7 +82,8 @@ def _known_by_name(module: str | None) -> bool:
 
 
 class _Walk:
-    """Goes through everything that one root reaches, each thing once, in an order that only the source gives."""
+    """Goes through everything that one root reaches, each thing once, in an order that only the source
+    gives."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -113,7 +121,9 @@ class _Walk:
             yield from self._each(getattr(value, p) for p in parts if hasattr(value, p))
         elif isinstance(value, types.BuiltinFunctionType | types.MethodDescriptorType):
             yield from self._builtin(value)
-        elif _known_by_name(type(value).__module__) and hasattr(value, "__wrapped__"):  # functools.cache, its like
+        elif _known_by_name(type(value).__module__) and hasattr(
+            value, "__wrapped__"
+        ):  # functools.cache, its like
             yield f"wrapped by {type(value).__name__}"
             yield from self.describe(value.__wrapped__)
         elif isinstance(value, enum.Enum):
@@ -142,7 +152,9 @@ class _Walk:
         tree = _tree(code.co_filename, f.__globals__)
         node = function_node(tree, code) if tree else None
         if node is None:
-            raise _unreadable(f"{self.root}" if code.co_name == self.root else f"{self.root} ({code.co_name})")
+            raise _unreadable(
+                f"{self.root}" if code.co_name == self.root else f"{self.root} ({code.co_name})"
+            )
         yield text_of(node)
         yield from self._each((f.__defaults__, f.__kwdefaults__))
         # Its own attributes, which it may read.
@@ -217,7 +229,7 @@ class _Walk:
         there from outside."""
         spans = [range(n.lineno, (n.end_lineno or n.lineno) + 1) for n in nodes]
         for name, value in sorted(vars(cls).items()):
-            if name.startswith("model_") or name.startswith("_") and name.endswith("_"):
+            if name.startswith("model_") or (name.startswith("_") and name.endswith("_")):
                 continue  # what pydantic, enumerations and Python itself keep
             if type(value) in (*_PLAIN, tuple, list, dict, set, frozenset):
                 yield f"has {name}"
@@ -258,10 +270,9 @@ class _Walk:
         yield "object"
         yield from self.describe(cls)
         if not _known_by_name(cls.__module__):
-            if isinstance(value, dict | list | tuple | set | frozenset | int | float | str | bytes):
-                base = next(b for b in cls.__mro__ if _known_by_name(b.__module__) and b is not object)
-                plain = next((t for t in (dict, list, tuple, set, frozenset, *_PLAIN) if issubclass(base, t)), None)
-                yield from self.describe(plain(value)) if plain else ()
+            plain: Any = next((t for t in _BUILT_FROM if isinstance(value, t)), None)
+            if plain is not None:  # a mapping, a tuple, a number of its own
+                yield from self.describe(plain(value))
             yield from self._each((k, v) for k, v in sorted(_state(value).items()))
             return
         try:
@@ -282,10 +293,9 @@ def _cells(f: types.FunctionType) -> dict[str, Any]:
 
 def _filled(cell: types.CellType) -> bool:
     try:
-        cell.cell_contents
+        return cell.cell_contents is not cell
     except ValueError:
         return False
-    return True
 
 
 def _class_cells(cls: type) -> dict[str, Any]:
@@ -323,7 +333,9 @@ def _tree(file: str, space: dict[str, Any]) -> ast.Module | None:
     return parsed("".join(lines)) if lines else None
 
 
-def _imported(nodes: Iterable[ast.Import | ast.ImportFrom], space: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _imported(
+    nodes: Iterable[ast.Import | ast.ImportFrom], space: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
     """Yields what imports within a function bring, by the name it has there."""
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -332,10 +344,15 @@ def _imported(nodes: Iterable[ast.Import | ast.ImportFrom], space: Mapping[str, 
                 yield a.asname or a.name.split(".")[0], module
             continue
         name = "." * node.level + (node.module or "")
-        module = _load(importlib.util.resolve_name(name, str(space.get("__package__") or "")) if node.level else name)
+        module = _load(
+            importlib.util.resolve_name(name, str(space.get("__package__") or "")) if node.level else name
+        )
         for a in node.names:
             found = getattr(module, a.name, None)
-            yield a.asname or a.name, _load(f"{module.__name__}.{a.name}") if found is None and module else found
+            yield (
+                a.asname or a.name,
+                _load(f"{module.__name__}.{a.name}") if found is None and module else found,
+            )
 
 
 def _load(name: str) -> types.ModuleType | None:

@@ -1,5 +1,5 @@
-"""Says which results may be compared. What was measured, and how, is the *measurement*: it must match. What the
-policy sees, does and remembers is its *interface*: treatment, shown beside the training id.
+"""Says which results may be compared. What was measured, and how, is the *measurement*: it must match. What
+the policy sees, does and remembers is its *interface*: treatment, shown beside the training id.
 
 Both are plain fields that a run records, and an id is their digest: anybody can compute it again, and every
 reader does.
@@ -29,9 +29,9 @@ class CodeDigests(Frozen):
     terminations: dict[str, str] = {}
     observation: dict[str, str] = {}
     metrics: str = ""
-    """Of the functions that turn a recorded episode into a row."""
+    """The functions that turn a recorded episode into a row."""
     terrain: str = ""
-    """Of the heights of the panel's tiles; empty on a plane."""
+    """The heights of the panel's tiles; empty on a plane."""
     engine: str = ""
     """The simulator of the nominal column."""
     engine_version: str = ""

@@ -1,5 +1,5 @@
-"""The construct id of results from before there were two ids: one digest of how a policy was measured and of what
-it saw. Such results are compared among themselves; what their ids are made of never changes."""
+"""The construct id of results from before there were two ids: one digest of how a policy was measured and of
+what it saw. Such results are compared among themselves; what their ids are made of never changes."""
 
 from __future__ import annotations
 

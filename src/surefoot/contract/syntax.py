@@ -1,6 +1,6 @@
-"""What a piece of source says, apart from how it is written: its syntax tree as text that comments, docstrings,
-annotations, formatting and the version of Python (3.11 to 3.13) do not change, and the names that it takes from
-outside itself.
+"""What a piece of source says, apart from how it is written: its syntax tree as text that comments,
+docstrings, annotations, formatting and the version of Python (3.11 to 3.13) do not change, and the names that
+it takes from outside itself.
 """
 
 from __future__ import annotations
@@ -47,16 +47,19 @@ def _begins(node: Scope) -> int:
 def _holds(node: Scope, place: tuple[int | None, ...]) -> bool:
     line, column, end_line, end_column = place
     first, last = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
-    return first <= (line, column) and (end_line, end_column) <= last  # type: ignore[operator]
+    return first <= (line, column) and (end_line, end_column) <= last
 
 
 @lru_cache(maxsize=512)
 def class_nodes(tree: ast.Module, qualname: str) -> list[ast.ClassDef]:
-    """Finds the definitions of a class by its qualified name; more than one where a module has alternatives."""
+    """Finds the definitions of a class by its qualified name; more than one where a module has
+    alternatives."""
     found: list[ast.AST] = [tree]
     for name in (part for part in qualname.split(".") if part != "<locals>"):
         kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        found = [n for f in found for n in ast.walk(f) if isinstance(n, kinds) and n.name == name and n is not f]
+        found = [
+            n for f in found for n in ast.walk(f) if isinstance(n, kinds) and n.name == name and n is not f
+        ]
     return [n for n in found if isinstance(n, ast.ClassDef)]
 
 
@@ -159,7 +162,13 @@ def _outside(node: ast.AST, out: Names) -> set[Chain]:
         found.visit(child)
     if isinstance(node, Scope):
         arguments = node.args
-        every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+        every = [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]
         bound |= {a.arg for a in every if a is not None}
     bound |= found.bound
     declared |= found.declared
@@ -168,7 +177,7 @@ def _outside(node: ast.AST, out: Names) -> set[Chain]:
     out.imports += found.imports
     imported = {a.asname or a.name.split(".")[0] for i in found.imports for a in i.names}
     out.imported |= {c for c in found.chains | nested if c[0] in imported}
-    # Methods do not see a class's own names, and its body may read a name before it takes it (`LIMIT = LIMIT`).
+    # Methods do not see a class's own names, and its body may read a name before it takes it.
     hidden = set() if isinstance(node, ast.ClassDef) else bound - declared
     return {c for c in found.chains | nested if c[0] not in hidden}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 
-import surefoot.compiler
 from surefoot.contract import behaviour_digest, package_digest
 
 _PACKAGES = {"mujoco-warp": "mujoco-warp"}
@@ -22,16 +21,13 @@ def minor_version(package: str) -> str:
 @cache
 def engine_version(name: str, heightfield: bool) -> str:
     """Returns what tells versions of an engine apart besides MuJoCo's: the digest of source that is our own.
-    Stride's stands for its version; native MuJoCo has none on a plane, and on a heightfield that of the contact
-    with its surface, which is not MuJoCo's."""
+    Stride's stands for its version; native MuJoCo has none on a plane, and on a heightfield that of the
+    contact with its surface, which is not MuJoCo's."""
     if name == "stride":
-        import surefoot.engines.stride
-
-        return package_digest(surefoot.engines.stride, surefoot.compiler)
+        return package_digest("surefoot.engines.stride", "surefoot.compiler")
     if name == "mujoco":
-        from surefoot.engines import surface, surface_kernel
-
-        return package_digest(surface, surface_kernel) if heightfield else ""
+        contact = ("surefoot.engines.surface", "surefoot.engines.surface_kernel")
+        return package_digest(*contact) if heightfield else ""
     if name in _PACKAGES:
         return minor_version(_PACKAGES[name])
     for point in entry_points(group="surefoot.engines", name=name):

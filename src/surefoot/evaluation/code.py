@@ -1,4 +1,5 @@
-"""Digests of the code behind a result: what decides about a held-out episode and is no number in the contract."""
+"""Digests of the code behind a result: what decides about a held-out episode and is no number in the
+contract."""
 
 from __future__ import annotations
 
@@ -59,8 +60,8 @@ def external_digests(task: ExternalTask) -> CodeDigests:
 
 
 def column_digest(panel: Panel, column: Column) -> str:
-    """Returns the digest of what a perturbation at its strength makes of a panel: of the scenarios that came of
-    it, and of the ground that they are on. "" for the nominal column."""
+    """Returns the digest of what a perturbation at its strength makes of a panel: of the scenarios that came
+    of it, and of the ground that they are on. "" for the nominal column."""
     if not column.perturbation:
         return ""
     scenarios = perturb_all(panel.scenarios, column)

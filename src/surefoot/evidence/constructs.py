@@ -31,7 +31,11 @@ def _measurement(result: Result) -> dict[str, Any]:
     fields = construct_fields(run.contract, summary.panel, summary.panel_digest, run.evaluation_plant)
     if digest(fields) != summary.construct_id:
         fields["metrics_version"] = f"not {fields['metrics_version']}, or fields of another Surefoot version"
-    return fields | {"version": 1, "engine": {"name": result.engine, "version": ""}, "id": summary.construct_id}
+    return fields | {
+        "version": 1,
+        "engine": {"name": result.engine, "version": ""},
+        "id": summary.construct_id,
+    }
 
 
 def _observed(result: Result) -> set[str]:
@@ -57,7 +61,9 @@ def columns_difference(a: Result, b: Result) -> tuple[Field, ...]:
     left, right = (
         {f"{c.column} on {c.engine}": _shift(c) for c in r.summary.columns} | _versions(r) for r in (a, b)
     )
-    return differences({k: v for k, v in left.items() if k in right}, {k: v for k, v in right.items() if k in left})
+    return differences(
+        {k: v for k, v in left.items() if k in right}, {k: v for k, v in right.items() if k in left}
+    )
 
 
 def _versions(result: Result) -> dict[str, Any]:
@@ -77,8 +83,8 @@ def _interface(result: Result) -> dict[str, Any]:
 
 
 def other_signals(a: Result, b: Result) -> tuple[str, ...]:
-    """Names the sensors with noise that are called alike and are not the same function at the same scale: what
-    their noise is worth may then differ, whatever its half-width."""
+    """Names the sensors with noise that are called alike and are not the same function at the same scale:
+    what their noise is worth may then differ, whatever its half-width."""
     left, right = (_interface(r)["observation"] for r in (a, b))
     known = a.run.interface and b.run.interface
     return tuple(

@@ -50,12 +50,14 @@ def print_comparison(console: Console, c: Comparison) -> None:
     console.print(rows, highlight=False)
     print_forest(console, c)
     if c.interface:
-        print_fields(console, "Other interfaces: part of the treatment (shown, no reason to refuse)", c.interface)
+        print_fields(
+            console, "Other interfaces: part of the treatment (shown, no reason to refuse)", c.interface
+        )
     if c.other_signals:
         say(
             console,
-            f"Not the same signal in both, though called alike: {', '.join(c.other_signals)}. What their noise is "
-            "worth may differ.",
+            f"Not the same signal in both, though called alike: {', '.join(c.other_signals)}. What their "
+            "noise is worth may differ.",
             style="yellow",
         )
     if c.training:

@@ -39,8 +39,8 @@ class ColumnSummary(Frozen):
     source: str = ""
     """Digest of the function behind another package's perturbation; empty for the built-in ones."""
     shift: str = ""
-    """Digest of what the perturbation makes of the panel at this strength; empty where nothing is shifted, and
-    in files of before there was a measurement id."""
+    """Digest of what the perturbation makes of the panel at this strength; empty where nothing is shifted,
+    and in files of before there was a measurement id."""
     engine: str
     policy: str
     episodes: int

@@ -1,7 +1,8 @@
 """The environment manifest: all of an environment that a run is held to, frozen in a file before it trains.
 
-A saved plan (`plan --save`) is one run to be repeated, recipe and seed included. A manifest says nothing of who
-learns, from how many samples or with what seed; it fixes what they all learn in, and what they are judged on.
+A saved plan (`plan --save`) is one run to be repeated, recipe and seed included. A manifest says nothing of
+who learns, from how many samples or with what seed; it fixes what they all learn in, and what they are judged
+on.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import surefoot
 from surefoot.artifacts import plain, read_json, write_json
 from surefoot.contract import Frozen, SurefootError, behaviour_digest, differences, package_digest
-from surefoot.env import episodes, rules, scenarios, vec_env
 from surefoot.runs import versions
 from surefoot.tasks import Task, View
 from surefoot.terrain import heights_digest
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from surefoot.training.plan import Plan
 
 _NAMED = ("observation", "privileged", "rewards", "terminations", "factors")
+_EPISODES = tuple(f"surefoot.env.{name}" for name in ("rules", "episodes", "scenarios", "vec_env"))
+"""Where draws become episodes, and actions control steps."""
 _SHOWN = 4
 """Fields that a refusal names."""
 
@@ -75,12 +77,14 @@ class Manifest(Frozen):
         more = f"; {len(differ) - _SHOWN} more" if len(differ) > _SHOWN else ""
         raise SurefootError(
             f"{plan.task_name} is not the environment of the manifest ({'; '.join(said)}{more}). Nothing was "
-            "trained: undo the change, or freeze a manifest of your own with `surefoot plan TASK --freeze FILE`."
+            "trained: undo the change, or freeze a manifest of your own with "
+            "`surefoot plan TASK --freeze FILE`."
         )
 
 
 def environment(plan: Plan) -> dict[str, Any]:
-    """Returns everything of a plan's environment, by name: what an episode is, in training and on the panel."""
+    """Returns everything of a plan's environment, by name: what an episode is, in training and on the
+    panel."""
     contract = plan.task.contract.model_dump(
         mode="json", exclude={"schema_version", "name", "source_digest", "observation"}
     )
@@ -109,7 +113,7 @@ def _add_task(contract: dict[str, Any], task: Task) -> None:
     for t in task.tiles:
         keys.setdefault(f"{t.cls} level {t.level}", []).append(t.key)
     contract["terrain"] = {"keys": keys, "heights": heights_digest(task.tiles), "scan": task.scan}
-    contract["episodes"] = package_digest(rules, episodes, scenarios, vec_env)
+    contract["episodes"] = package_digest(*_EPISODES)
 
 
 def _without_docs(terms: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

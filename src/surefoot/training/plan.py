@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,6 @@ from surefoot.contract import (
     SurefootError,
     Timeouts,
     columns,
-    digest,
     environment_seeds,
     evaluation_plant,
     load_panel,
@@ -68,6 +67,7 @@ from surefoot.statistics import PanelResult
 from surefoot.tasks import BUILT_IN, Task
 from surefoot.terrain import Atlas
 from surefoot.training.checks import check_disjoint
+from surefoot.training.identified import Identified
 
 Evaluator = PanelEvaluator | ExternalEvaluator
 PassResults = tuple[PanelResult, list[PanelResult]]
@@ -75,7 +75,7 @@ PassResults = tuple[PanelResult, list[PanelResult]]
 
 
 @dataclass(frozen=True)
-class Plan(ABC):
+class Plan(Identified):
     """A run that has not started. Subclasses say how its environments are made and judged."""
 
     task: Task | ExternalTask
@@ -92,40 +92,15 @@ class Plan(ABC):
     """Why this engine, in a sentence."""
     device: str
     accounting: Accounting
-    measurement: dict[str, Any]
-    """What must match before a result of it may be compared with another's."""
-    interface: dict[str, Any]
-    """What connects the policy with its robot: treatment."""
     training_id: str
     learner: str = "ppo"
     timeouts: Timeouts = "stock"
     """How a library treats episodes that run out of time."""
-    manifest: str = ""
-    """Digest of the environment manifest that it was held to."""
 
     early_end: ClassVar[str]
     """What a summary calls the share of episodes that did not last."""
     motion_metrics: ClassVar[tuple[tuple[str, str, str], ...]]
     """(label, field of `PanelSummary`, unit) of how well a robot moved, for a summary."""
-
-    @property
-    def measurement_id(self) -> str:
-        return digest(self.measurement)
-
-    @property
-    def interface_id(self) -> str:
-        return digest(self.interface)
-
-    @property
-    def construct_id(self) -> str:
-        """What files that had one id call the measurement id."""
-        return self.measurement_id
-
-    def measured_on(self, engine: str) -> dict[str, Any]:
-        """Returns the measurement where the nominal column is run on `engine`."""
-        if engine == self.measurement["engine"]["name"]:
-            return self.measurement
-        return self.measurement | {"engine": {"name": engine, "version": self.engine_version(engine)}}
 
     def as_json(self) -> dict[str, Any]:
         """Returns the object that `surefoot plan --json` prints."""
@@ -208,14 +183,6 @@ class Plan(ABC):
         """Returns how a policy of this plan is wired to its robot or simulator."""
 
     # ---- evaluation
-
-    @abstractmethod
-    def engine_version(self, engine: str) -> str:
-        """Returns what tells versions of an engine apart that a column may be run on."""
-
-    @abstractmethod
-    def column_digest(self, column: Column) -> str:
-        """Returns the digest of what a column's perturbation makes of the panel; "" for the nominal one."""
 
     @abstractmethod
     def selection_evaluator(self) -> Evaluator:

@@ -221,7 +221,9 @@ def panel_summary(
         total_steps=table.steps,
     )
     summary = summarise(table.rows, plan.task.contract, info)
-    shifted = {Column(name=c.column, perturbation=c.perturbation, strength=c.strength) for c in summary.columns}
+    shifted = {
+        Column(name=c.column, perturbation=c.perturbation, strength=c.strength) for c in summary.columns
+    }
     made = {c.name: plan.column_digest(c) for c in shifted}
     columns = tuple(c.model_copy(update={"shift": made[c.column]}) for c in summary.columns)
     return summary.model_copy(update={"columns": columns})
