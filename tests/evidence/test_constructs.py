@@ -155,7 +155,7 @@ def test_a_comparison_says_where_a_signal_is_not_the_same(
 
 def test_the_code_of_metrics_is_measured_by_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = robot_plan("tiny:walk")
-    for name, value in (("GRAVITY", 9.0), ("_length", lambda x: x[..., 0])):
+    for name, value in (("GRAVITY", 9.0), ("length", lambda x: x[..., 0])):
         with monkeypatch.context() as patched:
             patched.setattr(metrics, name, value)
             assert [f.name for f in differences(plain.measurement, robot_plan("tiny:walk").measurement)] == [

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import surefoot
-from surefoot.contract import SurefootError
+from surefoot.contract import SurefootError, dump_panel, load_panel
 from surefoot.experiments.studies.design import DesignOptions, make_design
 from surefoot.runs import RunFolder
 from surefoot.tasks import Task
@@ -67,7 +67,6 @@ CHANGES: dict[str, tuple[Callable[[Task], Task], str]] = {
         lambda t: altered(t, success=t.contract.success.model_copy(update={"velocity_error_mps": 1.3})),
         r"success\.velocity_error_mps is 1\.3",
     ),
-    "the panel": (lambda t: altered(t, panel="walk-flat-v1"), "panel is 'walk-flat-v1'"),
     "the length of episodes": (lambda t: altered(t, episode_s=3.0), "episode_s is 3.0"),
     "commands": (
         lambda t: altered(t, command=t.contract.command.model_copy(update={"resample_s": 1.0})),
@@ -86,6 +85,19 @@ def test_any_other_environment_is_refused_by_name(
     with pytest.raises(SurefootError, match=says):
         surefoot.train(TASK, manifest=frozen, out=tmp_path / "run", updates=1)
     assert not (tmp_path / "run").exists()
+
+
+def test_another_panel_is_refused(frozen: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Two scenarios have changed places: the name is the same, and so are the ranges."""
+    task = find_task(TASK)
+    panel = load_panel(task.contract.panel)
+    one, two, *others = panel.scenarios
+    file = tmp_path / "panel.json"
+    file.write_text(dump_panel(panel.model_copy(update={"scenarios": (two, one, *others)})))
+    changed = altered(task, panel=str(file))
+    monkeypatch.setattr("surefoot.training.plan_makers.find_task", lambda name: changed)
+    with pytest.raises(SurefootError, match=r"measurement\.panel_digest is"):
+        make_plan(TASK, manifest=Manifest.load(frozen))
 
 
 def test_words_are_no_part_of_an_environment(frozen: Path) -> None:

@@ -4,6 +4,7 @@ panels, digests."""
 from surefoot.contract.behaviour import behaviour_digest, package_digest
 from surefoot.contract.card import PolicyCard
 from surefoot.contract.digests import canonical, digest, text_digest
+from surefoot.contract.drawn_panel import Draw, DrawnPanel, Kind, Span
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.external import (
     PANEL,
@@ -37,14 +38,15 @@ from surefoot.contract.panel import (
     Scenario,
     Terrain,
     as_half,
-    dump_panel,
-    load_panel,
-    panel_names,
-    parse_panel,
+    seen_ranges,
 )
+from surefoot.contract.panel_checks import beyond, check_ranges, held_out_as, outside
+from surefoot.contract.panel_files import dump_panel, load_panel, panel_names, parse_panel
 from surefoot.contract.panel_makers import MAKERS, make_panel
+from surefoot.contract.panel_recipes import RECIPES
 from surefoot.contract.perturbation import (
     PERTURBATIONS,
+    SENSORS,
     Column,
     Perturbation,
     applies,
@@ -75,6 +77,7 @@ from surefoot.contract.seeds import (
     words,
 )
 from surefoot.contract.sources import source_digest
+from surefoot.contract.success import BESIDE, Limit, Standing, Success, Windows
 from surefoot.contract.task import (
     ActionBox,
     ActionSpec,
@@ -84,12 +87,12 @@ from surefoot.contract.task import (
     Prior,
     RewardTerm,
     Safety,
-    Success,
     TaskContract,
     Termination,
 )
 
 __all__ = [
+    "BESIDE",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
@@ -101,9 +104,11 @@ __all__ = [
     "PANEL",
     "PANEL_SEEDS",
     "PERTURBATIONS",
+    "RECIPES",
     "REFERENCE",
     "RNG_VERSION",
     "ROUNDS",
+    "SENSORS",
     "SOURCES",
     "TRAINED",
     "TRAINING_PLANT",
@@ -118,12 +123,16 @@ __all__ = [
     "CommandSpec",
     "Contract",
     "Disjointness",
+    "Draw",
+    "DrawnPanel",
     "ExternalContract",
     "Factor",
     "Field",
     "Frozen",
     "Half",
+    "Kind",
     "LearnerName",
+    "Limit",
     "ObservationTerm",
     "Panel",
     "Perturbation",
@@ -139,7 +148,9 @@ __all__ = [
     "SeedPanel",
     "SeedPlan",
     "SourceName",
+    "Span",
     "Split",
+    "Standing",
     "Strata",
     "Success",
     "SurefootError",
@@ -147,11 +158,14 @@ __all__ = [
     "Termination",
     "Terrain",
     "Timeouts",
+    "Windows",
     "account",
     "applies",
     "as_half",
     "behaviour_digest",
+    "beyond",
     "canonical",
+    "check_ranges",
     "columns",
     "construct_fields",
     "differences",
@@ -160,6 +174,7 @@ __all__ = [
     "environment_seeds",
     "evaluation_plant",
     "find_perturbation",
+    "held_out_as",
     "interface_fields",
     "load_panel",
     "load_plugin",
@@ -167,6 +182,7 @@ __all__ = [
     "measurement_fields",
     "nearest_divisors",
     "offered",
+    "outside",
     "package_digest",
     "pair_words",
     "panel_names",
@@ -177,6 +193,7 @@ __all__ = [
     "recorded_code",
     "second_panel",
     "seed_panel",
+    "seen_ranges",
     "source_digest",
     "spelled",
     "text_digest",

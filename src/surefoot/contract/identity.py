@@ -30,8 +30,8 @@ class CodeDigests(Frozen):
     observation: dict[str, str] = {}
     metrics: str = ""
     """The functions that turn a recorded episode into a row."""
-    terrain: str = ""
-    """The heights of the panel's tiles; empty on a plane."""
+    terrain: dict[str, str] = {}
+    """The classes of terrain that the panel has; empty on a plane."""
     engine: str = ""
     """The simulator of the nominal column."""
     engine_version: str = ""
@@ -84,7 +84,7 @@ def measurement_fields(
     assert plant is not None
     return same | {
         "robot_digest": contract.robot_digest,
-        "terrain": code.terrain,
+        "terrain": dict(code.terrain),
         "plant": plant.model_dump(mode="json", exclude={"decimation"}),
         "start_pose_rad": list(contract.factor("pose").held_out),
         "command_dead_zone": contract.command.dead_zone,
@@ -130,7 +130,7 @@ def recorded_code(measurement: Mapping[str, Any], interface: Mapping[str, Any]) 
         terminations={k: t.get("source", "") for k, t in terms.items()},
         observation={k: t.get("source", "") for k, t in (interface.get("observation") or {}).items()},
         metrics=measurement.get("metrics", ""),
-        terrain=measurement.get("terrain", ""),
+        terrain=measurement.get("terrain") or {},
         engine=engine.get("name", ""),
         engine_version=engine.get("version", ""),
         mujoco=measurement.get("mujoco", ""),

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from typing import Any
 
 from surefoot.contract import (
     REFERENCE,
+    SENSORS,
     CodeDigests,
     Column,
     Panel,
@@ -15,16 +17,18 @@ from surefoot.contract import (
     Scenario,
     behaviour_digest,
     digest,
+    package_digest,
 )
 from surefoot.engines import engine_version, minor_version
+from surefoot.env import FAULT_NAMES
 from surefoot.env.external import ExternalTask
 from surefoot.evaluation.external import ExternalEvaluator
 from surefoot.evaluation.labels import label
 from surefoot.evaluation.metrics import episode_metrics
-from surefoot.evaluation.perturb import perturb_all
+from surefoot.evaluation.perturb import faults_of, perturb_all
 from surefoot.evaluation.recovery import recoveries, recovery
 from surefoot.tasks import Task, View
-from surefoot.terrain import TileId, heights_digest
+from surefoot.terrain import class_digest
 
 
 def metrics_digest() -> str:
@@ -45,7 +49,7 @@ def code_digests(task: Task, panel: Panel, plant: Plant) -> CodeDigests:
         terminations={t.name: of(t.name) for t in c.terminations},
         observation={t.name: of(t.name) for t in c.observation},
         metrics=metrics_digest(),
-        terrain=_heights(tuple(_tiles(panel.scenarios))),
+        terrain=_terrain(panel.scenarios),
         engine=REFERENCE,
         engine_version=engine_version(REFERENCE, plant.heightfield is not None),
         mujoco=minor_version("mujoco"),
@@ -61,7 +65,7 @@ def external_digests(task: ExternalTask) -> CodeDigests:
 
 def column_digest(panel: Panel, column: Column) -> str:
     """Returns the digest of what a perturbation at its strength makes of a panel: of the scenarios that came
-    of it, and of the ground that they are on. "" for the nominal column."""
+    of it, of the ground that they are on and of the faults of sensors. "" for the nominal column."""
     if not column.perturbation:
         return ""
     scenarios = perturb_all(panel.scenarios, column)
@@ -73,15 +77,24 @@ def column_digest(panel: Panel, column: Column) -> str:
             "perturbation": column.perturbation,
             "strength": column.strength,
             "scenarios": sha.hexdigest(),
-            "terrain": _heights(tuple(_tiles(scenarios))),
+            "terrain": _terrain(scenarios),
+            "faults": _faults(column),
         }
     )
 
 
-def _tiles(scenarios: tuple[Scenario, ...]) -> list[TileId]:
-    return sorted({TileId(s.terrain.cls, s.terrain.level, s.terrain.key) for s in scenarios})
+def _terrain(scenarios: tuple[Scenario, ...]) -> dict[str, str]:
+    """Returns what the classes of terrain are known by that scenarios are on; a plane needs no word."""
+    return {cls: _class(cls) for cls in sorted({s.terrain.cls for s in scenarios} - {"flat"})}
 
 
-@lru_cache(maxsize=64)
-def _heights(tiles: tuple[TileId, ...]) -> str:
-    return heights_digest(tiles)
+_class = lru_cache(maxsize=64)(class_digest)
+
+
+def _faults(column: Column) -> Any:
+    """Returns what is wrong with sensors in a column, and by what code."""
+    if column.perturbation not in SENSORS:
+        return None
+    faults = faults_of(column, 1)
+    values = {n: getattr(faults, n).tolist() for n in FAULT_NAMES} if faults is not None else None
+    return {"values": values, "source": package_digest("surefoot.env.faults")}

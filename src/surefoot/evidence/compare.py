@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, Contract, ExternalContract, Field, SurefootError, as_half
+from surefoot.contract import BESIDE, NOMINAL, Contract, ExternalContract, Field, SurefootError, as_half
 from surefoot.evidence.constructs import (
     column_difference,
     construct_difference,
@@ -25,9 +25,12 @@ METRICS = {
     "fall rate": "fall",
     "velocity error m/s": "velocity_error_mps",
     "yaw error rad/s": "yaw_error_radps",
-    "cost of transport": "cost_of_transport",
+    "velocity error, 1 s means": "window_velocity_error_mps",
+    "yaw error, 1 s means": "window_yaw_error_radps",
+    **{title: name for name, title in BESIDE.items()},
 }
-"""Title -> column."""
+"""Title -> column. Those from the verdict's own on stand beside it: success does not follow from them, but
+where a task declares a limit."""
 OUTSIDE = {"success": "success", "fall rate": "fall", "return": "return"}
 """The same where the reward is the environment's own: that of a task of ours is part of the treatment."""
 Rows = Mapping[str, np.ndarray]
@@ -109,7 +112,7 @@ def compare(
     """Compares two results scenario by scenario; refused where their constructs differ."""
     differs = construct_difference(a, b) + column_difference(a, b, column)
     pairs = shared_scenarios(a, b)
-    panel_only = all(f.name in PANEL_FIELDS for f in differs)
+    panel_only = all(_of_panel(f) for f in differs)
     if differs and not (shared_panel and panel_only and len(pairs)):
         return Refusal(differs, len(pairs), offered=panel_only and len(pairs) > 0)
     if not len(pairs):
@@ -145,6 +148,12 @@ def compare(
         b_caveat=b.caveat,
         same_policy=a.summary.checkpoint == b.summary.checkpoint,
     )
+
+
+def _of_panel(field: Field) -> bool:
+    """Tells what differs because panels do: a longer one may have classes of terrain that the other lacks."""
+    lacks = field.name.startswith("terrain.") and None in (field.a, field.b)
+    return field.name in PANEL_FIELDS or lacks
 
 
 def metrics_of(contract: Contract) -> dict[str, str]:

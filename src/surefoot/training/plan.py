@@ -193,9 +193,9 @@ class Plan(Identified):
         """Returns the perturbation columns called `perturb`; unknown ones are refused."""
 
     @abstractmethod
-    def judged_on(self, panel: str | None, engine: str) -> Plan:
-        """Returns the plan to evaluate with: on the panel called `panel` (None: its own). An `engine` that
-        cannot run it is refused."""
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> Plan:
+        """Returns the plan to evaluate with: on the panel called `panel` (None: its own), with `scenarios` to
+        confirm on (None: as many as it has). An `engine` that cannot run it is refused."""
 
     @abstractmethod
     def baseline(self, name: str) -> Policy:
@@ -212,9 +212,11 @@ class Plan(Identified):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         """Runs `policy` over a half of the panel: nominally, under `columns`, and beside the baselines.
-        Rows call it `name`; `watch` is told how far it is."""
+        Rows call it `name`; `watch` is told how far it is. `first` is the headline where it was played
+        before."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,9 @@ class RobotPlan(Plan):
         ("velocity error", "velocity_error_mps", "m/s"),
         ("yaw-rate error", "yaw_error_radps", "rad/s"),
         ("energy", "cost_of_transport", "cost of transport"),
+        ("foot slip", "foot_slip_per_m", "m per metre"),
+        ("foot clearance", "foot_clearance_m", "m"),
+        ("vibration", "vibration_radps", "rad/s"),
     )
 
     def atlas(self) -> Atlas | None:
@@ -300,15 +305,18 @@ class RobotPlan(Plan):
         measured = measurement_fields(self.task.contract, panel.name, panel.digest, plant, code)
         return dataclasses.replace(self, panel=panel, evaluation_plant=plant, measurement=measured)
 
-    def judged_on(self, panel: str | None, engine: str) -> RobotPlan:
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> RobotPlan:
         plan = self if panel is None else self.on_panel(load_panel(panel))
+        if scenarios is not None and plan.panel.with_scenarios(scenarios) is not plan.panel:
+            plan = plan.on_panel(plan.panel.with_scenarios(scenarios))
         engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
         return plan
 
     def panel_notes(self) -> list[str]:
         name = self.panel.name.partition("+")[0]
-        own = self.task.contract
-        theirs = [c for c in (make().contract for make in BUILT_IN.values()) if c.panel == name]
+        own, kind = self.task.contract, name.rpartition("-v")[0]  # of any version
+        made = (make().contract for make in BUILT_IN.values())
+        theirs = [c for c in made if c.panel.rpartition("-v")[0] == kind]
         if not theirs or own.panel == name or own.robot in {c.robot for c in theirs}:
             return []
         return [
@@ -330,6 +338,7 @@ class RobotPlan(Plan):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         return evaluate_panel(
             self.task,
@@ -337,7 +346,7 @@ class RobotPlan(Plan):
             half,
             self.recipe.control_hz,
             policy,
-            Passes(engine, columns, BASELINES if baselines else ()),
+            Passes(engine, columns, BASELINES if baselines else (), first),
             name=name,
             watch=watch,
         )
@@ -395,11 +404,11 @@ class ExternalPlan(Plan):
             )
         return ()
 
-    def judged_on(self, panel: str | None, engine: str) -> ExternalPlan:
-        if panel is not None or engine not in ("auto", self.engine):
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> ExternalPlan:
+        if panel is not None or scenarios is not None or engine not in ("auto", self.engine):
             raise SurefootError(
                 f"{self.task_name} comes from outside and has one panel of seeds and its own simulator; "
-                "leave out --panel and --engine."
+                "leave out --panel and --engine, and --scenarios."
             )
         return self
 
@@ -416,6 +425,7 @@ class ExternalPlan(Plan):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         return evaluate_seeds(
             self.task,
