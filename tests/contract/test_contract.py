@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from places import SOURCE
+from places import GOLDEN, SOURCE
 from surefoot.artifacts import read_json, write_json
 from surefoot.contract import (
     EVALUATION_PLANT,
