@@ -30,7 +30,17 @@ from surefoot.contract.identity import (
 )
 from surefoot.contract.identity_v1 import construct_fields
 from surefoot.contract.model import Frozen
-from surefoot.contract.names import LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
+from surefoot.contract.names import (
+    BOX_WORLD,
+    LEARNERS,
+    NOMINAL,
+    REFERENCE,
+    TRAINED,
+    LearnerName,
+    Timeouts,
+    second_simulator,
+    simulator,
+)
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -93,6 +103,7 @@ from surefoot.contract.task import (
 
 __all__ = [
     "BESIDE",
+    "BOX_WORLD",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
@@ -192,8 +203,10 @@ __all__ = [
     "prove_seeds_disjoint",
     "recorded_code",
     "second_panel",
+    "second_simulator",
     "seed_panel",
     "seen_ranges",
+    "simulator",
     "source_digest",
     "spelled",
     "text_digest",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surefoot.engines.mujoco import MujocoEngine, rotation_of
+from surefoot.engines.mujoco_boxes import MujocoBoxesEngine
 from surefoot.engines.protocol import Engine, Parameters, RobotState, Rows, Start
 from surefoot.engines.registry import ENGINES, check_engine, choose_engine, make_engine
 from surefoot.engines.versions import engine_version, minor_version
@@ -10,6 +11,7 @@ from surefoot.engines.versions import engine_version, minor_version
 __all__ = [
     "ENGINES",
     "Engine",
+    "MujocoBoxesEngine",
     "MujocoEngine",
     "Parameters",
     "RobotState",

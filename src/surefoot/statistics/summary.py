@@ -87,6 +87,11 @@ class PanelSummary(Frozen):
     engines: dict[str, str] = {}
     """What tells versions apart of the engines that its columns were run on."""
 
+    @property
+    def on_terrain(self) -> bool:
+        """Returns whether a panel has other ground than a plane, so that it matters whose contact it is."""
+        return bool(self.terrain.keys() - {"flat"})
+
 
 @dataclass(frozen=True)
 class PassInfo:
