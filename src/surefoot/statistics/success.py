@@ -1,4 +1,4 @@
-"""Which episodes succeeded: the rule of a contract, applied to rows."""
+"""Says which episodes succeeded: the rule of a contract, applied to rows."""
 
 from __future__ import annotations
 
