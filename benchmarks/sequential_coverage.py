@@ -3,8 +3,8 @@
     python benchmarks/sequential_coverage.py   seconds; writes sequential_coverage.json beside it
 
 Scenarios succeed independently with a true rate; looks are those of the product (`surefoot.statistics`), at
-1, 2, 4 and 8 times the scenarios of walk-flat-v2, and end when its rule says so. Beside it stands what looking
-without an allowance would have done: the same stopping with plain 95% intervals.
+1, 2, 4 and 8 times the scenarios of walk-flat-v2, and end when its rule says so. Beside it stands what
+looking without an allowance would have done: the same stopping with plain 95% intervals.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ is to move, rest where it is to stand."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,14 +14,23 @@ from surefoot.contract import TaskContract, Windows
 from surefoot.evaluation.sums import length, total
 
 
-def window_metrics(
-    frames: Mapping[str, Tensor], live: Tensor, push_step: Tensor, contract: TaskContract, dt: float
-) -> dict[str, np.ndarray]:
-    """Returns columns of rows: medians over the windows that count of each episode, the share of them that
-    was as told (NaN where the contract has no rule for them), and how it stood (NaN where told to move).
+@dataclass(frozen=True)
+class PerWindow:
+    """Holds what N robots did in each window after the settling time, [windows, N]."""
 
-    `push_step` [N, pushes] are the steps in which it was pushed. Windows that an end cut short never count;
-    where every window is one of a push, all others do."""
+    velocity_error: np.ndarray  # m/s, of the mean velocity
+    yaw_error: np.ndarray  # rad/s, of the mean yaw rate
+    follows: np.ndarray  # whether both are within the tolerances
+    speed: np.ndarray  # m/s, mean of the trunk's
+    joint_speed: np.ndarray  # rad/s, root mean square
+    rests: np.ndarray  # whether both are within those of standing
+    lived: np.ndarray  # whether the episode lasted to the window's end
+    begins: np.ndarray  # [windows] first step of each
+    width: int  # steps of a window
+
+
+def per_window(frames: Mapping[str, Tensor], live: Tensor, contract: TaskContract, dt: float) -> PerWindow:
+    """Cuts recorded steps [T, N, ...] into windows; `live` is 1 up to each episode's end."""
     rule = contract.success.windows or Windows()
     still = rule.standing
     first, width = round(contract.success.settle_s / dt), max(1, round(rule.length_s / dt))
@@ -34,18 +44,28 @@ def window_metrics(
 
     each = [means(x) for x in ((done - commanded).unbind(-1) + commanded.unbind(-1))]
     each += [means(length(done)), means(frames["joint_velocity"].square().mean(-1)), means(live)]
-    off_x, off_y, off_z, *asked, speed, joints, lived = torch.stack(each).cpu().numpy()
-    counts = lived == 1.0
-    begins = first + width * np.arange(count)[:, None]
-    pushed = _pushed(begins, width, round(rule.after_push_s / dt), push_step.cpu().numpy())
-    counts &= ~pushed | (pushed | ~counts).all(0)
-    joints = np.sqrt(joints)
-    off, asked_speed = np.hypot(off_x, off_y), np.hypot(asked[0], asked[1])
-    follows = off <= np.maximum(rule.velocity_mps, rule.velocity_share * asked_speed)
-    follows &= np.abs(off_z) <= np.maximum(rule.yaw_radps, rule.yaw_share * np.abs(asked[2]))
+    off_x, off_y, off_z, *asked, speed, squares, lived = torch.stack(each).cpu().numpy()
+    off, yaw, joints = np.hypot(off_x, off_y), np.abs(off_z), np.sqrt(squares)
+    follows = off <= np.maximum(rule.velocity_mps, rule.velocity_share * np.hypot(asked[0], asked[1]))
+    follows &= yaw <= np.maximum(rule.yaw_radps, rule.yaw_share * np.abs(asked[2]))
     rests = (speed <= still.speed_mps) & (joints <= still.joint_speed_radps)
+    begins = first + width * np.arange(count)
+    return PerWindow(off, yaw, follows, speed, joints, rests, lived == 1.0, begins, width)
+
+
+def window_metrics(
+    frames: Mapping[str, Tensor], live: Tensor, push_step: Tensor, contract: TaskContract, dt: float
+) -> dict[str, np.ndarray]:
+    """Returns columns of rows: medians over the windows that count of each episode, the share of them that
+    was as told (NaN where the contract has no rule for them), and how it stood (NaN where told to move).
+
+    `push_step` [N, pushes] are the steps in which it was pushed. Windows that an end cut short never count;
+    where every window is one of a push, all others do."""
+    w, rule = per_window(frames, live, contract, dt), contract.success.windows or Windows()
+    pushed = _pushed(w, round(rule.after_push_s / dt), push_step.cpu().numpy())
+    counts = w.lived & (~pushed | (pushed | ~w.lived).all(0))
     stands, drift, turn = _standing(frames, live, contract, dt)
-    as_told = np.where(stands, rests, follows) & counts
+    as_told = np.where(stands, w.rests, w.follows) & counts
     with np.errstate(invalid="ignore"):
         share = as_told.sum(0) / counts.sum(0)
 
@@ -53,20 +73,20 @@ def window_metrics(
         return np.where(stands, x, np.nan)
 
     return {
-        "window_velocity_error_mps": _median(off, counts),
-        "window_yaw_error_radps": _median(np.abs(off_z), counts),
+        "window_velocity_error_mps": _median(w.velocity_error, counts),
+        "window_yaw_error_radps": _median(w.yaw_error, counts),
         "windows_as_told": share if contract.success.windows else np.full_like(share, np.nan),
         "stand_drift_m": stood(drift),
         "stand_turn_rad": stood(turn),
-        "stand_speed_mps": stood(_median(speed, counts)),
-        "stand_joint_speed_radps": stood(_median(joints, counts)),
+        "stand_speed_mps": stood(_median(w.speed, counts)),
+        "stand_joint_speed_radps": stood(_median(w.joint_speed, counts)),
     }
 
 
-def _pushed(begins: np.ndarray, width: int, after: int, push_step: np.ndarray) -> np.ndarray:
+def _pushed(w: PerWindow, after: int, push_step: np.ndarray) -> np.ndarray:
     """Returns [windows, N] whether a push falls into a window or came within `after` steps before it."""
-    when, begins = push_step[None], begins[..., None]
-    return np.asarray(((when >= begins - after) & (when < begins + width)).any(-1))
+    when, begins = push_step[None], w.begins[:, None, None]
+    return np.asarray(((when >= begins - after) & (when < begins + w.width)).any(-1))
 
 
 def _standing(

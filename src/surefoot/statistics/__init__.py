@@ -20,6 +20,7 @@ from surefoot.statistics.looks import LOOKS, look_at
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
 from surefoot.statistics.power import smallest_true_rate
+from surefoot.statistics.predictors import predictors
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
@@ -60,6 +61,7 @@ __all__ = [
     "paired_runs",
     "panel_strata",
     "percent",
+    "predictors",
     "rate",
     "rate_estimate",
     "runs_estimate",

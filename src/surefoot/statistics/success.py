@@ -1,4 +1,4 @@
-"""Says which episodes succeeded: the rule of a contract, applied to rows."""
+"""The rule of a contract applied to rows: says which episodes succeeded."""
 
 from __future__ import annotations
 
