@@ -79,7 +79,14 @@ def recompute_rate(x: np.ndarray, family: np.ndarray) -> dict[str, float]:
     }
 
 
-ENDS = {"velocity_error_mps": 2.0, "yaw_error_radps": 6.0, "cost_of_transport": 20.0}
+ENDS = {
+    "velocity_error_mps": 2.0,
+    "yaw_error_radps": 6.0,
+    "cost_of_transport": 20.0,
+    "foot_slip_per_m": 20.0,
+    "foot_clearance_m": 1.0,
+    "vibration_radps": 20.0,
+}
 """How large an episode's value can be; the least is 0."""
 
 
@@ -208,9 +215,7 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     kinds = {
         "success": ("success", recompute_rate),
         "fall": ("fall", recompute_rate),
-        "velocity_error_mps": ("velocity_error_mps", recompute_mean),
-        "yaw_error_radps": ("yaw_error_radps", recompute_mean),
-        "cost_of_transport": ("cost_of_transport", recompute_mean),
+        **{name: (name, recompute_mean) for name in ENDS if name in nominal},
         "return_iqm": ("return", recompute_iqm),
     }
     for name, (column, statistic) in kinds.items():

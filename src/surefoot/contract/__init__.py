@@ -83,6 +83,7 @@ from surefoot.contract.seeds import (
     words,
 )
 from surefoot.contract.sources import source_digest
+from surefoot.contract.success import BESIDE, Limit, Standing, Success, Windows
 from surefoot.contract.task import (
     ActionBox,
     ActionSpec,
@@ -92,12 +93,12 @@ from surefoot.contract.task import (
     Prior,
     RewardTerm,
     Safety,
-    Success,
     TaskContract,
     Termination,
 )
 
 __all__ = [
+    "BESIDE",
     "BOX_WORLD",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
@@ -136,6 +137,7 @@ __all__ = [
     "Half",
     "Kind",
     "LearnerName",
+    "Limit",
     "ObservationTerm",
     "Panel",
     "Perturbation",
@@ -153,6 +155,7 @@ __all__ = [
     "SourceName",
     "Span",
     "Split",
+    "Standing",
     "Strata",
     "Success",
     "SurefootError",
@@ -160,6 +163,7 @@ __all__ = [
     "Termination",
     "Terrain",
     "Timeouts",
+    "Windows",
     "account",
     "applies",
     "as_half",

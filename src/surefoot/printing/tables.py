@@ -87,12 +87,7 @@ def _robot(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
         else "none: no clock, no feed-forward",
     )
     terms.add_row("ends when", "; ".join(t.doc or t.name for t in c.terminations))
-    s = c.success
-    terms.add_row(
-        "success",
-        f"no fall, mean velocity error < {s.velocity_error_mps:g} m/s and yaw error < "
-        f"{s.yaw_error_radps:g} rad/s after {s.settle_s:g} s",
-    )
+    terms.add_row("success", c.success.doc)
     terms.add_row("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%")
     factors = plain_table("Randomisation", "factor", "level", "training", "panel has", "of it beyond", "unit")
     shares, there = beyond_shares(plan.panel, c), values_there(plan.panel)
@@ -219,7 +214,8 @@ def print_summary(
     from surefoot.statistics import LOOKS, percent
 
     def number(name: str, unit: str) -> str:
-        value, f = getattr(s, name), s.figures.get(name)
+        f = s.figures.get(name)
+        value = getattr(s, name, f.value if f else None)
         text = "not measured" if value is None else f"{value:.3f} {unit}".rstrip()
         if f is None or f.low is None or f.high is None:
             return text

@@ -240,19 +240,13 @@ def contract(run: RunFigures) -> Html:
 
 
 def _robot_facts(c: TaskContract, run: RunFigures) -> list[tuple[str, str]]:
-    s = c.success
     return [
         ("robot", c.robot),
         ("sees", _sees(c)),
         ("does", f"{c.action.size} joint targets: default pose + {c.action.scale_rad:g} rad × action"),
         ("prior", f"gait clock {c.prior.clock_hz:g} Hz and a scripted lift" if c.prior else "none"),
         ("ends when", "; ".join(t.doc or t.name.replace("_", " ") for t in c.terminations)),
-        (
-            "success",
-            f"no fall; after {s.settle_s:g} s mean velocity error < {s.velocity_error_mps:g} m/s and "
-            f"turning error "
-            f"< {s.yaw_error_radps:g} rad/s",
-        ),
+        ("success", c.success.doc),
         ("safety", f"{c.safety.doc} ≤ {percent(c.safety.limit)}{_came_to(run)}"),
     ]
 

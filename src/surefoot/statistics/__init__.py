@@ -24,6 +24,7 @@ from surefoot.statistics.predictors import predictors
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
+from surefoot.statistics.success import succeeds
 from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 from surefoot.statistics.verdict import RELIABLE_AT, RULE, WORDS, Grade, judge
 
@@ -70,6 +71,7 @@ __all__ = [
     "split_columns",
     "strata_by_factor",
     "stratum_names",
+    "succeeds",
     "summarise",
     "watched",
     "wilson",

@@ -228,6 +228,9 @@ class RobotPlan(Plan):
         ("velocity error", "velocity_error_mps", "m/s"),
         ("yaw-rate error", "yaw_error_radps", "rad/s"),
         ("energy", "cost_of_transport", "cost of transport"),
+        ("foot slip", "foot_slip_per_m", "m per metre"),
+        ("foot clearance", "foot_clearance_m", "m"),
+        ("vibration", "vibration_radps", "rad/s"),
     )
 
     def atlas(self) -> Atlas | None:
