@@ -17,6 +17,7 @@ from surefoot.contract.external import (
     seed_panel,
 )
 from surefoot.contract.factors import Factor, Strata
+from surefoot.contract.fresh_panel import FRESH, fresh_panel, fresh_root
 from surefoot.contract.identity import (
     construct,
     construct_fields,
@@ -89,6 +90,7 @@ __all__ = [
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
+    "FRESH",
     "LEARNERS",
     "MAKERS",
     "MAX_DELAY_S",
@@ -154,6 +156,8 @@ __all__ = [
     "environment_seeds",
     "evaluation_plant",
     "find_perturbation",
+    "fresh_panel",
+    "fresh_root",
     "load_panel",
     "load_plugin",
     "make_panel",

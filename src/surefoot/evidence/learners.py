@@ -1,7 +1,8 @@
 """Learners side by side: the same environments, samples and panel, several training seeds each.
 
-A training seed is the independent draw here, so it is the cluster of every interval; the panel's scenarios
-are the same for all of them. Two learners that were judged on different panels are never put into one table.
+A training seed is the independent draw here, so every figure is that of the typical seed, with the interval
+of one value per seed; the panel's scenarios are the same for all of them. Two learners that were judged on
+different panels are never put into one table.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from surefoot.contract import NOMINAL, TRAINED, Frozen, Recipe, SurefootError
 from surefoot.runs import Result, RunFolder, load_result, versions
-from surefoot.statistics import Estimate, estimate, runs_estimate
+from surefoot.statistics import OverSeeds, over_seeds
 
 TARGET = 0.95
 """Held-out success that learners are raced to."""
@@ -30,10 +31,10 @@ class Reached(Frozen):
     """Samples by seed; None: not within the budget."""
     minutes: tuple[float | None, ...]
     """Minutes of training by seed, evaluation left out."""
-    samples_figure: Estimate | None
-    """Mean over the seeds, only where all of them reached it: a mean over those that did would flatter the
+    samples_figure: OverSeeds | None
+    """The typical seed's, only where all of them reached it: that of those that did would flatter the
     others."""
-    minutes_figure: Estimate | None
+    minutes_figure: OverSeeds | None
 
 
 class Point(Frozen):
@@ -53,14 +54,14 @@ class LearnerFigures(Frozen):
     seeds: tuple[int, ...]
     failed: tuple[int, ...]
     """Seeds whose training broke off; they are in no figure."""
-    columns: dict[str, Estimate]
+    columns: dict[str, OverSeeds]
     """Success on the confirmation half by column."""
-    figures: dict[str, Estimate]
+    figures: dict[str, OverSeeds]
     """Figures of the nominal column: falls, velocity error, yaw error, cost of transport."""
     reached: Reached
     curve: tuple[Point, ...]
-    steps_per_second: Estimate
-    train_minutes: Estimate
+    steps_per_second: OverSeeds
+    train_minutes: OverSeeds
     host_syncs_per_step: float | None
     """Null on a CPU, where there is no device to wait for."""
 
@@ -141,12 +142,13 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
     columns = [c.column for c in tables[0].summary.columns if c.policy == TRAINED]
     columns = list(dict.fromkeys([NOMINAL, *columns]))
     by_column = {
-        c: _over([load_result(r, column=c).rows["success"] for r in finished], seeds) for c in columns
+        c: _typical([float(load_result(r, column=c).rows["success"].mean()) for r in finished])
+        for c in columns
     }
-    other: dict[str, Estimate | None] = {"fall": _over([t.rows["fall"] for t in tables], seeds)}
+    other: dict[str, OverSeeds | None] = {"fall": _typical([float(t.rows["fall"].mean()) for t in tables])}
     for name in ("velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
         known = [t.rows[name][np.isfinite(t.rows[name])] for t in tables]
-        other[name] = runs_estimate([float(x.mean()) if len(x) else None for x in known])
+        other[name] = over_seeds([float(x.mean()) if len(x) else None for x in known])
     syncs = [r.record.figures.get("host_syncs_per_step") for r in finished]
     counted = [float(s) for s in syncs if s is not None]
     return LearnerFigures(
@@ -160,23 +162,16 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
         figures={k: f for k, f in other.items() if f is not None},
         reached=_reached(finished, seeds),
         curve=_curve(finished),
-        steps_per_second=_mean([float(r.record.figures["steps_per_second"] or 0) for r in finished]),
-        train_minutes=_mean([float(r.record.figures["train_seconds"] or 0) / 60 for r in finished]),
+        steps_per_second=_typical([float(r.record.figures["steps_per_second"] or 0) for r in finished]),
+        train_minutes=_typical([float(r.record.figures["train_seconds"] or 0) / 60 for r in finished]),
         host_syncs_per_step=sum(counted) / len(counted) if counted else None,
     )
 
 
-def _over(values: list[np.ndarray], seeds: list[int]) -> Estimate:
-    cluster = np.concatenate([np.full(len(v), s) for v, s in zip(values, seeds, strict=True)])
-    share = estimate({"family": cluster, "of": np.concatenate(values)}, "of", "rate")
-    assert share is not None
-    return share
-
-
-def _mean(values: list[float]) -> Estimate:
-    mean = runs_estimate(values)
-    assert mean is not None
-    return mean
+def _typical(values: list[float]) -> OverSeeds:
+    typical = over_seeds(values)
+    assert typical is not None
+    return typical
 
 
 def _evaluations(run: RunFolder) -> list[dict[str, Any]]:
@@ -197,8 +192,8 @@ def _reached(runs: list[RunFolder], seeds: list[int]) -> Reached:
         of=len(seeds),
         samples=tuple(samples),
         minutes=tuple(minutes),
-        samples_figure=_mean([float(s) for s in known]) if whole else None,
-        minutes_figure=_mean([m for m in minutes if m is not None]) if whole else None,
+        samples_figure=_typical([float(s) for s in known]) if whole else None,
+        minutes_figure=_typical([m for m in minutes if m is not None]) if whole else None,
     )
 
 

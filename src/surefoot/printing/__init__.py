@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from surefoot.printing.comparison import forest_bar, print_comparison, print_refusal
 from surefoot.printing.display import ConsoleObserver, StudyProgress
-from surefoot.printing.promotion import print_promotion
+from surefoot.printing.promotion import print_decision, print_decisions, print_lineage, print_promotion
 from surefoot.printing.replays import SHOWN, print_replay, value_text
 from surefoot.printing.tables import print_plan, print_summary, verdicts
 from surefoot.printing.terminal import continued, make_console, plain_table, say, say_commands
@@ -22,6 +22,9 @@ __all__ = [
     "make_console",
     "plain_table",
     "print_comparison",
+    "print_decision",
+    "print_decisions",
+    "print_lineage",
     "print_plan",
     "print_promotion",
     "print_refusal",

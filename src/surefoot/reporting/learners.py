@@ -18,7 +18,7 @@ def learner_page(c: LearnerComparison) -> str:
     lead = (
         f"{c.samples:,} samples each ({c.updates} updates of {r.horizon} steps x {r.envs} environments), the "
         f"same environments and panel ({c.panel}, {c.half} half, construct {c.construct_id[:12]}). Intervals "
-        "take training seeds for the independent draws: a few of them bound little."
+        "are those of the typical (median) training seed: a few of them bound little."
     )
     body = el(
         "main",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 
 from surefoot.contract import Frozen
-from surefoot.statistics.means import Mean, iqm_interval, mean_interval, runs_interval
+from surefoot.statistics.means import Mean, iqm_interval, mean_interval
 from surefoot.statistics.rates import Rate, rate
 
 Kind = Literal["rate", "mean", "iqm"]
@@ -67,16 +67,6 @@ def estimate(rows: Mapping[str, np.ndarray], column: str, kind: Kind) -> Estimat
 def rate_estimate(values: np.ndarray, family: np.ndarray) -> Estimate:
     """Estimates the share of true episodes, one value per episode; there must be one at least."""
     return _estimate(rate(values, family), family)
-
-
-def runs_estimate(values: Sequence[float | None]) -> Estimate | None:
-    """Returns the mean of one value per training seed, over those that are known; None where none is."""
-    known = [v for v in values if v is not None and math.isfinite(v)]
-    if not known:
-        return None
-    m = runs_interval(known)
-    low, high = _bounded(m.low), _bounded(m.high)
-    return Estimate(value=m.value, low=low, high=high, n=m.n, n_eff=m.n_eff, families=m.n)
 
 
 def headline(rows: Mapping[str, np.ndarray]) -> dict[str, Estimate]:

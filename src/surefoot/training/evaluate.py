@@ -10,7 +10,7 @@ from surefoot.compute import prepare_torch
 from surefoot.contract import TRAINED, Column, Half, as_half
 from surefoot.evaluation import Watch, unwatched
 from surefoot.policy import Policy, PolicyBundle
-from surefoot.runs import CHECKPOINTS, RunFolder
+from surefoot.runs import CHECKPOINTS, Look, RunFolder, note_look, scenarios_of
 from surefoot.statistics import PanelSummary
 from surefoot.training.observers import UNOBSERVED, EvaluationObserver
 from surefoot.training.plan import Plan
@@ -81,6 +81,10 @@ def evaluate_run(
         summary = evaluate_policy(
             plan, run, policy, digest, where=where, options=passes, name=name, watch=watch
         )
+    if half != "selection":
+        scenarios = scenarios_of(summary.panel, plan.panel.seeds)
+        look = note_look([run.path.parent], Look(scenarios, summary.panel_digest, "evaluate", (digest,)))
+        observer.note(look.said)
     return EvaluatedRun(plan, run, summary, run.path / "panels" / summary.panel / where)
 
 
