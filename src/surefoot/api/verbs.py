@@ -186,8 +186,8 @@ def promote(
 
     `fresh`: both are evaluated on scenarios that are made for this decision, so that nobody can have chosen
     on them; without it the recorded confirmation half decides, and each decision on it must show more than
-    the one before. `scenarios`: how many fresh ones. `registry`: a folder that keeps the decision, what it rests
-    on, and the promoted policy.
+    the one before. `scenarios`: how many fresh ones. `registry`: a folder that keeps the decision, what it
+    rests on, and the promoted policy.
 
         surefoot.promote(candidate, baseline, registry="registry").outcome
     """

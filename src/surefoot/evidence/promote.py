@@ -171,7 +171,11 @@ def _broken(candidate: Result, baseline: Result, look: Look | None) -> tuple[str
         if not result.summary.columns:
             out.append(f"The {who} was evaluated before there were columns; evaluate it again.")
             continue
-        again = from_rows(result)
+        try:
+            again = from_rows(result)
+        except (ValueError, AssertionError, KeyError, IndexError):  # rows that no evaluation writes
+            out.append(f"The {who}'s rows are not those of an evaluation; evaluate it again.")
+            continue
         wrong = [n for n in _RECOMPUTED if getattr(again, n) != getattr(result.summary, n)]
         if wrong:
             out.append(

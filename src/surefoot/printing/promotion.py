@@ -69,7 +69,7 @@ def _print_sides(console: Console, p: Promotion) -> None:
     table.add_row("outcome", *(s.outcome for s in sides))
     for m in beside:
         cells = (interval(s.beside[m]) if m in s.beside else "-" for s in sides)
-        table.add_row(f"{m} (decides nothing)", *cells)
+        table.add_row(f"beside: {m}", *cells)
     console.print(table, highlight=False)
 
 
@@ -89,7 +89,7 @@ def print_decisions(console: Console, registry: Registry) -> None:
     """Prints a line per decision."""
     known, current = registry.decisions(), registry.current()
     names = ("number", "decided", "outcome", "candidate", "over", "panel", "alpha")
-    table = plain_table(f"{escape(str(registry.path))}: {len(known)} decisions", *names)
+    table = plain_table(f"{escape(str(registry.path))}: decisions", *names)
     for d in known:
         panel = f"{d.panel.partition('+')[0]}{', fresh' if d.fresh else ''}"
         table.add_row(
@@ -139,7 +139,8 @@ def print_lineage(console: Console, registry: Registry, d: Decision) -> None:
         say(
             console,
             f"{step.candidate.run} ({step.candidate.checkpoint[:12]}): {step.outcome} over "
-            f"{step.baseline.run} ({step.baseline.checkpoint[:12]}), decision {step.number}, {step.created[:10]}",
+            f"{step.baseline.run} ({step.baseline.checkpoint[:12]}), decision "
+            f"{step.number}, {step.created[:10]}",
         )
     _print_faults(console, registry)
 

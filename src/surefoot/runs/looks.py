@@ -51,7 +51,8 @@ class Look:
     def said(self) -> str:
         """Says it in a sentence."""
         what = f"decision {self.decision}, look {self.number}" if self.decision else f"look {self.number}"
-        text = f"{what} at the confirmation half of {self.scenarios.split('@')[0]} in this folder"
+        name, _, root = self.scenarios.partition("@")
+        text = f"{what} at the confirmation half of {name} (root seed {root}) in this folder"
         text = f"{text[0].upper()}{text[1:]}; looks on other machines cannot be known."
         if self.unwritten:
             text += f" It was not written down: {self.unwritten}."
@@ -168,5 +169,5 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], str]:
         return rows, ""
     return (
         rows,
-        f"{path} was changed after it was written (line {faults[0]}): how often was looked is not known.",
+        f"{path} was changed after it was written (line {faults[0]}): how often was looked is unknown.",
     )
