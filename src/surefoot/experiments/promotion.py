@@ -55,8 +55,8 @@ def promote_fresh(
         # Nothing that could be measured would make the two comparable: what they recorded says why.
         return decide(*((c.run, load_result(c.run)) for c in two), registry=registry)
     observer.note(
-        f"Fresh scenarios: {len(panel.select('confirmation'))} of {panel.name}; their root seed is the digest "
-        "of both checkpoints and the panel's name."
+        f"Fresh scenarios: {len(panel.select('confirmation'))} of {panel.name}; their root seed is the "
+        "digest of both checkpoints and the panel's name."
     )
     place = None
     if registry is not None:
