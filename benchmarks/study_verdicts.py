@@ -3,8 +3,8 @@
     python benchmarks/study_verdicts.py   two minutes; writes study_verdicts.json
 
 Success of a training seed is normal about its arm's typical value, 1 point wide; a share of the larger
-value's seeds may collapse to a fixed success. Verdicts are those of `surefoot study` (margin 3 points). Beside them,
-for contrast, the rule that they replaced: plain t on the mean difference, each comparison alone.
+value's seeds may collapse to a fixed success. Verdicts are those of `surefoot study` (margin 3 points).
+Beside them, for contrast, the rule that they replaced: plain t on the mean difference, each comparison alone.
 """
 
 from __future__ import annotations
