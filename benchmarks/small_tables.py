@@ -60,6 +60,38 @@ def study_verdicts() -> str:
     return table(head, rows)
 
 
+def looks() -> str:
+    """What sequential confirmation holds, and what looking without an allowance would."""
+    found = measured("sequential_coverage.json")
+    rows = []
+    for c, plain in zip(found["cases"], found["without_allowance"], strict=True):
+        row = [f"{c['truth']:.0%}", f"{100 * c['coverage']:.1f}%", f"{100 * c['reliable']:.1f}%"]
+        row += [
+            f"{c['scenarios']:,.0f}",
+            f"{100 * plain['coverage']:.1f}%",
+            f"{100 * plain['reliable']:.1f}%",
+        ]
+        rows.append(row)
+    head = ["true success", "coverage at stopping", "called Reliable", "scenarios, on average"]
+    return table([*head, "coverage without allowance", "called Reliable without"], rows)
+
+
+def panel_cost() -> str:
+    rows = [
+        [
+            f"`{c['panel']}`",
+            str(c["scenarios"]),
+            f"{c['columns']} of {c['of a column']}",
+            f"{c['episodes']:,}",
+            f"{c['headline_seconds']:.0f} s",
+            f"{c['seconds']:.0f} s",
+        ]
+        for c in measured("panel_cost.json")["cases"]
+    ]
+    head = ["panel", "scenarios", "columns", "episodes in all", "headline on native MuJoCo", "all of it"]
+    return table(head, rows)
+
+
 def honesty() -> str:
     rows = []
     for c in measured("honesty_cost.json")["cases"]:
@@ -92,6 +124,8 @@ BLOCKS = {
     "coverage": Block(coverage, ("interval_coverage.json",)),
     "coverage beyond": Block(beyond, ("interval_coverage.json",)),
     "study verdicts": Block(study_verdicts, ("study_verdicts.json",)),
+    "looks": Block(looks, ("sequential_coverage.json",)),
+    "panel cost": Block(panel_cost, ("panel_cost.json",)),
     "honesty": Block(honesty, ("honesty_cost.json",)),
     "outside": Block(outside, ("outside.json",)),
 }

@@ -177,6 +177,27 @@ def recompute_iqm(x: np.ndarray, family: np.ndarray) -> dict[str, Any]:
     return out | {"low": min(low, moved(-shift)), "high": max(high, moved(shift))}
 
 
+def clusters(rows: Rows) -> list[np.ndarray]:
+    """What rows may share: the family, and where families have several members, the command as well."""
+    if "member" not in rows or rows["member"].max() == 0 or "command_vx" not in rows:
+        return [rows["family"]]
+    told = zip(*(rows[f"command_{k}"].tolist() for k in ("vx", "vy", "wz")), strict=True)
+    known: dict[Any, int] = {}
+    return [rows["family"], np.array([known.setdefault(c, len(known)) for c in told])]
+
+
+def widest(statistic: Any, x: np.ndarray, rows: Rows, *end: float) -> dict[str, Any]:
+    """A mean with the interval that holds for either of them."""
+    found = [statistic(x, by, *end) for by in clusters(rows)]
+    ends = {k: [f[k] for f in found] for k in ("low", "high", "n_eff", "few")}
+    return found[0] | {
+        "low": None if None in ends["low"] else min(ends["low"]),
+        "high": None if None in ends["high"] else max(ends["high"]),
+        "n_eff": min(ends["n_eff"]),
+        "few": any(ends["few"]),
+    }
+
+
 def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """(as written, as recomputed) under the same dotted names."""
     rows, summary = read(folder)
@@ -194,7 +215,11 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     for name, (column, statistic) in kinds.items():
         measured, end = np.isfinite(nominal[column]).any(), [ENDS[column]] if column in ENDS else []
-        again = statistic(nominal[column], nominal["family"], *end) if measured else None
+        again = None
+        if measured and statistic is recompute_rate:
+            again = recompute_rate(nominal[column], nominal["family"])
+        elif measured:
+            again = widest(statistic, nominal[column], nominal, *end)
         for key in ("value", "low", "high", "n", "n_eff", "families", "few"):
             written[f"figures.{name}.{key}"] = summary["figures"].get(name, {}).get(key)
             found[f"figures.{name}.{key}"] = again and again[key]
@@ -211,7 +236,10 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     for cls, f in summary.get("terrain", {}).items():
         at = nominal["terrain"] == cls
         written[f"terrain.{cls}"] = f
-        found[f"terrain.{cls}"] = recompute_rate(nominal["success"][at], nominal["family"][at])
+        family = nominal["family"][at]
+        unit = "scenario" if len(set(family.tolist())) == len(family) else "family"
+        again = recompute_rate(nominal["success"][at], family)
+        found[f"terrain.{cls}"] = again | {"unit": unit, "confidence": 0.95}
     if columns:
         again = conclusions(rows, columns, nominal, summary)
         written |= {k: summary[k] for k in again}
@@ -224,9 +252,11 @@ DECLARED = {"column", "perturbation", "strength", "unit", "trained", "source", "
 
 
 def of_column(rows: Rows) -> dict[str, Any]:
-    success, family = recompute_rate(rows["success"], rows["family"]), rows["family"]
+    success = recompute_rate(rows["success"], rows["family"])
     known = np.isfinite(rows["velocity_error_mps"]).any()
-    error = recompute_mean(rows["velocity_error_mps"], family, 2.0) if known else {"low": None, "high": None}
+    error = {"low": None, "high": None}
+    if known:
+        error = widest(recompute_mean, rows["velocity_error_mps"], rows, 2.0)
     pushed = np.isfinite(rows["recovery_s"]) | ~rows["recovered"]
     seconds = rows["recovery_s"][np.isfinite(rows["recovery_s"])]
     return {

@@ -87,7 +87,8 @@ def plan(task: str, **settings: Unpack[RunSettings]) -> Plan:
     (1), from which every random draw follows; engine ("auto"), the simulator to train on; device ("cpu" or
     "cuda"); learner ("ppo" or a library) and timeouts; success_return, for environments from outside; when to
     stop: updates, minutes, until (success on two consecutive evaluations), else the task's own limits; how it
-    is judged at the end: perturb (("all",), columns by name, or ("none",)) and baselines (True).
+    is judged at the end: perturb (("all",), columns by name, or ("none",)), baselines (True), scenarios (how
+    many to confirm on) and sequential (look at them as they come, until the verdict is decided).
 
         plan = surefoot.plan("walk-flat", envs=512, seed=3, until=0.95)
         plan.accounting.samples_per_update
@@ -98,7 +99,7 @@ def plan(task: str, **settings: Unpack[RunSettings]) -> Plan:
 
 def make(settings: Settings) -> Plan:
     """Makes the plan that settings describe; every contradiction is refused."""
-    from surefoot.training import Limits, make_plan
+    from surefoot.training import Limits, check_sequential, make_plan
 
     s = settings
     Limits(s.updates, s.minutes, s.until)
@@ -111,6 +112,9 @@ def make(settings: Settings) -> Plan:
         learner=s.learner,
         timeouts=s.timeouts,
         success_return=s.success_return,
+        scenarios=s.scenarios,
     )
     planned.columns(s.perturb)
+    if s.sequential:
+        check_sequential(planned)
     return Plan(settings, planned)

@@ -74,6 +74,8 @@ class RunSettings(RecipeFields, total=False):
     until: float | None
     perturb: tuple[str, ...]
     baselines: bool
+    scenarios: int | None
+    sequential: bool
 
 
 class _Strict(Frozen):
@@ -108,6 +110,8 @@ class Settings(_Strict):
     until: float | None = None
     perturb: tuple[str, ...] = ("all",)
     baselines: bool = True
+    scenarios: int | None = None
+    sequential: bool = False
 
     @field_validator("recipe")
     @classmethod

@@ -3,6 +3,7 @@ panels, digests."""
 
 from surefoot.contract.card import PolicyCard
 from surefoot.contract.digests import canonical, digest, text_digest
+from surefoot.contract.drawn_panel import Draw, DrawnPanel, Kind, Span
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.external import (
     PANEL,
@@ -34,14 +35,15 @@ from surefoot.contract.panel import (
     Scenario,
     Terrain,
     as_half,
-    dump_panel,
-    load_panel,
-    panel_names,
-    parse_panel,
+    seen_ranges,
 )
+from surefoot.contract.panel_checks import beyond, check_ranges, held_out_as, outside
+from surefoot.contract.panel_files import dump_panel, load_panel, panel_names, parse_panel
 from surefoot.contract.panel_makers import MAKERS, make_panel
+from surefoot.contract.panel_recipes import RECIPES
 from surefoot.contract.perturbation import (
     PERTURBATIONS,
+    SENSORS,
     Column,
     Perturbation,
     applies,
@@ -99,9 +101,11 @@ __all__ = [
     "PANEL",
     "PANEL_SEEDS",
     "PERTURBATIONS",
+    "RECIPES",
     "REFERENCE",
     "RNG_VERSION",
     "ROUNDS",
+    "SENSORS",
     "SOURCES",
     "TRAINED",
     "TRAINING_PLANT",
@@ -115,10 +119,13 @@ __all__ = [
     "CommandSpec",
     "Contract",
     "Disjointness",
+    "Draw",
+    "DrawnPanel",
     "ExternalContract",
     "Factor",
     "Frozen",
     "Half",
+    "Kind",
     "LearnerName",
     "ObservationTerm",
     "Panel",
@@ -135,6 +142,7 @@ __all__ = [
     "SeedPanel",
     "SeedPlan",
     "SourceName",
+    "Span",
     "Split",
     "Strata",
     "Success",
@@ -146,7 +154,9 @@ __all__ = [
     "account",
     "applies",
     "as_half",
+    "beyond",
     "canonical",
+    "check_ranges",
     "columns",
     "construct",
     "construct_fields",
@@ -158,11 +168,13 @@ __all__ = [
     "find_perturbation",
     "fresh_panel",
     "fresh_root",
+    "held_out_as",
     "load_panel",
     "load_plugin",
     "make_panel",
     "nearest_divisors",
     "offered",
+    "outside",
     "pair_words",
     "panel_names",
     "parse_panel",
@@ -171,6 +183,7 @@ __all__ = [
     "prove_seeds_disjoint",
     "second_panel",
     "seed_panel",
+    "seen_ranges",
     "source_digest",
     "spelled",
     "text_digest",

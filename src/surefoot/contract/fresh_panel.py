@@ -20,9 +20,8 @@ def fresh_root(checkpoints: tuple[str, ...], panel: str) -> int:
 def fresh_panel(panel: Panel, checkpoints: tuple[str, ...], scenarios: int | None = None) -> Panel:
     """Makes a panel like `panel`, of the same strata, from the root seed of `checkpoints`."""
     root = fresh_root(checkpoints, panel.name.partition("+")[0])
-    if scenarios is not None:
-        raise SurefootError(f"Panel {panel.name} has a fixed number of scenarios; leave out --scenarios.")
-    made = second_panel(panel, root, f"{panel.name}{FRESH}-{root:08x}")
+    made = second_panel(panel, root, f"{FRESH}-{root:08x}")
+    made = made if scenarios is None else made.with_scenarios(scenarios)
     if not prove_disjoint(panel.seeds, made.seeds).disjoint:
         raise SurefootError(
             f"The scenarios of this decision would be those of {panel.name} itself (a chance of 1 in 2^32); "

@@ -6,7 +6,7 @@ from surefoot.evaluation.episodes import STATES, Episodes, run_episodes, states_
 from surefoot.evaluation.evaluator import PanelEvaluator, PendingResult
 from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_seeds, external_baseline
 from surefoot.evaluation.labels import CAUSES, LABELS, label
-from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel
+from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel, look_until_decided
 from surefoot.evaluation.progress import EvaluationProgress, Watch, unwatched
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "evaluate_seeds",
     "external_baseline",
     "label",
+    "look_until_decided",
     "run_episodes",
     "states_digest",
     "unwatched",

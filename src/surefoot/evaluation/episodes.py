@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from surefoot.engines import rotation_of
-from surefoot.env import NEVER, VecEnv
+from surefoot.env import FAULT_NAMES, NEVER, VecEnv
 from surefoot.evaluation.labels import label
 from surefoot.evaluation.metrics import episode_metrics
 from surefoot.evaluation.progress import PassCounter
@@ -45,6 +45,25 @@ class RawEpisodes:
         digests = [states_digest(episodes.trace(i)) for i in range(len(self.fixed))]
         episodes.rows["states_digest"] = np.array(digests)
         return replace(episodes, seconds=self.seconds + time.perf_counter() - begun)
+
+
+def joined(parts: list[RawEpisodes]) -> RawEpisodes:
+    """Returns several batches of a pass as one. What follows an episode's end is never read, so the frames of
+    a batch that ended sooner are filled up with zeros."""
+    if len(parts) == 1:
+        return parts[0]
+    steps = max(len(p.frames["position"]) for p in parts)
+
+    def whole(x: np.ndarray) -> np.ndarray:
+        return np.concatenate([x, np.zeros((steps - len(x), *x.shape[1:]), x.dtype)])
+
+    return RawEpisodes(
+        {k: np.concatenate([p.rows[k] for p in parts]) for k in parts[0].rows},
+        {k: np.concatenate([whole(p.frames[k]) for p in parts], 1) for k in parts[0].frames},
+        [one for p in parts for one in p.fixed],
+        parts[0].dt,
+        sum(p.seconds for p in parts),
+    )
 
 
 @dataclass(frozen=True)
@@ -164,8 +183,8 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
         "episode": script.episode,
         **env.parameters.tensors(),
     }
-    drop = env.sampler.dropout
-    per["dropout"] = torch.zeros(n, device=env.device) if drop is None else drop
+    faults, zeros = env.sampler.faults, torch.zeros(n, device=env.device)
+    per |= {name: zeros if faults is None else getattr(faults, k) for k, name in FAULT_NAMES.items()}
     columns = {k: v.cpu().numpy().copy() for k, v in per.items()} | {
         f"terrain_{k}": np.asarray(terrain[k]) for k in ("class", "level", "key")
     }

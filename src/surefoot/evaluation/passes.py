@@ -13,7 +13,7 @@ from surefoot.engines import check_engine, choose_engine
 from surefoot.evaluation.evaluator import PanelEvaluator
 from surefoot.evaluation.progress import PassCounter, Watch, unwatched
 from surefoot.policy import BASELINES, Policy, baseline
-from surefoot.statistics import PanelResult
+from surefoot.statistics import LOOKS, PanelResult, look_at
 from surefoot.tasks import Task
 
 AUTO = "auto"
@@ -39,6 +39,8 @@ class Passes:
     columns: Sequence[Column] = ()
     """Perturbed columns."""
     baselines: Sequence[str] = BASELINES
+    first: PanelResult | None = None
+    """The nominal column on the first engine, where it was played before: in looks."""
 
 
 def evaluate_panel(
@@ -64,17 +66,53 @@ def evaluate_panel(
     # On the fast engine: (policy, column, what rows call the policy).
     more = [(policy, c, name) for c in passes.columns]
     more += [(acts, Column(), b) for b, acts in others if acts is not None]
-    counter = PassCounter(watch, len(engines) + (len(more) if fast in engines else 0))
-    results: list[PanelResult] = []
+    played = {} if passes.first is None else {first: passes.first}
+    counter = PassCounter(watch, len(engines) - len(played) + (len(more) if fast in engines else 0))
+    results: list[PanelResult] = list(played.values())
     for e in engines:
+        todo = [(policy, Column(), name)] * (e not in played) + (more if e == fast else [])
+        if not todo:
+            continue
         evaluator = PanelEvaluator(task, panel, half, control_hz, engine=e)
         try:
-            for acts, column, who in [(policy, Column(), name), *(more if e == fast else [])]:
+            for acts, column, who in todo:
                 counter.begin(f"{column.name if who == name else who} on {e}")
                 results.append(evaluator.run(acts, column, name=who, counter=counter))
         finally:
             evaluator.close()
     return concatenate(results), results
+
+
+def look_until_decided(
+    task: Task,
+    panel: Panel,
+    control_hz: float,
+    policy: Policy,
+    engine: str,
+    *,
+    name: str = TRAINED,
+    watch: Watch = unwatched,
+) -> tuple[Panel, PanelResult]:
+    """Plays the nominal column of the confirmation half on `engine` in looks, each at more of the same list,
+    until the interval of success decides whether the policy is reliable. Returns the panel as long as it was
+    then, and the column; rows say at which look each was played."""
+    own = len(panel.select("confirmation"))
+    counter, parts, played = PassCounter(watch, len(LOOKS)), [], 0
+    for number, times in enumerate(LOOKS, 1):
+        panel = panel.with_scenarios(own * times)
+        counter.begin(f"look {number} on {engine}")
+        only = range(played, own * times)
+        evaluator = PanelEvaluator(task, panel, "confirmation", control_hz, engine=engine, only=only)
+        try:
+            part = evaluator.run(policy, name=name, counter=counter)
+        finally:
+            evaluator.close()
+        part.rows["look"][:] = number
+        parts.append(part)
+        played = own * times
+        if look_at(np.concatenate([p.rows["success"] for p in parts]), number).last:
+            break
+    return panel, concatenate(parts)
 
 
 def _baseline(name: str, task: Task, control_hz: float, panel: Panel) -> Policy | None:

@@ -6,6 +6,7 @@ from functools import singledispatch
 
 from rich.console import Console
 
+from surefoot.printing.tables import panel_text
 from surefoot.printing.terminal import plain_table, say
 from surefoot.runs import typed
 from surefoot.training import ExternalPlan, Plan, RobotPlan
@@ -88,8 +89,8 @@ def _accounting(plan: Plan) -> tuple[tuple[str, str], ...]:
         ("strata", f"{a.strata}: {' x '.join(c.strata.names)}"),
         (
             "held out",
-            f"{plan.panel.name}: {a.eval_envs} scenarios in {a.eval_seed_families} families; shared with "
-            f"training: {'no key' if plan.disjointness.disjoint else 'keys'} of "
+            f"{panel_text(plan)}; shared with training: "
+            f"{'no key' if plan.disjointness.disjoint else 'keys'} of "
             f"{plan.disjointness.keys_checked:,} checked",
         ),
         (

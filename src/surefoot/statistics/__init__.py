@@ -15,9 +15,11 @@ from surefoot.statistics.estimates import (
     percent,
     rate_estimate,
 )
+from surefoot.statistics.looks import LOOKS, look_at
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.multiple import ALPHA, decision_alpha, holm
 from surefoot.statistics.paired import POWER, Difference, paired, sign_flip
+from surefoot.statistics.power import smallest_true_rate
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.seeds import (
@@ -34,12 +36,14 @@ from surefoot.statistics.seeds import (
 )
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
 from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
-from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
+from surefoot.statistics.verdict import RELIABLE_AT, RULE, WORDS, Grade, judge
 
 __all__ = [
     "ALPHA",
     "HOLDS_AT",
+    "LOOKS",
     "POWER",
+    "RELIABLE_AT",
     "RULE",
     "SPANS",
     "WORDS",
@@ -69,6 +73,7 @@ __all__ = [
     "iqm",
     "iqm_interval",
     "judge",
+    "look_at",
     "mean_interval",
     "median_interval",
     "more_frequent",
@@ -83,6 +88,7 @@ __all__ = [
     "shown_above",
     "shown_below",
     "sign_flip",
+    "smallest_true_rate",
     "split_columns",
     "strata_by_factor",
     "stratum_names",

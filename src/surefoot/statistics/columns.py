@@ -20,6 +20,7 @@ from surefoot.contract import (
     trained_range,
 )
 from surefoot.statistics.estimates import Estimate, estimate
+from surefoot.statistics.looks import confidence_of
 from surefoot.statistics.rates import rate
 
 HOLDS_AT = 0.8
@@ -87,7 +88,8 @@ def split_columns(rows: Rows) -> Iterator[tuple[str, str, dict[str, np.ndarray]]
 
 def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
     family = rows["family"]
-    success, fall = rate(rows["success"], family), rate(rows["fall"], family)
+    confidence = confidence_of(rows)
+    success, fall = (rate(rows[k], family, confidence) for k in ("success", "fall"))
     kind = str(rows["perturbation"][0])
     known = find_perturbation(kind) if kind else None
 

@@ -26,6 +26,7 @@ COLLAPSED_BELOW = 0.5
 class OverSeeds(Estimate):
     """A figure of the typical training seed: the median of one value per seed, and its interval."""
 
+    unit: str = "seed"
     confidence: float = 0.95
     """What the interval attains, exactly: 1 - 2^(1 - K) at most, 93.75% with five seeds."""
     mean: float | None = None

@@ -18,6 +18,7 @@ from surefoot.statistics.columns import (
     transfer,
 )
 from surefoot.statistics.estimates import Estimate, headline, rate_estimate
+from surefoot.statistics.looks import confidence_of
 from surefoot.statistics.rates import rate
 
 
@@ -68,6 +69,10 @@ class PanelSummary(Frozen):
     intervals stand in `columns` and in `terrain`."""
     agreement: tuple[Agreement, ...] = ()
     beats_baselines: bool | None = None
+    look: int = 0
+    """The look at which a sequential confirmation stopped; 0: all scenarios were played at once."""
+    confidence: float = 0.95
+    """The confidence of every interval of the headline column; higher where it was looked at as it came."""
     total_seconds: float | None = None
     """Wall-clock of all columns."""
     total_steps_per_second: float | None = None
@@ -108,7 +113,8 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
     others = [r for e, r in nominal.items() if e != REFERENCE]
     columns = [column_summary(r, contract) for _, _, r in parts]
     family = rows["family"]
-    success, fall = rate(rows["success"], family), rate(rows["fall"], family)
+    confidence = confidence_of(rows)
+    success, fall = (rate(rows[k], family, confidence) for k in ("success", "fall"))
 
     def mean(name: str) -> float | None:
         known = np.isfinite(rows[name])
@@ -124,7 +130,7 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
     terrain: dict[str, Estimate] = {}
     for c in np.unique(rows["terrain"][rows["terrain"] != ""]):
         at = rows["terrain"] == c
-        terrain[str(c)] = rate_estimate(rows["success"][at], family[at])
+        terrain[str(c)] = rate_estimate(rows["success"][at], family[at], confidence)
     return PanelSummary(
         panel=info.panel,
         panel_digest=info.panel_digest,
@@ -160,6 +166,8 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
         transfer=transfer(columns, terrain) if columns else (),
         agreement=tuple(agreement(reference, r) for r in others) if reference else (),
         beats_baselines=beats_baselines(columns),
+        look=int(rows["look"].max()) if "look" in rows else 0,
+        confidence=confidence,
         total_seconds=info.total_seconds,
         total_steps_per_second=info.total_steps / info.total_seconds if info.total_seconds else None,
     )

@@ -14,14 +14,14 @@ from surefoot.tasks.task import Task
 from surefoot.tasks.velocity import Ranges, velocity_task
 
 RANGES: Ranges = {
-    "payload": ((-0.25, 0.25), (-0.25, 0.25)),
-    "com": ((-0.01, 0.01), (0.0, 0.0)),
-    "push": ((0.0, 0.4), (0.2, 0.4)),
-    "pose": ((-0.05, 0.05), (-0.02, 0.02)),
-    "velocity": ((-0.1, 0.1), (0.0, 0.0)),
-    "vx": ((-0.4, 0.6), (-0.4, 0.6)),
-    "vy": ((-0.25, 0.25), (-0.25, 0.25)),
-    "wz": ((-0.7, 0.7), (-0.7, 0.7)),
+    "payload": (-0.25, 0.25),
+    "com": (-0.01, 0.01),
+    "push": (0.0, 0.4),
+    "pose": (-0.05, 0.05),
+    "velocity": (-0.1, 0.1),
+    "vx": (-0.4, 0.6),
+    "vy": (-0.25, 0.25),
+    "wz": (-0.7, 0.7),
 }
 
 REWARDS = (
@@ -71,7 +71,7 @@ def walk_biped_flat() -> Task:
     return velocity_task(
         "walk-biped-flat",
         robot=robot("biped"),
-        panel="walk-biped-flat-v1",
+        panel="walk-biped-flat-v2",
         rewards=REWARDS,
         recipe=Recipe(init_std=0.5),
         ranges=RANGES,

@@ -6,6 +6,7 @@ from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.iteration import collect
+from surefoot.training.looks import check_sequential
 from surefoot.training.observers import UNOBSERVED, EvaluationObserver, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.plan_makers import make_plan, robot_plan
@@ -32,6 +33,7 @@ __all__ = [
     "TrainedRun",
     "Trainer",
     "block_statistics",
+    "check_sequential",
     "collect",
     "evaluate_policy",
     "evaluate_run",

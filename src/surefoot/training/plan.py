@@ -188,9 +188,9 @@ class Plan(ABC):
         """Returns the perturbation columns called `perturb`; unknown ones are refused."""
 
     @abstractmethod
-    def judged_on(self, panel: str | None, engine: str) -> Plan:
-        """Returns the plan to evaluate with: on the panel called `panel` (None: its own). An `engine` that
-        cannot run it is refused."""
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> Plan:
+        """Returns the plan to evaluate with: on the panel called `panel` (None: its own), with `scenarios` to
+        confirm on (None: as many as it has). An `engine` that cannot run it is refused."""
 
     @abstractmethod
     def baseline(self, name: str) -> Policy:
@@ -207,9 +207,11 @@ class Plan(ABC):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         """Runs `policy` over a half of the panel: nominally, under `columns`, and beside the baselines.
-        Rows call it `name`; `watch` is told how far it is."""
+        Rows call it `name`; `watch` is told how far it is. `first` is the headline where it was played
+        before."""
 
 
 @dataclass(frozen=True)
@@ -288,8 +290,10 @@ class RobotPlan(Plan):
         identity = construct_id(self.task.contract, panel, plant)
         return dataclasses.replace(self, panel=panel, evaluation_plant=plant, construct_id=identity)
 
-    def judged_on(self, panel: str | None, engine: str) -> RobotPlan:
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> RobotPlan:
         plan = self if panel is None else self.on_panel(load_panel(panel))
+        if scenarios is not None and plan.panel.with_scenarios(scenarios) is not plan.panel:
+            plan = plan.on_panel(plan.panel.with_scenarios(scenarios))
         engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
         return plan
 
@@ -318,6 +322,7 @@ class RobotPlan(Plan):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         return evaluate_panel(
             self.task,
@@ -325,7 +330,7 @@ class RobotPlan(Plan):
             half,
             self.recipe.control_hz,
             policy,
-            Passes(engine, columns, BASELINES if baselines else ()),
+            Passes(engine, columns, BASELINES if baselines else (), first),
             name=name,
             watch=watch,
         )
@@ -376,11 +381,11 @@ class ExternalPlan(Plan):
             )
         return ()
 
-    def judged_on(self, panel: str | None, engine: str) -> ExternalPlan:
-        if panel is not None or engine not in ("auto", self.engine):
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> ExternalPlan:
+        if panel is not None or scenarios is not None or engine not in ("auto", self.engine):
             raise SurefootError(
                 f"{self.task_name} comes from outside and has one panel of seeds and its own simulator; "
-                "leave out --panel and --engine."
+                "leave out --panel and --engine, and --scenarios."
             )
         return self
 
@@ -397,6 +402,7 @@ class ExternalPlan(Plan):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         return evaluate_seeds(
             self.task,

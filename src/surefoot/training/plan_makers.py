@@ -21,6 +21,7 @@ from surefoot.contract import (
     SurefootError,
     Timeouts,
     account,
+    check_ranges,
     construct_id,
     evaluation_plant,
     load_panel,
@@ -61,6 +62,8 @@ class PlanOptions:
     """Version of the library that a run was trained with, which then need not be installed to judge it."""
     success_return: float | None = None
     """Return that an episode of an environment from outside must reach to succeed."""
+    scenarios: int | None = None
+    """Scenarios to confirm on, where the panel is drawn; None: as many as it ships with."""
     restored: bool = False
     """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
 
@@ -77,6 +80,7 @@ class Options(TypedDict, total=False):
     timeouts: Timeouts
     trained_with: str | None
     success_return: float | None
+    scenarios: int | None
     restored: bool
 
 
@@ -108,6 +112,8 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         raise SurefootError(f"Every environment of {task} is a seed family of its own; leave out --families.")
     if changed.get("control_hz", outside.recipe.control_hz) != outside.recipe.control_hz:
         raise SurefootError(f"{task} has a control rate of its own; leave out --control-hz.")
+    if o.scenarios is not None:
+        raise SurefootError(f"The panel of {task} is a list of seeds; leave out --scenarios.")
     panel = seed_panel(contract.episode_steps, changed.get("eval_families", PANEL_SEEDS))
     families = {"families": envs, "eval_families": len(panel.scenarios)}
     recipe = Recipe(**(outside.recipe.model_dump() | changed | families))
@@ -163,9 +169,9 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     seeds = SeedPlan(root=o.seed, split="train", families=recipe.families, envs=recipe.envs)
     check_terrain(contract, seeds)
     panel = load_panel(contract.panel)
-    families = (o.overrides or {}).get("eval_families") or panel.seeds.families
-    panel = panel.with_families(families)
-    recipe = recipe.model_copy(update={"eval_families": families})
+    check_ranges(contract, panel)
+    panel = _of_length(panel, (o.overrides or {}).get("eval_families"), o.scenarios)
+    recipe = recipe.model_copy(update={"eval_families": panel.size})
     judged_in = evaluation_plant(recipe.control_hz, chosen.on_heightfield(panel))
     proof = check_disjoint(seeds, panel)
     if not o.restored:
@@ -190,6 +196,18 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         learner=o.learner,
         timeouts=timeouts,
     )
+
+
+def _of_length(panel: Panel, families: int | None, scenarios: int | None) -> Panel:
+    """Returns the panel with as many scenarios as were asked for, in one way or the other."""
+    if scenarios is None:
+        return panel if families is None else panel.with_families(families)
+    asked = panel.with_scenarios(scenarios)
+    if families is not None and panel.with_families(families).digest != asked.digest:
+        raise SurefootError(
+            "--scenarios and --eval-families both say how long the panel is; leave one of them out."
+        )
+    return asked
 
 
 def _treatment(o: PlanOptions) -> tuple[str, Timeouts]:
