@@ -15,8 +15,8 @@ APART = 1_000_003
 
 
 def second_panel(panel: Panel, root: int | None = None, tag: str = SECOND) -> Panel:
-    """Deals a second panel like `panel`, from the root seed `root` (None: its own and `APART`); `tag` is added
-    to its name.
+    """Deals a second panel like `panel`, from the root seed `root` (None: its own and `APART`); `tag` is
+    added to its name.
 
     Commands, friction and terrain stay where they are; payloads and pushes are dealt anew within their half,
     pushes in new directions, and all that is drawn by key (start, sensor noise) follows another root seed. So
