@@ -18,7 +18,7 @@ from surefoot.contract.external import (
     seed_panel,
 )
 from surefoot.contract.factors import Factor, Strata
-from surefoot.contract.fresh_panel import FRESH, fresh_panel, fresh_root
+from surefoot.contract.fresh_panel import fresh_panel, fresh_root
 from surefoot.contract.identity import (
     construct,
     construct_fields,
@@ -92,7 +92,6 @@ __all__ = [
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
-    "FRESH",
     "LEARNERS",
     "MAKERS",
     "MAX_DELAY_S",

@@ -16,18 +16,16 @@ from surefoot.evidence.compare import (
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
-from surefoot.evidence.promote import EXIT_STATUS, Outcome, Promotion, check_promotable
+from surefoot.evidence.promote import Promotion, check_promotable
 from surefoot.evidence.promote_runs import decide, promote_run
 from surefoot.evidence.registry import Decision, Registry, open_registry
 from surefoot.evidence.representatives import Case, representative_failures
-from surefoot.evidence.sides import METRICS, Bar, Side, Stratum
+from surefoot.evidence.sides import METRICS, Side, Stratum
 
 __all__ = [
-    "EXIT_STATUS",
     "MEANING",
     "METRICS",
     "TARGET",
-    "Bar",
     "Case",
     "Compared",
     "Comparison",
@@ -35,7 +33,6 @@ __all__ = [
     "Field",
     "LearnerComparison",
     "LearnerFigures",
-    "Outcome",
     "Postmortem",
     "Promotion",
     "Refusal",

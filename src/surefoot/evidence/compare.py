@@ -253,7 +253,7 @@ class Compared:
     b: str
     outcome: Comparison | Refusal
     look: Look | None = None
-    """Which look at the confirmation half it was; None where nothing was compared, or on the other half."""
+    """The look at the confirmation half; None where nothing was compared, or on the other half."""
 
 
 def compare_runs(

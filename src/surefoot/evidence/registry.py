@@ -45,7 +45,7 @@ class Decision(Frozen):
     number: int
     created: str
     by: str
-    """Who decided, and where: user@machine."""
+    """The person who decided, and the machine: user@machine."""
     outcome: Outcome
     reasons: tuple[str, ...]
     candidate: PolicyRecord
@@ -56,10 +56,10 @@ class Decision(Frozen):
     fresh: bool
     alpha: float
     decision: int
-    """Which decision on these scenarios it was, in the folders of the runs; 0: not counted."""
+    """The number of the decision on these scenarios, in the folders of the runs; 0: not counted."""
     look: int
     attempt: int
-    """Which attempt to replace this baseline it was, in this registry."""
+    """The number of the attempt to replace this baseline, in this registry."""
     question: str
     """Digest of policies, scenarios and rows: the same question is decided once."""
     parent: str

@@ -72,7 +72,7 @@ class Stratum:
     name: str
     difference: Difference
     p: float
-    """Of a difference either way, by sign flips, as Holm adjusts it over all strata."""
+    """The p-value of a difference either way, by sign flips, as Holm adjusts it over all strata."""
     outcome: StratumOutcome
     """Not shown: enough pairs, and a loss of 10 points is not excluded. Undecided: too few pairs to ask."""
 

@@ -30,7 +30,7 @@ class Look:
     """One look at the confirmation half of a panel."""
 
     scenarios: str
-    """Which scenarios were looked at, whatever their number: lists of one name and root seed extend each
+    """The scenarios that were looked at, whatever their number: lists of one name and root seed extend each
     other."""
     panel_digest: str
     by: str
@@ -39,9 +39,9 @@ class Look:
     """Digests of the policies that were looked at."""
     kind: Kind = "estimate"
     number: int = 0
-    """Which look at these scenarios this is, from 1; 0 where nothing was counted."""
+    """The number of this look at these scenarios, from 1; 0 where nothing was counted."""
     decision: int = 0
-    """Which decision on them; 0 for an estimate. The same question asked again keeps its number."""
+    """The number of the decision on them; 0 for an estimate. The same question asked again keeps its number."""
     fault: str = ""
     """Why looks.jsonl cannot be counted on: it was edited. "" where nothing is known against it."""
     unwritten: str = ""

@@ -18,7 +18,7 @@ from surefoot.statistics.estimates import (
 from surefoot.statistics.looks import LOOKS, look_at
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.multiple import ALPHA, decision_alpha, holm
-from surefoot.statistics.paired import POWER, Difference, paired, sign_flip
+from surefoot.statistics.paired import Difference, paired, sign_flip
 from surefoot.statistics.power import smallest_true_rate
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity, watched
@@ -42,7 +42,6 @@ __all__ = [
     "ALPHA",
     "HOLDS_AT",
     "LOOKS",
-    "POWER",
     "RELIABLE_AT",
     "RULE",
     "SPANS",

@@ -127,7 +127,7 @@ class Step(Frozen):
     """Smallest true difference that this many seeds of this spread find at 95% with 80% power."""
     seeds: int
     collapses: tuple[Collapses, Collapses]
-    """Of the smaller value and of the larger, among these seeds."""
+    """Those of the smaller value and of the larger, among these seeds."""
 
 
 def place(budget: Budget) -> str:

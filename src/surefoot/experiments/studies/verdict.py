@@ -40,7 +40,7 @@ class StepVerdict(Frozen):
     upper: int
     outcome: Outcome
     p: float
-    """Of what was or would have been said, by sign flips, as Holm adjusts it among all steps of the study."""
+    """The sign-flip p-value of what was or would have been said, as Holm adjusts it over the study."""
     sentence: str
 
 
