@@ -26,7 +26,8 @@ def test_looks_are_counted_and_decisions_among_them(tmp_path: Path) -> None:
     second = note_look([tmp_path], look(1, "decision"))
     assert second.decision == 2
     again = note_look([tmp_path], look(0, "decision"))
-    assert (again.number, again.decision) == (6, 1), "the same question has the same answer"
+    assert (again.number, again.decision) == (4, 1), "the same question has the same answer"
+    assert len((tmp_path / LOOKS).read_text().splitlines()) == 6, "and is written down again"
     assert note_look([tmp_path], look(0, "decision", digest="longer")).decision == 3, "of more scenarios"
     assert note_look([tmp_path], Look("walk-flat-v2@8", "d", "promote", (), "decision")).decision == 1
     assert "Decision 2, look 5 at the confirmation half of walk-flat-v2" in second.said

@@ -31,6 +31,7 @@ from surefoot.evidence import Postmortem as Written
 from surefoot.evidence import Promotion as Decided
 from surefoot.printing import (
     print_comparison,
+    print_looks,
     print_promotion,
     print_refusal,
     print_replay,
@@ -159,6 +160,7 @@ class Comparisons(Shown):
                 print_refusal(console, r.a, r.b, r.outcome)
             else:
                 print_comparison(console, r.outcome)
+        print_looks(console, self.results)
 
 
 def compare(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from surefoot.cli.parser import Positional
-from surefoot.printing import print_comparison, print_refusal, say
+from surefoot.printing import print_comparison, print_looks, print_refusal
 
 if TYPE_CHECKING:
     from surefoot.evidence import Compared
@@ -56,9 +56,7 @@ class CompareCommand:
                     print_refusal(console, r.a, r.b, r.outcome)
                 else:
                     print_comparison(console, r.outcome)
-            looks = {r.look.said for r in results if r.look is not None}
-            for said in looks:
-                say(console, said, style="dim")
+            print_looks(console, results)
         return REFUSED if any(isinstance(r.outcome, Refusal) for r in results) else 0
 
 

@@ -6,7 +6,7 @@ imports nothing but rich. Main names: `say`, `plain_table`, `print_plan`, `print
 
 from __future__ import annotations
 
-from surefoot.printing.comparison import forest_bar, print_comparison, print_refusal
+from surefoot.printing.comparison import forest_bar, print_comparison, print_looks, print_refusal
 from surefoot.printing.display import ConsoleObserver, StudyProgress
 from surefoot.printing.panels import power_rows
 from surefoot.printing.promotion import print_decision, print_decisions, print_lineage, print_promotion
@@ -27,6 +27,7 @@ __all__ = [
     "print_decision",
     "print_decisions",
     "print_lineage",
+    "print_looks",
     "print_plan",
     "print_promotion",
     "print_refusal",

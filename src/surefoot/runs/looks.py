@@ -39,9 +39,10 @@ class Look:
     """Digests of the policies that were looked at."""
     kind: Kind = "estimate"
     number: int = 0
-    """The number of this look at these scenarios, from 1; 0 where nothing was counted."""
+    """The number of this look at these scenarios, from 1; 0 where nothing was counted. The same question asked
+    again is written down again and keeps its number: rows and answer are the same."""
     decision: int = 0
-    """The number of the decision on them; 0 for an estimate. The same question asked again keeps its number."""
+    """The number among decisions; 0 for an estimate."""
     fault: str = ""
     """Why looks.jsonl cannot be counted on: it was edited. "" where nothing is known against it."""
     unwritten: str = ""
@@ -105,16 +106,21 @@ def _counted(look: Look, path: Path) -> Look:
     """Returns the look with its number among those in the file."""
     rows, fault = _read(path)
     mine = [r for r in rows if r.get("scenarios") == look.scenarios]
-    decision = 0
-    if look.kind == "decision":  # the same question has the same rows and answer: it keeps its number
-        asked = list(dict.fromkeys([_question(r) for r in mine if r.get("kind") == "decision"]))
-        question = _question(_row(look))
-        decision = 1 + (asked.index(question) if question in asked else len(asked))
-    return replace(look, number=len(mine) + 1, decision=decision, fault=fault)
+    decision = (
+        _place(look, [r for r in mine if r.get("kind") == "decision"]) if look.kind == "decision" else 0
+    )
+    return replace(look, number=_place(look, mine), decision=decision, fault=fault)
+
+
+def _place(look: Look, rows: list[dict[str, Any]]) -> int:
+    """Returns the number of a look among different ones."""
+    asked = list(dict.fromkeys(_question(r) for r in rows))
+    question = _question(_row(look))
+    return 1 + (asked.index(question) if question in asked else len(asked))
 
 
 def _question(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(json.dumps(row.get(n)) for n in ("by", "panel_digest", "checkpoints"))
+    return tuple(json.dumps(row.get(n)) for n in ("kind", "by", "panel_digest", "checkpoints"))
 
 
 def _row(look: Look) -> dict[str, Any]:
