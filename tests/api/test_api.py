@@ -148,7 +148,8 @@ run = surefoot.Run.load(folder)
 assert isinstance(run.ledger, pa.Table) and run.ledger.num_rows == 6
 assert isinstance(run.held_out, pa.Table) and run.episodes.num_rows > 0
 np.save(acts, run.policy(np.load(obs)))
-print(run, surefoot.compare(run, run), surefoot.promote(run, run, fresh=False), surefoot.postmortem(run), sep="\\n~\\n")
+promoted = surefoot.promote(run, run, fresh=False)
+print(run, surefoot.compare(run, run), promoted, surefoot.postmortem(run), sep="\\n~\\n")
 assert surefoot.report(run).path.is_file() and run._repr_html_()
 assert not {"torch", "mujoco", "warp"} & set(sys.modules)
 """,

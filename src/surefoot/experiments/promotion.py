@@ -51,7 +51,8 @@ def promote_fresh(
     two = [_contender(w, RunFolder.open(f)) for w, f in (("candidate", candidate), ("baseline", baseline))]
     first, second = two
     panel = fresh_panel(first.plan.panel, (first.checkpoint, second.checkpoint), scenarios)
-    if len({c.plan.on_panel(panel).construct_id for c in two}) > 1 or first.checkpoint == second.checkpoint:
+    alike = len({c.plan.on_panel(panel).construct_id for c in two}) == 1
+    if not alike or first.checkpoint == second.checkpoint or caveat(first.run):
         # Nothing that could be measured would make the two comparable: what they recorded says why.
         return decide(*((c.run, load_result(c.run)) for c in two), registry=registry)
     observer.note(

@@ -39,8 +39,8 @@ class Look:
     """Digests of the policies that were looked at."""
     kind: Kind = "estimate"
     number: int = 0
-    """The number of this look at these scenarios, from 1; 0 where nothing was counted. The same question asked
-    again is written down again and keeps its number: rows and answer are the same."""
+    """The number of this look at these scenarios, from 1; 0 where nothing was counted. The same question
+    asked again is written down again and keeps its number: rows and answer are the same."""
     decision: int = 0
     """The number among decisions; 0 for an estimate."""
     fault: str = ""
@@ -106,9 +106,8 @@ def _counted(look: Look, path: Path) -> Look:
     """Returns the look with its number among those in the file."""
     rows, fault = _read(path)
     mine = [r for r in rows if r.get("scenarios") == look.scenarios]
-    decision = (
-        _place(look, [r for r in mine if r.get("kind") == "decision"]) if look.kind == "decision" else 0
-    )
+    decided = [r for r in mine if r.get("kind") == "decision"]
+    decision = _place(look, decided) if look.kind == "decision" else 0
     return replace(look, number=_place(look, mine), decision=decision, fault=fault)
 
 
