@@ -215,7 +215,7 @@ def rough(task: str) -> str:
     other = percent(statistics.mean(mean("stride", c) for c in trained))
     typical = f"**{percent(statistics.median(by_run))}** {typical_span(by_run)}"
     rows.append(["**all trained classes**", typical, percent(min(by_run)), other])
-    what = f"success on native MuJoCo, {len(runs)} seeds"
+    what = f"success on native MuJoCo, Surefoot's surface contact, {len(runs)} seeds"
     return table(["terrain class", what, "worst seed", "on stride"], rows)
 
 

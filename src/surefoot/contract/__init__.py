@@ -27,7 +27,17 @@ from surefoot.contract.identity import (
     training_id,
 )
 from surefoot.contract.model import Frozen
-from surefoot.contract.names import LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
+from surefoot.contract.names import (
+    BOX_WORLD,
+    LEARNERS,
+    NOMINAL,
+    REFERENCE,
+    TRAINED,
+    LearnerName,
+    Timeouts,
+    second_simulator,
+    simulator,
+)
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -74,6 +84,7 @@ from surefoot.contract.seeds import (
     words,
 )
 from surefoot.contract.sources import source_digest
+from surefoot.contract.success import BESIDE, Limit, Standing, Success, Windows
 from surefoot.contract.task import (
     ActionBox,
     ActionSpec,
@@ -83,12 +94,13 @@ from surefoot.contract.task import (
     Prior,
     RewardTerm,
     Safety,
-    Success,
     TaskContract,
     Termination,
 )
 
 __all__ = [
+    "BESIDE",
+    "BOX_WORLD",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
@@ -126,6 +138,7 @@ __all__ = [
     "Half",
     "Kind",
     "LearnerName",
+    "Limit",
     "ObservationTerm",
     "Panel",
     "Perturbation",
@@ -143,6 +156,7 @@ __all__ = [
     "SourceName",
     "Span",
     "Split",
+    "Standing",
     "Strata",
     "Success",
     "SurefootError",
@@ -150,6 +164,7 @@ __all__ = [
     "Termination",
     "Terrain",
     "Timeouts",
+    "Windows",
     "account",
     "applies",
     "as_half",
@@ -181,8 +196,10 @@ __all__ = [
     "prove_disjoint",
     "prove_seeds_disjoint",
     "second_panel",
+    "second_simulator",
     "seed_panel",
     "seen_ranges",
+    "simulator",
     "source_digest",
     "spelled",
     "text_digest",

@@ -28,6 +28,18 @@ FIRST_KEY = 1 << 20
 """Keys of tiles begin here: those that training builds, and those of version 1, are smaller."""
 MOST = 1 << 16
 """Scenarios of a half at most."""
+CHANNELS = {
+    "friction": (Channel.FRICTION, 1),
+    "payload": (Channel.PAYLOAD, 1),
+    "com": (Channel.COM, 3),
+    "strength": (Channel.STRENGTH, 1),
+    "gains": (Channel.GAINS, 2),
+    "delay": (Channel.DELAY, 1),
+    "noise": (Channel.NOISE_SCALE, 1),
+    "push": (Channel.PUSH, 1),
+}
+"""What has a span: where its draws come from, and how many it takes. A push's time and direction follow its
+size."""
 
 
 class Kind(Frozen):
@@ -78,6 +90,14 @@ class Draw(Frozen):
     perturbed: int
     """Scenarios at the beginning of a half that perturbed columns play; the nominal one plays all."""
 
+    def model_post_init(self, _: object) -> None:
+        counts = (*(k.share for k in self.kinds), self.beyond_every, self.selection, self.confirmation)
+        if not self.kinds or not self.grounds or not self.levels or min(counts) < 1 or self.perturbed < 0:
+            raise SurefootError("A draw needs kinds, grounds and levels, and counts of 1 or more.")
+        missing = [name for name in CHANNELS if name not in self.spans]
+        if missing or len(self.spans) != len(CHANNELS):
+            raise SurefootError(f"A draw has spans of exactly {', '.join(CHANNELS)}.")
+
     @property
     def slots(self) -> tuple[Kind, ...]:
         """Returns the kinds, each as often as its share."""
@@ -126,11 +146,6 @@ class DrawnPanel(Panel):
     def with_scenarios(self, count: int) -> DrawnPanel:
         """Returns the panel with `count` scenarios to confirm on: its own list, cut or continued. The
         selection half is as long as its recipe says, and never longer than that."""
-        if not 1 <= count <= MOST:
-            raise SurefootError(
-                f"Panel {self.name} can have 1 to {MOST} scenarios to confirm on, not {count}; "
-                "use --scenarios with such a number."
-            )
         if count == len(self.select("confirmation")):
             return self
         return draw_panel(_untagged(self.name), self.draw, self.seeds.root, count)
@@ -155,6 +170,11 @@ class DrawnPanel(Panel):
 def draw_panel(name: str, draw: Draw, root: int, confirmation: int | None = None) -> DrawnPanel:
     """Draws a panel; one of another length than its recipe's says so in its name."""
     count = draw.confirmation if confirmation is None else confirmation
+    if not 1 <= count <= MOST:
+        raise SurefootError(
+            f"Panel {name} can have 1 to {MOST} scenarios to confirm on, not {count}; use --scenarios with "
+            "such a number."
+        )
     sizes = (min(draw.selection, count), count)
     seeds = SeedPlan(root=root, split="eval", families=2 * max(sizes), envs=2 * max(sizes))
     drawn = tuple(s for k in range(2) for s in _scenarios(draw, seeds, k, sizes[k]))
@@ -176,18 +196,11 @@ def _scenarios(draw: Draw, seeds: SeedPlan, half: int, count: int) -> list[Scena
         return seeds.uniforms(env, 0, channel, size).astype(np.float64)
 
     chosen = _chosen(draw, u(Channel.STRATUM, 1)[:, 0], beyond)
-    place = {
-        "friction": u(Channel.FRICTION, 1),
-        "payload": u(Channel.PAYLOAD, 1),
-        "com": u(Channel.COM, 3),
-        "strength": u(Channel.STRENGTH, 1),
-        "gains": u(Channel.GAINS, 2),
-        "delay": u(Channel.DELAY, 1),
-        "noise": u(Channel.NOISE_SCALE, 1),
-        "push": u(Channel.PUSH, 4)[:, 2:3],
+    body = {
+        name: _spread(draw.spans[name], u(channel, size), chosen.get(name))
+        for name, (channel, size) in CHANNELS.items()
     }
-    body = {name: _spread(draw.spans[name], x, chosen.get(name)) for name, x in place.items()}
-    when, turn = u(Channel.PUSH, 4)[:, :2].T
+    when, turn = u(Channel.PUSH, 4)[:, 1:3].T
     along = u(Channel.COMMAND, 3)
     tiles = words(seeds.root, seeds.split_number, env, 0, 0, Channel.TERRAIN, 2)
     slots, out = draw.slots, []
@@ -249,9 +262,9 @@ def _chosen(draw: Draw, u: np.ndarray, beyond: np.ndarray) -> dict[str, np.ndarr
     names = [name for name, span in draw.spans.items() if span.bands]
     if not names:
         return {}
-    which, size = (np.cumsum(beyond) - 1) % len(names), {"com": 3, "gains": 2}
+    which = (np.cumsum(beyond) - 1) % len(names)
     return {
-        name: np.where(beyond & (which == k), 1 + (u * size.get(name, 1)).astype(int), 0)
+        name: np.where(beyond & (which == k), 1 + (u * CHANNELS[name][1]).astype(int), 0)
         for k, name in enumerate(names)
     }
 

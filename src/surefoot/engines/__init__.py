@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from surefoot.engines.mujoco import MujocoEngine, rotation_of
+from surefoot.engines.mujoco_boxes import MujocoBoxesEngine
 from surefoot.engines.protocol import Engine, Parameters, RobotState, Rows, Start
 from surefoot.engines.registry import ENGINES, check_engine, choose_engine, make_engine
 
 __all__ = [
     "ENGINES",
     "Engine",
+    "MujocoBoxesEngine",
     "MujocoEngine",
     "Parameters",
     "RobotState",

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.contract import BESIDE, Success
 from surefoot.engines import rotation_of
 from surefoot.env import FAULT_NAMES, NEVER, VecEnv
 from surefoot.evaluation.labels import label
@@ -24,6 +25,11 @@ from surefoot.policy import FixedBatch, Policy, first_state
 
 STATES = ("position", "quaternion", "joint_position")
 """What an episode's digest is taken of, at every step before its end."""
+JUDGED_BY = (
+    *("windows_as_told", "stand_drift_m", "stand_turn_rad", "stand_speed_mps", "stand_joint_speed_radps"),
+    *BESIDE,
+)
+"""Figures of a row that its trace repeats: labels are given by them, and what they are is defined once."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class Episodes:
         steps = int(self.rows["steps"][i])
         states = {k: v[:steps, i] for k, v in self.frames.items()}
         end = {k: np.asarray(str(self.rows[k][i])) for k in ("reason", "label", "cause") if k in self.rows}
-        return states | self.fixed[i] | end
+        return states | self.fixed[i] | {k: self.rows[k][i] for k in JUDGED_BY} | end
 
 
 @torch.inference_mode()
@@ -194,6 +200,7 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
         "velocity_limit": c.success.velocity_error_mps,
         "yaw_limit": c.success.yaw_error_radps,
         "episode_steps": env.sampler.episode_steps,
+        **_limits(c.success),
     }
     origin = env.origins()
     when, kick = script.push_step.cpu().numpy(), script.push_velocity.cpu().numpy()
@@ -204,6 +211,15 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
         one |= {"push_step": when[i][due], "push_velocity": kick[i][due], "tile_origin": origin[i]}
         out.append(one)
     return out
+
+
+def _limits(success: Success) -> dict[str, Any]:
+    """Returns what a contract asks for beside the instantaneous errors; nothing where it does not."""
+    limits: dict[str, Any] = {f"limit_{x.metric}": (x.low, x.high) for x in success.limits}
+    if w := success.windows:
+        limits |= {f"window_{k}": v for k, v in w.model_dump(exclude={"standing"}).items()}
+        limits |= {f"standing_{k}": v for k, v in w.standing.model_dump().items()}
+    return limits
 
 
 def _recoveries(episodes: Episodes, dt: float) -> dict[str, np.ndarray]:

@@ -17,6 +17,7 @@ from surefoot.contract import (
     Half,
     Panel,
     Plant,
+    Scenario,
     SurefootError,
     beyond,
 )
@@ -76,6 +77,11 @@ class PanelEvaluator:
     def env(self) -> VecEnv:
         """Returns the environments of the first batch."""
         return next(iter(self._batches.values())).env
+
+    @property
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """Returns what the nominal column plays."""
+        return tuple(self.panel.scenarios[self._numbers[i]] for i in self._places(Column()))
 
     def _places(self, column: Column) -> list[int]:
         """Returns the scenarios that `column` plays, as numbers within the half."""

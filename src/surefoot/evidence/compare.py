@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import (
+    BESIDE,
     NOMINAL,
     Contract,
     ExternalContract,
@@ -26,9 +27,12 @@ METRICS = {
     "fall rate": "fall",
     "velocity error m/s": "velocity_error_mps",
     "yaw error rad/s": "yaw_error_radps",
-    "cost of transport": "cost_of_transport",
+    "velocity error, 1 s means": "window_velocity_error_mps",
+    "yaw error, 1 s means": "window_yaw_error_radps",
+    **{title: name for name, title in BESIDE.items()},
 }
-"""Title -> column."""
+"""Title -> column. Those from the verdict's own on stand beside it: success does not follow from them, but
+where a task declares a limit."""
 OUTSIDE = {"success": "success", "fall rate": "fall", "return": "return"}
 """The same where the reward is the environment's own: that of a task of ours is part of the treatment."""
 Rows = Mapping[str, np.ndarray]

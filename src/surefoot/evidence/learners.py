@@ -7,14 +7,14 @@ different panels are never put into one table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, TRAINED, Frozen, Recipe, SurefootError
+from surefoot.contract import BESIDE, NOMINAL, TRAINED, Frozen, Recipe, SurefootError
 from surefoot.runs import Result, RunFolder, load_result, versions
-from surefoot.statistics import OverSeeds, over_seeds
+from surefoot.statistics import OverSeeds, over_seeds, shown_above, shown_below
 
 TARGET = 0.95
 """Held-out success that learners are raced to."""
@@ -57,7 +57,9 @@ class LearnerFigures(Frozen):
     columns: dict[str, OverSeeds]
     """Success on the confirmation half by column."""
     figures: dict[str, OverSeeds]
-    """Figures of the nominal column: falls, velocity error, yaw error, cost of transport."""
+    """Figures of the nominal column: falls, errors, and the metrics beside the verdict."""
+    by_seed: dict[str, tuple[float | None, ...]] = {}
+    """The same figures, and success, of each of `seeds`; None: not measured."""
     reached: Reached
     curve: tuple[Point, ...]
     steps_per_second: OverSeeds
@@ -69,6 +71,23 @@ class LearnerFigures(Frozen):
     def column_names(self) -> list[str]:
         """Returns the names of columns, the nominal one first; files keep names in their own order."""
         return sorted(self.columns, key=lambda name: (name != NOMINAL, name))
+
+
+class SeedDifference(Frozen):
+    """One learner less another in one figure, seed by seed: the typical (median) difference."""
+
+    learner: str
+    against: str
+    figure: str
+    value: float
+    low: float | None
+    """None: unbounded."""
+    high: float | None
+    confidence: float = 0.95
+    """What the interval of the typical seed attains."""
+    p: float
+    """Two-sided, by sign flips over seeds."""
+    seeds: int
 
 
 class LearnerComparison(Frozen):
@@ -86,6 +105,8 @@ class LearnerComparison(Frozen):
     device: str
     versions: dict[str, str]
     learners: tuple[LearnerFigures, ...]
+    paired: tuple[SeedDifference, ...] = ()
+    """Every learner against the first, over the seeds that both have."""
 
 
 def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
@@ -98,6 +119,7 @@ def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
     first = done[0].record
     names = dict.fromkeys(r.record.learner for r in runs)
     rows = [_figures([r for r in runs if r.record.learner == n], results) for n in names]
+    learners = tuple(r for r in rows if r is not None)
     return LearnerComparison(
         task=first.task,
         construct_id=first.construct_id,
@@ -109,8 +131,32 @@ def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
         recipe=first.recipe,
         device=first.device,
         versions=versions(),
-        learners=tuple(r for r in rows if r is not None),
+        learners=learners,
+        paired=tuple(d for of in learners[1:] for d in _paired(learners[0], of)),
     )
+
+
+def _paired(first: LearnerFigures, other: LearnerFigures) -> Iterator[SeedDifference]:
+    for name, values in other.by_seed.items():
+        a = dict(zip(first.seeds, first.by_seed.get(name, ()), strict=False))
+        known = [(s, a.get(s), y) for s, y in zip(other.seeds, values, strict=True)]
+        both = [(s, x, y) for s, x, y in known if x is not None and y is not None]
+        if not both:
+            continue
+        gaps = [y - x for _, x, y in both]
+        d = over_seeds(gaps)
+        assert d is not None
+        yield SeedDifference(
+            learner=other.learner,
+            against=first.learner,
+            figure=name,
+            value=d.value,
+            low=d.low,
+            high=d.high,
+            confidence=d.confidence,
+            p=min(shown_above(gaps, 0.0), shown_below(gaps, 0.0)),
+            seeds=len(both),
+        )
 
 
 def check_alike(results: Sequence[Result]) -> None:
@@ -146,9 +192,12 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
         for c in columns
     }
     other: dict[str, OverSeeds | None] = {"fall": _typical([float(t.rows["fall"].mean()) for t in tables])}
-    for name in ("velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
+    by_seed = {k: tuple(float(t.rows[k].mean()) for t in tables) for k in ("success", "fall")}
+    measured: dict[str, tuple[float | None, ...]] = {**by_seed}
+    for name in ("velocity_error_mps", "yaw_error_radps", *BESIDE):
         known = [t.rows[name][np.isfinite(t.rows[name])] for t in tables]
-        other[name] = over_seeds([float(x.mean()) if len(x) else None for x in known])
+        measured[name] = tuple(float(x.mean()) if len(x) else None for x in known)
+        other[name] = over_seeds(measured[name])
     syncs = [r.record.figures.get("host_syncs_per_step") for r in finished]
     counted = [float(s) for s in syncs if s is not None]
     return LearnerFigures(
@@ -160,6 +209,7 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
         failed=tuple(r.record.seeds.root for r in runs if r.record.status == "failed"),
         columns=by_column,
         figures={k: f for k, f in other.items() if f is not None},
+        by_seed=measured,
         reached=_reached(finished, seeds),
         curve=_curve(finished),
         steps_per_second=_typical([float(r.record.figures["steps_per_second"] or 0) for r in finished]),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.contract import REFERENCE, ExternalContract, SurefootError
+from surefoot.contract import BOX_WORLD, REFERENCE, ExternalContract, SurefootError
 from surefoot.evidence.compare import Field, construct_difference
 from surefoot.evidence.sides import NOT_WORSE_BY, Bar, Key, Side, Stratum, bars, from_rows, shared
 from surefoot.evidence.sides import side as judge_side
@@ -19,9 +19,6 @@ from surefoot.statistics import ALPHA, decision_alpha
 
 Outcome = Literal["PROMOTE", "REJECT", "INVALID", "INCONCLUSIVE"]
 EXIT_STATUS: dict[Outcome, int] = {"PROMOTE": 0, "REJECT": 1, "INVALID": 3, "INCONCLUSIVE": 4}
-BOX_WORLD = "mujoco-boxes"
-"""The simulator that is a second one on terrain: stride and native MuJoCo touch uneven ground by one and the
-same contact function, Surefoot's."""
 SMALL = 0.02
 """A difference of success that is worth finding, for the number of scenarios that would find it."""
 _SCENARIO = ("key", "command_vx", "command_vy", "command_wz", "friction", "payload_kg", "terrain", "level")
@@ -210,7 +207,8 @@ def _nominal(result: Result) -> Result:
 
 
 def _second(candidate: Result, baseline: Result, nominal: set[Key]) -> tuple[str, str]:
-    """Returns the second simulator, "" where there is none, and then why."""
+    """Returns the second simulator, "" where there is none, and then why. On terrain it is the box world:
+    stride and native MuJoCo touch uneven ground by one and the same contact function, Surefoot's."""
     known = {k[1] for k in nominal} - {candidate.run.engine, baseline.run.engine}
     if "terrain" in candidate.rows and not np.isin(candidate.rows["terrain"].astype(str), ("", "flat")).all():
         if BOX_WORLD in known:

@@ -50,7 +50,7 @@ def _(plan: ExternalPlan) -> tuple[tuple[str, str], ...]:
 
 @_promises.register
 def _(plan: RobotPlan) -> tuple[tuple[str, str], ...]:
-    c, s = plan.task.contract, plan.task.contract.success
+    c = plan.task.contract
     sizes = [sum(t.size for t in group) for group in (c.observation, c.privileged)]
     prior = f"clock {c.prior.clock_hz:g} Hz, lift {c.prior.lift_rad:g} rad" if c.prior else "no prior"
     ranges = (
@@ -62,11 +62,7 @@ def _(plan: RobotPlan) -> tuple[tuple[str, str], ...]:
         ("sees", f"{sizes[0]} numbers; the critic {sizes[1]} more"),
         ("reward, 1/s", ", ".join(f"{w.name} {w.weight:+g}{' each' * w.event}" for w in c.rewards)),
         ("ends when", "; ".join(t.doc or t.name for t in c.terminations)),
-        (
-            "success",
-            f"no fall, velocity error < {s.velocity_error_mps:g} m/s, yaw error < {s.yaw_error_radps:g} "
-            f"rad/s after {s.settle_s:g} s",
-        ),
+        ("success", c.success.doc),
         ("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%"),
         ("randomised", ", ".join(ranges)),
     )

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from surefoot.printing.agreement import sim_to_sim
 from surefoot.printing.panels import beyond_shares, power_rows, values_there
 from surefoot.printing.terminal import plain_table, say, say_commands
 
@@ -86,12 +87,7 @@ def _robot(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
         else "none: no clock, no feed-forward",
     )
     terms.add_row("ends when", "; ".join(t.doc or t.name for t in c.terminations))
-    s = c.success
-    terms.add_row(
-        "success",
-        f"no fall, mean velocity error < {s.velocity_error_mps:g} m/s and yaw error < "
-        f"{s.yaw_error_radps:g} rad/s after {s.settle_s:g} s",
-    )
+    terms.add_row("success", c.success.doc)
     terms.add_row("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%")
     factors = plain_table("Randomisation", "factor", "level", "training", "panel has", "of it beyond", "unit")
     shares, there = beyond_shares(plan.panel, c), values_there(plan.panel)
@@ -218,7 +214,8 @@ def print_summary(
     from surefoot.statistics import LOOKS, percent
 
     def number(name: str, unit: str) -> str:
-        value, f = getattr(s, name), s.figures.get(name)
+        f = s.figures.get(name)
+        value = getattr(s, name, f.value if f else None)
         text = "not measured" if value is None else f"{value:.3f} {unit}".rstrip()
         if f is None or f.low is None or f.high is None:
             return text
@@ -317,7 +314,8 @@ def _row(c: ColumnSummary) -> tuple[str, ...]:
 
     most = max(c.labels.items(), key=lambda x: x[1], default=None)
     return (
-        c.column.removeprefix("baseline:") + ("" if c.engine == "stride" else f", {c.engine}"),
+        c.column.removeprefix("baseline:")
+        + ("" if c.engine == "stride" else f", {c.engine.removeprefix('mujoco-')}"),
         percent(c.success),
         f"{100 * c.success_low:.0f}-{100 * c.success_high:.0f}",
         percent(c.fall_rate),
@@ -359,12 +357,7 @@ def verdicts(s: PanelSummary) -> list[str]:
         out.append("It beats every baseline: its success interval lies above theirs.")
     held = ", ".join(f"{tag} ({_from_to(s, tag)})" for tag in s.transfer) or "nothing"
     out.append(f"Shown to hold (success interval from {HOLDS_AT:.0%} up): {held}.")
-    for a in s.agreement:
-        rank = "not measured" if a.rank_correlation is None else f"{a.rank_correlation:.2f}"
-        out.append(
-            f"Sim-to-sim, {a.engine} against {a.reference}: success agrees on "
-            f"{percent(a.success_agreement)} of {a.n} scenarios, rank correlation of errors {rank}."
-        )
+    out += sim_to_sim(s)
     if s.total_seconds and s.total_steps_per_second:
         out.append(
             f"Evaluated {len(s.columns)} {'column' if len(s.columns) == 1 else 'columns'} in "

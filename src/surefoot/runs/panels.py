@@ -15,6 +15,13 @@ from surefoot.contract import NOMINAL, TRAINED, SurefootError
 from surefoot.runs.folder import PANEL_ROWS_VERSION
 from surefoot.statistics import PanelSummary
 
+MEASURED_LATER = (
+    *("window_velocity_error_mps", "window_yaw_error_radps", "windows_as_told", "stand_drift_m"),
+    *("stand_turn_rad", "stand_speed_mps", "stand_joint_speed_radps"),
+    *("foot_slip_per_m", "foot_clearance_m", "vibration_radps"),
+)
+"""Columns that rows of before there were windows do not have."""
+
 
 def read_summary(folder: Path) -> PanelSummary:
     """Reads a panel folder's summary. Fields that came after its version have their defaults, which say that
@@ -36,8 +43,10 @@ def read_rows(folder: Path, summary: PanelSummary) -> dict[str, np.ndarray]:
 
 
 def _newest(rows: dict[str, np.ndarray], engine: str) -> dict[str, np.ndarray]:
-    """Version 1 had one pass and no name for it: the trained policy, undisturbed, on the summary's engine."""
+    """Version 1 had one pass and no name for it: the trained policy, undisturbed, on the summary's engine.
+    What was not measured yet is NaN."""
     n = len(next(iter(rows.values()), ()))
     names = {"column": NOMINAL, "perturbation": "", "engine": engine, "policy": TRAINED}
     missing = {k: np.full(n, v, object) for k, v in names.items()} | {"strength": np.zeros(n)}
+    missing |= {k: np.full(n, np.nan) for k in MEASURED_LATER}
     return {k: v for k, v in missing.items() if k not in rows} | rows

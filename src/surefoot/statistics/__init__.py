@@ -20,6 +20,7 @@ from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.multiple import ALPHA, decision_alpha, holm
 from surefoot.statistics.paired import Difference, paired, sign_flip
 from surefoot.statistics.power import smallest_true_rate
+from surefoot.statistics.predictors import predictors
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.seeds import (
@@ -35,6 +36,7 @@ from surefoot.statistics.seeds import (
     shown_below,
 )
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
+from surefoot.statistics.success import succeeds
 from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 from surefoot.statistics.verdict import RELIABLE_AT, RULE, WORDS, Grade, judge
 
@@ -80,6 +82,7 @@ __all__ = [
     "paired",
     "panel_strata",
     "percent",
+    "predictors",
     "rate",
     "rate_estimate",
     "seeds_needed",
@@ -91,6 +94,7 @@ __all__ = [
     "split_columns",
     "strata_by_factor",
     "stratum_names",
+    "succeeds",
     "summarise",
     "watched",
     "wilson",

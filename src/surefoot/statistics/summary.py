@@ -77,6 +77,11 @@ class PanelSummary(Frozen):
     """Wall-clock of all columns."""
     total_steps_per_second: float | None = None
 
+    @property
+    def on_terrain(self) -> bool:
+        """Returns whether a panel has other ground than a plane, so that it matters whose contact it is."""
+        return bool(self.terrain.keys() - {"flat"})
+
 
 @dataclass(frozen=True)
 class PassInfo:

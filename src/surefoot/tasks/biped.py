@@ -8,7 +8,7 @@ at 1 m/s it would have to run). A shove of 0.36 m/s is what soles of this length
 
 from __future__ import annotations
 
-from surefoot.contract import Recipe, RewardTerm, Success
+from surefoot.contract import Recipe, RewardTerm, Success, Windows
 from surefoot.robots import robot
 from surefoot.tasks.task import Task
 from surefoot.tasks.velocity import Ranges, velocity_task
@@ -62,7 +62,7 @@ REWARDS = (
     RewardTerm(name="joint_limits", weight=-1.0, params={"margin": 0.05}),
 )
 
-SUCCESS = Success(velocity_error_mps=0.2, yaw_error_radps=0.4)
+SUCCESS = Success(velocity_error_mps=0.2, yaw_error_radps=0.4, windows=Windows())
 """The trunk of a biped sways and turns with every step, so its yaw rate may differ more at any instant; its
 commands are slower, so its speed may differ less."""
 

@@ -31,6 +31,7 @@ from surefoot.contract import (
     SurefootError,
     TaskContract,
     Termination,
+    Windows,
     held_out_as,
     source_digest,
 )
@@ -233,7 +234,7 @@ def velocity_task(
         command=CommandSpec(),
         rewards=tuple(rewards),
         terminations=terminations(robot),
-        success=options.pop("success", None) or Success(),
+        success=options.pop("success", None) or Success(windows=Windows()),
         safety=Safety(),
         prior=prior,
         factors=held_out_as(panel, ranged(factors(rough), options.pop("ranges", None) or {})),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surefoot.terrain.atlas import MARGIN_M, Atlas, mujoco_hfield, wrap
+from surefoot.terrain.solids import BoxWorld, box_world, has_solids
 from surefoot.terrain.tiles import (
     HELD_OUT,
     LEVELS,
@@ -35,11 +36,14 @@ __all__ = [
     "SIZE_M",
     "TRAINED",
     "Atlas",
+    "BoxWorld",
     "Figure",
     "HeightField",
     "TerrainClass",
     "TileId",
+    "box_world",
     "generators",
+    "has_solids",
     "level_table",
     "mujoco_hfield",
     "tile",

@@ -228,6 +228,9 @@ class RobotPlan(Plan):
         ("velocity error", "velocity_error_mps", "m/s"),
         ("yaw-rate error", "yaw_error_radps", "rad/s"),
         ("energy", "cost_of_transport", "cost of transport"),
+        ("foot slip", "foot_slip_per_m", "m per metre"),
+        ("foot clearance", "foot_clearance_m", "m"),
+        ("vibration", "vibration_radps", "rad/s"),
     )
 
     def atlas(self) -> Atlas | None:
@@ -299,8 +302,9 @@ class RobotPlan(Plan):
 
     def panel_notes(self) -> list[str]:
         name = self.panel.name.partition("+")[0]
-        own = self.task.contract
-        theirs = [c for c in (make().contract for make in BUILT_IN.values()) if c.panel == name]
+        own, kind = self.task.contract, name.rpartition("-v")[0]  # of any version
+        made = (make().contract for make in BUILT_IN.values())
+        theirs = [c for c in made if c.panel.rpartition("-v")[0] == kind]
         if not theirs or own.panel == name or own.robot in {c.robot for c in theirs}:
             return []
         return [

@@ -19,6 +19,7 @@ from surefoot.contract import (
     SeedPanel,
     SeedPlan,
     SurefootError,
+    TaskContract,
     Timeouts,
     account,
     check_ranges,
@@ -64,6 +65,9 @@ class PlanOptions:
     """Return that an episode of an environment from outside must reach to succeed."""
     scenarios: int | None = None
     """Scenarios to confirm on, where the panel is drawn; None: as many as it ships with."""
+    judged_by: TaskContract | None = None
+    """The contract that a run was recorded with: its panel, what it held out and what it called a success
+    are the run's for ever, whatever the task names now."""
     restored: bool = False
     """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
 
@@ -81,6 +85,7 @@ class Options(TypedDict, total=False):
     trained_with: str | None
     success_return: float | None
     scenarios: int | None
+    judged_by: TaskContract | None
     restored: bool
 
 
@@ -165,11 +170,14 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     if not o.restored:
         check_precision(recipe, o.device)
     chosen = dataclasses.replace(chosen, recipe=recipe, plant=plant, minutes=chosen.minutes_on(o.device))
+    if o.judged_by is not None:
+        chosen = dataclasses.replace(chosen, contract=_judged_by(chosen.contract, o.judged_by))
     contract = chosen.contract
     seeds = SeedPlan(root=o.seed, split="train", families=recipe.families, envs=recipe.envs)
     check_terrain(contract, seeds)
     panel = load_panel(contract.panel)
-    check_ranges(contract, panel)
+    if panel.version > 1 or o.judged_by is None:  # contracts that named version 1 were never held to it
+        check_ranges(contract, panel)
     panel = _of_length(panel, (o.overrides or {}).get("eval_families"), o.scenarios)
     recipe = recipe.model_copy(update={"eval_families": panel.size})
     judged_in = evaluation_plant(recipe.control_hz, chosen.on_heightfield(panel))
@@ -196,6 +204,16 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         learner=o.learner,
         timeouts=timeouts,
     )
+
+
+def _judged_by(contract: TaskContract, then: TaskContract) -> TaskContract:
+    """Returns a task's contract with all that judged a run `then`."""
+    held_out = {f.name: f.held_out for f in then.factors}
+    factors = tuple(
+        f.model_copy(update={"held_out": held_out.get(f.name, f.held_out)}) for f in contract.factors
+    )
+    judging = {"panel": then.panel, "success": then.success, "safety": then.safety, "factors": factors}
+    return contract.model_copy(update=judging)
 
 
 def _of_length(panel: Panel, families: int | None, scenarios: int | None) -> Panel:
