@@ -35,7 +35,8 @@ def _ids() -> Iterator[tuple[str, str]]:
     for task in (*BUILT_IN, "walk-flat+sparse"):
         for engine in ("mujoco", "stride"):
             plan = make_plan(task, engine=engine)
-            yield f"{task} construct", plan.construct_id
+            yield f"{task} measurement", plan.measurement_id
+            yield f"{task} interface", plan.interface_id
             yield f"{task} contract", plan.task.contract.digest
             yield f"{task} training on {engine}", plan.training_id
     for name in panel_names():

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from places import SOURCE
+from places import GOLDEN, SOURCE
 from surefoot.artifacts import read_json, write_json
 from surefoot.contract import (
     EVALUATION_PLANT,
@@ -32,12 +32,15 @@ from surefoot.contract import (
     SurefootError,
     TaskContract,
     canonical,
-    construct,
-    construct_id,
+    construct_fields,
+    differences,
+    digest,
     dump_panel,
     evaluation_plant,
+    interface_fields,
     load_panel,
     make_panel,
+    measurement_fields,
     panel_names,
     parse_panel,
     training_id,
@@ -46,8 +49,9 @@ from surefoot.contract.panel import factor_values
 from surefoot.contract.panel_makers import MAKERS
 from surefoot.contract.panel_recipes import RECIPES
 from surefoot.env.scenarios import TrainSampler
+from surefoot.evaluation import code_digests
 from surefoot.rollout import RolloutBlock
-from surefoot.runs import RunRecord
+from surefoot.runs import RunFolder, RunRecord
 from surefoot.tasks import task
 from surefoot.tasks.registry import BUILT_IN
 from surefoot.terrain import HELD_OUT, TRAINED
@@ -453,7 +457,6 @@ JUDGED = {
     "one scenario": (C, P.model_copy(update={"scenarios": (*P.scenarios[1:], P.scenarios[0])}), E),
     "other panel": (altered(C, panel="walk-rough-v1"), PANELS["walk-rough-v1"], E),
     "plant": (C, P, E.model_copy(update={"impratio": 1.0})),
-    "control rate": (C, P, evaluation_plant(100)),
     "contact with heightfields": (C, P, E.model_copy(update={"heightfield": "prisms"})),
 }
 TREATED = {
@@ -463,10 +466,19 @@ TREATED = {
     "training push": with_factor("push", train=(0.0, 2.0)),
     "episode length": altered(C, episode_s=10.0),
     "what the critic sees": altered(C, privileged=C.privileged[1:]),
+    "a term's wording": altered(
+        C, terminations=(C.terminations[0].model_copy(update={"doc": "other words"}), *C.terminations[1:])
+    ),
+}
+CONNECTED = {
+    "prior": altered(C, prior=task("trot-flat").contract.prior),
     "action scale": altered(C, action=C.action.model_copy(update={"scale_rad": 0.5})),
+    "another sensor": altered(C, observation=(*C.observation, C.privileged[0])),
+    "a scale": altered(
+        C, observation=(C.observation[0].model_copy(update={"scale": 1.0}), *C.observation[1:])
+    ),
 }
 BOTH = {
-    "prior": altered(C, prior=task("trot-flat").contract.prior),
     "robot": altered(C, robot_digest="0" * 64),
     "termination": altered(C, terminations=C.terminations[1:]),
     "sensor noise": altered(
@@ -483,23 +495,48 @@ def train_id(
     return training_id(contract, recipe or WALK.recipe, WALK.plant, engine, "ppo", plan)
 
 
+CODE = code_digests(WALK, P, E)
+
+
+def measured(contract: TaskContract = C, panel: Panel = P, plant: Any = E) -> str:
+    return digest(measurement_fields(contract, panel.name, panel.digest, plant, CODE))
+
+
+def connected(contract: TaskContract = C, control_hz: float = 50.0) -> str:
+    return digest(interface_fields(contract, control_hz, CODE))
+
+
 @pytest.mark.parametrize("what", JUDGED)
-def test_how_a_policy_is_judged_changes_the_construct_and_not_the_treatment(what: str) -> None:
+def test_how_a_policy_is_judged_changes_the_measurement_and_not_the_treatment(what: str) -> None:
     contract, panel, plant = JUDGED[what]
-    assert construct_id(contract, panel, plant) != construct_id(C, P, E)
+    assert measured(contract, panel, plant) != measured()
     assert train_id(contract) == train_id()
+    assert connected(contract) == connected()
 
 
 @pytest.mark.parametrize("what", TREATED)
-def test_how_a_policy_is_trained_changes_the_treatment_and_not_the_construct(what: str) -> None:
-    assert construct_id(TREATED[what], P, E) == construct_id(C, P, E)
+def test_how_a_policy_is_trained_changes_the_treatment_and_not_the_measurement(what: str) -> None:
+    assert measured(TREATED[what]) == measured()
+    assert connected(TREATED[what]) == connected()
     assert train_id(TREATED[what]) != train_id()
 
 
+@pytest.mark.parametrize("what", CONNECTED)
+def test_what_a_policy_is_connected_with_changes_its_interface_alone(what: str) -> None:
+    assert measured(CONNECTED[what]) == measured()
+    assert connected(CONNECTED[what]) != connected()
+    assert train_id(CONNECTED[what]) != train_id()
+
+
 @pytest.mark.parametrize("what", BOTH)
-def test_what_the_robot_is_and_is_told_changes_both(what: str) -> None:
-    assert construct_id(BOTH[what], P, E) != construct_id(C, P, E)
+def test_what_the_robot_is_and_is_told_changes_measurement_and_treatment(what: str) -> None:
+    assert measured(BOTH[what]) != measured()
     assert train_id(BOTH[what]) != train_id()
+
+
+def test_how_often_a_policy_acts_is_its_interface() -> None:
+    assert measured(plant=evaluation_plant(100)) == measured()
+    assert connected(control_hz=100.0) != connected()
 
 
 @pytest.mark.parametrize("field", ["envs", "horizon", "minibatches", "epochs", "families", "evaluate_every"])
@@ -523,16 +560,25 @@ def test_the_plant_says_how_a_heightfield_is_touched_and_nothing_of_it_on_a_plan
     assert "heightfield" not in flat.model_dump(mode="json")
     assert rough.model_dump(mode="json") == flat.model_dump(mode="json") | {"heightfield": "surface"}
     assert make_plan("walk-rough").training_plant.heightfield == "surface"
+    # The construct id of runs that were made before there were two ids, and before plants said so.
+    then = RunFolder.open(GOLDEN / "v2").record
+    fields = construct_fields(then.contract, then.panel, then.panel_digest, then.evaluation_plant)
+    assert digest(fields) == then.construct_id
 
 
-def test_walk_and_trot_are_different_constructs() -> None:
-    """They share a panel; a clock and a scripted lift make another problem of it."""
+def test_walk_and_trot_are_measured_alike_through_other_interfaces() -> None:
+    """They share a panel; the clock and the scripted lift that one is handed are treatment."""
     walk, trot = (make_plan(n) for n in ("walk-flat", "trot-flat"))
-    assert walk.panel == trot.panel
-    assert walk.construct_id != trot.construct_id
-    fields = (construct(p.task.contract, p.panel, p.evaluation_plant) for p in (walk, trot))
-    first, second = fields
-    assert {k for k in first if first[k] != second[k]} == {"prior", "observation"}
+    assert walk.measurement_id == trot.measurement_id == walk.construct_id
+    assert walk.interface_id != trot.interface_id
+    assert {f.name for f in differences(walk.interface, trot.interface)} == {"prior", "observation.clock"}
+
+
+def test_terrain_is_measured_by_its_heights_and_contact_with_it_by_its_source() -> None:
+    flat, rough = (make_plan(n).measurement for n in ("walk-flat", "walk-rough"))
+    assert (flat["terrain"], flat["engine"]["version"]) == ({}, "")
+    assert {"rough", "stairs_up"} <= rough["terrain"].keys()
+    assert len(rough["engine"]["version"]) == 64
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

@@ -15,15 +15,15 @@ from surefoot.contract import (
     Column,
     SurefootError,
     columns,
-    construct,
-    evaluation_plant,
     make_panel,
     trained_range,
 )
-from surefoot.contract import identity as identity_module
-from surefoot.evaluation import PanelEvaluator
+from surefoot.contract import perturbation as perturbation_module
+from surefoot.evaluation import PanelEvaluator, code, column_digest
 from surefoot.evaluation.perturb import perturb, perturb_all
 from surefoot.policy.bundle import HoldPose
+from surefoot.terrain import tiles
+from surefoot.training import robot_plan
 
 FLAT, ROUGH = make_panel("walk-flat-v1"), make_panel("walk-rough-v1")
 DEFAULT = (
@@ -117,14 +117,36 @@ def test_training_ranges_are_the_contracts() -> None:
     assert ranges["curbs"] is None
 
 
-def test_perturbations_are_part_of_the_construct(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, plant = tiny.walk(), evaluation_plant(50.0)
-    before = construct(task.contract, FLAT, plant)
-    assert before["metrics_version"] == 3
-    harder = PERTURBATIONS[0].model_copy(update={"default": (3.0,)})
-    monkeypatch.setattr(identity_module, "PERTURBATIONS", (harder, *PERTURBATIONS[1:]))
-    after = construct(task.contract, FLAT, plant)
-    assert {k for k in before if before[k] != after[k]} == {"perturbations"}
+def test_a_further_strength_changes_no_measurement_and_no_other_column(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = robot_plan("tiny:walk")
+    before, column = plan.measurement, columns(FLAT, ("noise",))[0]
+    shift = column_digest(FLAT, column)
+    more = PERTURBATIONS[0].model_copy(
+        update={"sweep": (*PERTURBATIONS[0].sweep, 5.0), "default": (2.0, 5.0)}
+    )
+    monkeypatch.setattr(perturbation_module, "PERTURBATIONS", (more, *PERTURBATIONS[1:]))
+    assert len(columns(FLAT, ("noise",))) == 2
+    assert robot_plan("tiny:walk").measurement == before
+    assert column_digest(FLAT, column) == shift
+
+
+def test_columns_differ_by_what_they_make_of_the_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {c.name: column_digest(FLAT, c) for c in columns(FLAT, ("all",))}
+    assert len(set(made.values())) == len(made)
+    assert column_digest(FLAT, Column()) == ""
+    stones = columns(ROUGH, ("stones",))[0]
+    ground = column_digest(ROUGH, stones)
+    monkeypatch.setattr(
+        "surefoot.evaluation.perturb.at_speed", lambda push, speed: push.model_copy(update={"vx_mps": speed})
+    )
+    assert {n for n, d in made.items() if column_digest(FLAT, one(n)) != d} == {"push_1.0", "push_1.5"}
+    code._class.cache_clear()
+    low = tiles.TerrainClass(tiles._BUILT_IN["flat"].make)
+    monkeypatch.setattr(tiles, "_BUILT_IN", {**tiles._BUILT_IN, "stones": low})
+    assert column_digest(ROUGH, stones) != ground, "another ground under the same scenarios"
+    code._class.cache_clear()
 
 
 # ---- in the environment

@@ -55,8 +55,18 @@ class Plan(Shown):
 
     @property
     def construct_id(self) -> str:
-        """Digest of what must match before two results may be compared."""
+        """The measurement id, by the name that it has in files."""
         return self.file.construct_id
+
+    @property
+    def measurement_id(self) -> str:
+        """Digest of how results are measured: what must match before two of them may be compared."""
+        return self.planned.measurement_id
+
+    @property
+    def interface_id(self) -> str:
+        """Digest of what the policy sees, does and remembers: treatment."""
+        return self.planned.interface_id
 
     @property
     def training_id(self) -> str:
@@ -71,6 +81,14 @@ class Plan(Shown):
         """Writes the settings with the ids of this plan, for `surefoot train --config` and
         `surefoot.train(config=...)`. A file that is there is not replaced."""
         return self.file.save(path)
+
+    def freeze(self, path: str | Path) -> Path:
+        """Writes the environment manifest of this plan, for `--manifest FILE` and
+        `surefoot.train(manifest=...)`: what any run is then held to, whoever learns in it. A file that is
+        there is not replaced."""
+        from surefoot.training import Manifest
+
+        return Manifest.of(self.planned).save(path)
 
     def show(self, console: Console) -> None:
         print_plan(console, self.planned)

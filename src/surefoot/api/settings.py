@@ -138,12 +138,14 @@ class Settings(_Strict):
         others = {k: v for k, v in values.items() if k not in recipe}
         return _checked(cls, {"task": task, "recipe": recipe, **others})
 
-    def options(self, out: str | None = None, tracker: str = "none") -> TrainOptions:
+    def options(
+        self, out: str | None = None, tracker: str = "none", manifest: str | None = None
+    ) -> TrainOptions:
         """Returns what a training session is started with."""
         from surefoot.training import TrainOptions
 
         fields = {f: getattr(self, f) for f in Settings.model_fields if f != "recipe"}
-        return TrainOptions(**fields, overrides=self.recipe, out=out, tracker=tracker)
+        return TrainOptions(**fields, overrides=self.recipe, out=out, tracker=tracker, manifest=manifest)
 
 
 KNOWN = tuple(sorted(RunSettings.__annotations__))

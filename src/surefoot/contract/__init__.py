@@ -1,6 +1,7 @@
 """Pure data, frozen before a run: task contract, recipe and accounting, seed plan, factors and strata,
 panels, digests."""
 
+from surefoot.contract.behaviour import behaviour_digest, package_digest
 from surefoot.contract.card import PolicyCard
 from surefoot.contract.digests import canonical, digest, text_digest
 from surefoot.contract.drawn_panel import Draw, DrawnPanel, Kind, Span
@@ -18,14 +19,17 @@ from surefoot.contract.external import (
     seed_panel,
 )
 from surefoot.contract.factors import Factor, Strata
+from surefoot.contract.fields import Field, differences
 from surefoot.contract.fresh_panel import fresh_panel, fresh_root
 from surefoot.contract.identity import (
-    construct,
-    construct_fields,
-    construct_id,
+    CodeDigests,
     evaluation_plant,
+    interface_fields,
+    measurement_fields,
+    recorded_code,
     training_id,
 )
+from surefoot.contract.identity_v1 import construct_fields
 from surefoot.contract.model import Frozen
 from surefoot.contract.names import (
     BOX_WORLD,
@@ -126,6 +130,7 @@ __all__ = [
     "ActionBox",
     "ActionSpec",
     "Channel",
+    "CodeDigests",
     "Column",
     "CommandSpec",
     "Contract",
@@ -134,6 +139,7 @@ __all__ = [
     "DrawnPanel",
     "ExternalContract",
     "Factor",
+    "Field",
     "Frozen",
     "Half",
     "Kind",
@@ -168,13 +174,13 @@ __all__ = [
     "account",
     "applies",
     "as_half",
+    "behaviour_digest",
     "beyond",
     "canonical",
     "check_ranges",
     "columns",
-    "construct",
     "construct_fields",
-    "construct_id",
+    "differences",
     "digest",
     "dump_panel",
     "environment_seeds",
@@ -183,18 +189,22 @@ __all__ = [
     "fresh_panel",
     "fresh_root",
     "held_out_as",
+    "interface_fields",
     "load_panel",
     "load_plugin",
     "make_panel",
+    "measurement_fields",
     "nearest_divisors",
     "offered",
     "outside",
+    "package_digest",
     "pair_words",
     "panel_names",
     "parse_panel",
     "philox_pairs",
     "prove_disjoint",
     "prove_seeds_disjoint",
+    "recorded_code",
     "second_panel",
     "second_simulator",
     "seed_panel",

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.contract import BOX_WORLD, REFERENCE, ExternalContract, SurefootError
-from surefoot.evidence.compare import Field, construct_difference
+from surefoot.contract import BOX_WORLD, REFERENCE, ExternalContract, Field, SurefootError
+from surefoot.evidence.constructs import columns_difference, construct_difference
 from surefoot.evidence.sides import NOT_WORSE_BY, Bar, Key, Side, Stratum, bars, from_rows, shared
 from surefoot.evidence.sides import side as judge_side
 from surefoot.evidence.sides import strata as judge_strata
@@ -22,7 +22,7 @@ EXIT_STATUS: dict[Outcome, int] = {"PROMOTE": 0, "REJECT": 1, "INVALID": 3, "INC
 SMALL = 0.02
 """A difference of success that is worth finding, for the number of scenarios that would find it."""
 _SCENARIO = ("key", "command_vx", "command_vy", "command_wz", "friction", "payload_kg", "terrain", "level")
-_RECOMPUTED = ("episodes", "success", "fall_rate", "safety_held", "beats_baselines", "transfer")
+RECOMPUTED = ("episodes", "success", "fall_rate", "safety_held", "beats_baselines", "transfer")
 """What summary.json must say as the rows do."""
 
 
@@ -90,7 +90,7 @@ def promote(candidate: Result, baseline: Result, look: Look | None = None) -> Pr
         candidate_caveat=candidate.caveat,
         baseline_caveat=baseline.caveat,
     )
-    differs = construct_difference(baseline, candidate)
+    differs = construct_difference(baseline, candidate) + columns_difference(baseline, candidate)
     broken = _broken(candidate, baseline, look)
     if differs or broken:
         names = ", ".join(f.name for f in differs)
@@ -173,7 +173,7 @@ def _broken(candidate: Result, baseline: Result, look: Look | None) -> tuple[str
         except (ValueError, AssertionError, KeyError, IndexError):  # rows that no evaluation writes
             out.append(f"The {who}'s rows are not those of an evaluation; evaluate it again.")
             continue
-        wrong = [n for n in _RECOMPUTED if getattr(again, n) != getattr(result.summary, n)]
+        wrong = [n for n in RECOMPUTED if getattr(again, n) != getattr(result.summary, n)]
         if wrong:
             out.append(
                 f"The {who}'s summary.json does not say what its rows do ({', '.join(wrong)}): one of them "

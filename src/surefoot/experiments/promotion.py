@@ -11,7 +11,7 @@ import numpy as np
 
 from surefoot.compute import prepare_torch
 from surefoot.contract import NOMINAL, TRAINED, Panel, SurefootError, digest, fresh_panel
-from surefoot.evidence import Promotion, Registry, check_promotable, decide
+from surefoot.evidence import Promotion, Registry, check_promotable, construct_difference, decide
 from surefoot.policy import PolicyBundle
 from surefoot.runs import Result, RunFolder, caveat, load_result, read_rows, read_summary
 from surefoot.statistics import PanelSummary
@@ -51,10 +51,11 @@ def promote_fresh(
     two = [_contender(w, RunFolder.open(f)) for w, f in (("candidate", candidate), ("baseline", baseline))]
     first, second = two
     panel = fresh_panel(first.plan.panel, (first.checkpoint, second.checkpoint), scenarios)
-    alike = len({c.plan.on_panel(panel).construct_id for c in two}) == 1
-    if not alike or first.checkpoint == second.checkpoint or caveat(first.run):
-        # Nothing that could be measured would make the two comparable: what they recorded says why.
-        return decide(*((c.run, load_result(c.run)) for c in two), registry=registry)
+    mine, theirs = ((c.run, load_result(c.run)) for c in two)
+    same = first.checkpoint == second.checkpoint
+    if same or caveat(first.run) or construct_difference(theirs[1], mine[1]):
+        # Nothing that could be measured now would make the two comparable: what they recorded says why.
+        return decide(mine, theirs, registry=registry)
     observer.note(
         f"Fresh scenarios: {len(panel.select('confirmation'))} of {panel.name}; their root seed is the "
         "digest of both checkpoints and the panel's name."

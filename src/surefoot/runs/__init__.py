@@ -19,6 +19,7 @@ from surefoot.runs.folder import (
     versions,
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
+from surefoot.runs.ids import id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import appending, is_alive
 from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
@@ -41,6 +42,7 @@ __all__ = [
     "TimeParts",
     "appending",
     "caveat",
+    "id_problems",
     "is_alive",
     "ledger_fault",
     "load_arrays",

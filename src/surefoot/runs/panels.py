@@ -33,8 +33,8 @@ def read_rows(folder: Path, summary: PanelSummary) -> dict[str, np.ndarray]:
     """Reads the rows beside `summary`; refused where they say that they are of another pass."""
     path = folder / "episodes.parquet"
     rows, meta = read_table(path, newest=PANEL_ROWS_VERSION), table_meta(path)
-    of = {"construct_id": summary.construct_id, "checkpoint": summary.checkpoint}
-    if any(meta.get(k, v) != v for k, v in of.items()):
+    of = ("construct_id", "measurement_id", "interface_id", "checkpoint")
+    if any(meta.get(k, getattr(summary, k)) != getattr(summary, k) for k in of):
         raise SurefootError(
             f"'{path}' and the summary beside it are of different evaluations; make them again with "
             "`surefoot evaluate`."

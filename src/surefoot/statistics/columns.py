@@ -38,8 +38,10 @@ class ColumnSummary(Frozen):
     trained: tuple[float, float] | None = None
     """What training saw of the perturbed quantity; None: nothing."""
     source: str = ""
-    """Digest of the function behind another package's perturbation; empty for the built-in ones, which are
-    part of the construct id."""
+    """Digest of the function behind another package's perturbation; empty for the built-in ones."""
+    shift: str = ""
+    """Digest of what the perturbation makes of the panel at this strength; empty where nothing is shifted,
+    and in files of before there was a measurement id."""
     engine: str
     policy: str
     episodes: int

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,7 @@ class PanelSummary(Frozen):
     panel_digest: str
     half: str
     construct_id: str
+    """The measurement id; before there was one, the construct id."""
     training_id: str
     checkpoint: str
     """Digest of the evaluated checkpoint."""
@@ -76,6 +79,13 @@ class PanelSummary(Frozen):
     total_seconds: float | None = None
     """Wall-clock of all columns."""
     total_steps_per_second: float | None = None
+    measurement_id: str = ""
+    """Digest of `measurement`. Empty in files of before there was one, as the three fields after it."""
+    interface_id: str = ""
+    measurement: dict[str, Any] = {}
+    """How it was measured, by name: what must match before it may be compared."""
+    engines: dict[str, str] = {}
+    """What tells versions apart of the engines that its columns were run on."""
 
     @property
     def on_terrain(self) -> bool:
@@ -102,6 +112,9 @@ class PassInfo:
     normaliser: str = ""
     total_seconds: float | None = None
     total_steps: int = 0
+    interface_id: str = ""
+    measurement: Mapping[str, Any] = field(default_factory=dict)
+    engines: Mapping[str, str] = field(default_factory=dict)
 
 
 def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -> PanelSummary:
@@ -175,6 +188,10 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
         confidence=confidence,
         total_seconds=info.total_seconds,
         total_steps_per_second=info.total_steps / info.total_seconds if info.total_seconds else None,
+        measurement_id=info.construct_id if info.measurement else "",
+        interface_id=info.interface_id,
+        measurement=dict(info.measurement),
+        engines=dict(info.engines),
     )
 
 

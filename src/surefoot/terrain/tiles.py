@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.contract import SurefootError, load_plugin, offered, unknown
+from surefoot.contract import SurefootError, behaviour_digest, load_plugin, offered, unknown
 
 SIZE_M = 8.0
 RESOLUTION_M = 0.1
@@ -128,6 +128,21 @@ def draws(cls: str, key: int) -> np.random.Generator:
     """Returns the random numbers that a class makes its tile `key` from."""
     family = int.from_bytes(hashlib.sha256(cls.encode()).digest()[:8], "big")
     return np.random.Generator(np.random.Philox(key=(family << 64) | key))
+
+
+def heights_digest(tiles: Iterable[TileId]) -> str:
+    """Returns the SHA-256 of the heights of tiles, whoever makes them and however."""
+    sha = hashlib.sha256()
+    for t in sorted(set(tiles)):
+        sha.update(f"{t}".encode() + tile(*t).astype("<f4").tobytes())
+    return sha.hexdigest()
+
+
+def class_digest(cls: str) -> str:
+    """Returns what a terrain class is known by: the heights of two of its tiles at every level and, where it
+    is another package's, what its functions do."""
+    heights = heights_digest(TileId(cls, level, key) for level in range(LEVELS) for key in (0, 1))
+    return heights if cls in _BUILT_IN else heights + behaviour_digest({cls: terrain_class(cls)})
 
 
 def level_table(cls: str, classes: Mapping[str, TerrainClass] | None = None) -> tuple[dict[str, float], ...]:

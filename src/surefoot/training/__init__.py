@@ -7,6 +7,7 @@ from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_po
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.iteration import collect
 from surefoot.training.looks import check_sequential
+from surefoot.training.manifest import Manifest
 from surefoot.training.observers import UNOBSERVED, EvaluationObserver, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.plan_makers import make_plan, robot_plan
@@ -23,6 +24,7 @@ __all__ = [
     "EvaluationObserver",
     "ExternalPlan",
     "Limits",
+    "Manifest",
     "Observer",
     "PassOptions",
     "Plan",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,11 +35,12 @@ from surefoot.contract import (
     SurefootError,
     Timeouts,
     columns,
-    construct_id,
     environment_seeds,
     evaluation_plant,
     load_panel,
+    measurement_fields,
 )
+from surefoot.engines import engine_version
 from surefoot.env import TrainingEnv, TrainSampler, VecEnv
 from surefoot.env.compiled import CompiledEnv
 from surefoot.env.external import ExternalEnv, ExternalTask
@@ -49,6 +50,8 @@ from surefoot.evaluation import (
     PanelEvaluator,
     Passes,
     Watch,
+    code_digests,
+    column_digest,
     engines_for,
     evaluate_panel,
     evaluate_seeds,
@@ -64,6 +67,7 @@ from surefoot.statistics import PanelResult
 from surefoot.tasks import BUILT_IN, Task
 from surefoot.terrain import Atlas
 from surefoot.training.checks import check_disjoint
+from surefoot.training.identified import Identified
 
 Evaluator = PanelEvaluator | ExternalEvaluator
 PassResults = tuple[PanelResult, list[PanelResult]]
@@ -71,7 +75,7 @@ PassResults = tuple[PanelResult, list[PanelResult]]
 
 
 @dataclass(frozen=True)
-class Plan(ABC):
+class Plan(Identified):
     """A run that has not started. Subclasses say how its environments are made and judged."""
 
     task: Task | ExternalTask
@@ -88,7 +92,6 @@ class Plan(ABC):
     """Why this engine, in a sentence."""
     device: str
     accounting: Accounting
-    construct_id: str
     training_id: str
     learner: str = "ppo"
     timeouts: Timeouts = "stock"
@@ -105,6 +108,8 @@ class Plan(ABC):
             "task": self.task_name,
             **self.accounting.model_dump(mode="json"),
             "construct_id": self.construct_id,
+            "measurement_id": self.measurement_id,
+            "interface_id": self.interface_id,
             "training_id": self.training_id,
             "contract_digest": self.task.contract.digest,
             "panel": self.panel.name,
@@ -275,6 +280,12 @@ class RobotPlan(Plan):
         task, r = self.task, self.recipe
         return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise, observation_clip)
 
+    def engine_version(self, engine: str) -> str:
+        return engine_version(engine, self.evaluation_plant.heightfield is not None)
+
+    def column_digest(self, column: Column) -> str:
+        return column_digest(self.panel, column)
+
     def selection_evaluator(self) -> PanelEvaluator:
         """Measures on the evaluation plant, but on stride where training is: choosing may be fast, confirming
         is not."""
@@ -290,8 +301,9 @@ class RobotPlan(Plan):
         construct."""
         check_disjoint(self.seeds, panel)
         plant = evaluation_plant(self.recipe.control_hz, self.task.on_heightfield(panel))
-        identity = construct_id(self.task.contract, panel, plant)
-        return dataclasses.replace(self, panel=panel, evaluation_plant=plant, construct_id=identity)
+        code = code_digests(self.task, panel, plant)
+        measured = measurement_fields(self.task.contract, panel.name, panel.digest, plant, code)
+        return dataclasses.replace(self, panel=panel, evaluation_plant=plant, measurement=measured)
 
     def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> RobotPlan:
         plan = self if panel is None else self.on_panel(load_panel(panel))
@@ -371,6 +383,13 @@ class ExternalPlan(Plan):
     def policy_card(self) -> PolicyCard:
         r = self.recipe
         return external_card(self.task.contract, r.control_hz, r.hidden, r.normalise)
+
+    def engine_version(self, engine: str) -> str:
+        """The environment's versions are in its contract."""
+        return ""
+
+    def column_digest(self, column: Column) -> str:
+        return ""
 
     def selection_evaluator(self) -> ExternalEvaluator:
         return ExternalEvaluator(self.task, self.panel, "selection", self.device)

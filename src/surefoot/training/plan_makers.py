@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import torch
 
@@ -23,15 +23,17 @@ from surefoot.contract import (
     Timeouts,
     account,
     check_ranges,
-    construct_id,
     evaluation_plant,
+    interface_fields,
     load_panel,
+    measurement_fields,
     prove_seeds_disjoint,
     seed_panel,
     training_id,
 )
 from surefoot.engines import choose_engine
 from surefoot.env.external import external_task, is_external
+from surefoot.evaluation import code_digests, external_digests
 from surefoot.learners.libraries import find_learner
 from surefoot.tasks import task as find_task
 from surefoot.training.checks import (
@@ -42,6 +44,7 @@ from surefoot.training.checks import (
     check_share,
     check_terrain,
 )
+from surefoot.training.manifest import Manifest
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 
 
@@ -68,6 +71,8 @@ class PlanOptions:
     judged_by: TaskContract | None = None
     """The contract that a run was recorded with: its panel, what it held out and what it called a success
     are the run's for ever, whatever the task names now."""
+    manifest: Manifest | None = None
+    """The environment that the plan is held to; another is refused."""
     restored: bool = False
     """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
 
@@ -86,6 +91,7 @@ class Options(TypedDict, total=False):
     success_return: float | None
     scenarios: int | None
     judged_by: TaskContract | None
+    manifest: Manifest | None
     restored: bool
 
 
@@ -130,7 +136,8 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
     proof = prove_seeds_disjoint(seeds, panel)
     if not proof.disjoint:
         raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
-    return ExternalPlan(
+    code = external_digests(outside)
+    plan = ExternalPlan(
         task=dataclasses.replace(outside, recipe=recipe),
         task_name=task,
         recipe=recipe,
@@ -143,10 +150,12 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         engine_reason="the environment's own simulator",
         device=o.device,
         accounting=accounting(recipe, contract, panel),
-        construct_id=construct_id(contract, panel, None),
+        measurement=measurement_fields(contract, panel.name, panel.digest, None, code),
+        interface=interface_fields(contract, recipe.control_hz, code),
         training_id=training_id(contract, recipe, None, contract.source, o.learner, seeds),
         learner=o.learner,
     )
+    return _held_to(o.manifest, plan)
 
 
 def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
@@ -186,7 +195,8 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
     if torch.device(o.device).type == "cuda":
         check_memory(chosen, torch.cuda.mem_get_info(o.device)[0], o.processes)
-    return RobotPlan(
+    code = code_digests(chosen, panel, judged_in)
+    plan = RobotPlan(
         task=chosen,
         task_name=task,
         recipe=recipe,
@@ -199,11 +209,24 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         engine_reason=reason,
         device=o.device,
         accounting=accounting(recipe, contract, panel),
-        construct_id=construct_id(contract, panel, judged_in),
+        measurement=measurement_fields(contract, panel.name, panel.digest, judged_in, code),
+        interface=interface_fields(contract, recipe.control_hz, code),
         training_id=training_id(contract, recipe, plant, engine, treatment, seeds),
         learner=o.learner,
         timeouts=timeouts,
     )
+    return _held_to(o.manifest, plan)
+
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+
+def _held_to(manifest: Manifest | None, plan: AnyPlan) -> AnyPlan:
+    """Returns the plan with the manifest that it fits; one that does not is refused."""
+    if manifest is None:
+        return plan
+    manifest.check(plan)
+    return dataclasses.replace(plan, manifest=manifest.digest)
 
 
 def _judged_by(contract: TaskContract, then: TaskContract) -> TaskContract:

@@ -23,6 +23,7 @@ from surefoot.trackers import check_tracker
 from surefoot.training.evaluate import PassOptions, evaluate_policy
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
 from surefoot.training.looks import check_sequential, look
+from surefoot.training.manifest import Manifest
 from surefoot.training.measurements import Clock
 from surefoot.training.observers import UNOBSERVED, SessionObserver
 from surefoot.training.plan import Plan
@@ -69,6 +70,8 @@ class TrainOptions:
     """Scenarios to confirm on, where the panel is drawn; None: as many as it ships with."""
     sequential: bool = False
     """Whether the confirmation half is looked at as it grows, until the verdict is decided."""
+    manifest: str | None = None
+    """File of the environment manifest that the run is held to."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,7 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 timeouts=o.timeouts,
                 success_return=o.success_return,
                 scenarios=o.scenarios,
+                manifest=Manifest.load(o.manifest) if o.manifest is not None else None,
             )
             if group.is_main:
                 observer.planned(plan)
