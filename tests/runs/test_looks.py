@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from surefoot.contract import SeedPlan
 from surefoot.runs import LOOKS, Look, note_look, scenarios_of
+from tiny import surefoot
 
 PANEL = "walk-flat-v2@7"
 
@@ -84,6 +86,22 @@ def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
     found = note_look([tmp_path, tmp_path], look(1, "decision"))
     assert (found.number, found.decision) == (1, 1)
     assert found.said.count("not written down") == 1
+
+
+def test_whoever_looks_is_written_down(tiny_run: Path, tmp_path: Path) -> None:
+    runs = [tmp_path / "runs" / name for name in ("a", "b")]
+    for run in runs:
+        shutil.copytree(tiny_run, run)
+    assert surefoot("evaluate", runs[0], "--perturb", "none", "--no-baselines", "--half", "selection") == 0
+    assert not (tmp_path / "runs" / LOOKS).exists(), "that half is there to be looked at"
+    assert surefoot("evaluate", runs[0], "--perturb", "none", "--no-baselines", "--half", "all") == 0
+    assert surefoot("compare", *runs) == 0
+    assert surefoot("promote", *runs, "--no-fresh") == 3, "one policy: nothing is decided, nothing spent"
+    lines = (tmp_path / "runs" / LOOKS).read_text().splitlines()
+    assert [(x["by"], x["kind"]) for x in map(json.loads, lines)] == [
+        ("evaluate", "estimate"), ("compare", "estimate"),
+    ]  # fmt: skip
+    assert json.loads((tiny_run.parent / LOOKS).read_text().splitlines()[0])["by"] == "train"
 
 
 def test_a_torn_line_does_not_swallow_the_next(tmp_path: Path) -> None:
