@@ -225,6 +225,7 @@ def test_a_stratum_that_is_shown_worse_rejects(like: Result) -> None:
     worse = [s for s in found.strata if s.outcome == "worse"]
     assert worse
     assert found.outcome == "REJECT"
+    assert "Shown worse in " in " ".join(found.reasons)
     assert any(s.name in r for s in worse for r in found.reasons)
 
 

@@ -4,6 +4,7 @@ tuned to its own simulator; better than what fails may still be failing."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -19,6 +20,8 @@ from surefoot.statistics import ALPHA, decision_alpha
 
 Outcome = Literal["PROMOTE", "REJECT", "INVALID", "INCONCLUSIVE"]
 EXIT_STATUS: dict[Outcome, int] = {"PROMOTE": 0, "REJECT": 1, "INVALID": 3, "INCONCLUSIVE": 4}
+NAMED = 3
+"""Strata that a reason names; the others are counted, and stand in the table."""
 SMALL = 0.02
 """A difference of success that is worth finding, for the number of scenarios that would find it."""
 _SCENARIO = ("key", "command_vx", "command_vy", "command_wz", "friction", "payload_kg", "terrain", "level")
@@ -119,21 +122,29 @@ def _decided(p: Promotion, missing: str) -> Promotion:
     """Weighs what was found: what is shown against a candidate outweighs what is not shown for it."""
     sides = [s for s in (p.disturbances, p.transfer) if s is not None]
     against = [f"Worse: {s.name}." for s in sides if s.outcome == "worse"]
-    against += [f"Worse in a stratum: {s.name} ({s.side})." for s in p.strata if s.outcome == "worse"]
+    against += _named("Shown worse in", [s for s in p.strata if s.outcome == "worse"])
     against += [f"{_sentence(b)} It does not work by itself." for b in p.bars if b.met is False]
     if against:
         return replace(p, outcome="REJECT", reasons=tuple(against))
     left = [] if p.disturbances else ["No perturbed column was measured on both runs."]
     left += [missing] if p.transfer is None else []
     left += [f"Not shown to be better: {s.name}. {_power(s)}" for s in sides if s.outcome != "better"]
-    left += [
-        f"Not shown to be worse by less than {100 * NOT_WORSE_BY:g} points: {s.name} ({s.side}, "
-        f"{s.difference.n} pairs)."
-        for s in p.strata
-        if s.outcome == "not shown"
-    ]
+    points = f"{100 * NOT_WORSE_BY:g} points"
+    left += _named(
+        f"A loss of {points} is not excluded in", [s for s in p.strata if s.outcome == "not shown"]
+    )
     left += [f"{_sentence(b)} Neither is shown." for b in p.bars if b.met is None]
     return replace(p, outcome="INCONCLUSIVE" if left else "PROMOTE", reasons=tuple(left))
+
+
+def _named(says: str, strata: Sequence[Stratum]) -> list[str]:
+    """Says in a sentence which strata, the worst first; nothing where there are none."""
+    if not strata:
+        return []
+    first = sorted(strata, key=lambda s: s.difference.value)[:NAMED]
+    names = "; ".join(f"{s.name} ({s.side}, {s.difference.n} pairs)" for s in first)
+    more = len(strata) - len(first)
+    return [f"{says} {names}{f' and {more} more strata' if more else ''}."]
 
 
 def _sentence(b: Bar) -> str:
@@ -146,9 +157,7 @@ def _power(s: Side) -> str:
         return (
             f"{s.pairs} scenarios could have found no difference of success at all; take more (--scenarios)."
         )
-    text = (
-        f"With {s.pairs} scenarios a true difference of {100 * s.detectable:.1f} points of success would be "
-    )
+    text = f"With {s.pairs} pairs a true difference of {100 * s.detectable:.1f} points of success would be "
     text += f"found with 80% power; {100 * SMALL:g} points take --scenarios {s.scenarios_for(SMALL)}"
     seen = s.metrics["success"].value
     more = s.scenarios_for(seen)

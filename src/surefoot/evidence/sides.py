@@ -49,6 +49,8 @@ class Side:
     columns: tuple[str, ...]
     pairs: int
     """Scenarios that both ran."""
+    of: int
+    """Scenarios of the whole list: columns may be played on a part of it."""
     metrics: dict[str, Difference]
     """Candidate less baseline, averaged over the columns of a scenario, with 95% intervals."""
     beside: dict[str, Difference]
@@ -58,10 +60,10 @@ class Side:
     """Smallest true difference of success that would have been found with 80% power; None: none at all."""
 
     def scenarios_for(self, difference: float) -> int | None:
-        """Returns how many scenarios would find a difference of success of this size with 80% power."""
+        """Returns how long a list would find a difference of success of this size with 80% power."""
         if not difference or self.detectable is None:
             return None
-        return 64 * math.ceil(self.pairs * (self.detectable / abs(difference)) ** 2 / 64)
+        return 64 * math.ceil(self.of * (self.detectable / abs(difference)) ** 2 / 64)
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def side(name: str, candidate: Result, baseline: Result, keys: set[Key], alpha: 
         name,
         tuple(sorted({k[0] for k in keys})),
         len({k[2] for k in keys}),
+        len(np.unique(candidate.rows["scenario"])),
         metrics,
         {m: p.difference(m) for m, p in shown.items() if len(p)},
         "worse" if worse else "better" if better else "no difference shown",
