@@ -148,7 +148,8 @@ run = surefoot.Run.load(folder)
 assert isinstance(run.ledger, pa.Table) and run.ledger.num_rows == 6
 assert isinstance(run.held_out, pa.Table) and run.episodes.num_rows > 0
 np.save(acts, run.policy(np.load(obs)))
-print(run, surefoot.compare(run, run), surefoot.promote(run, run), surefoot.postmortem(run), sep="\\n~\\n")
+promoted = surefoot.promote(run, run, fresh=False)
+print(run, surefoot.compare(run, run), promoted, surefoot.postmortem(run), sep="\\n~\\n")
 assert surefoot.report(run).path.is_file() and run._repr_html_()
 assert not {"torch", "mujoco", "warp"} & set(sys.modules)
 """,
@@ -158,7 +159,12 @@ assert not {"torch", "mujoco", "warp"} & set(sys.modules)
         absent=("torch", "mujoco", "warp", "gymnasium", "tensorboard", "pandas"),
     )
     here = surefoot.Run.load(folder)
-    said = (here, surefoot.compare(here, here), surefoot.promote(here, here), surefoot.postmortem(here))
+    said = (
+        here,
+        surefoot.compare(here, here),
+        surefoot.promote(here, here, fresh=False),
+        surefoot.postmortem(here),
+    )
     assert out.strip() == "\n~\n".join(map(str, said))
     bundle = read_policy(folder / "policy.safetensors")
     expected = bundle(torch.from_numpy(obs), torch.zeros(5, 0))[0].numpy()

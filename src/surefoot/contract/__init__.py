@@ -20,6 +20,7 @@ from surefoot.contract.external import (
 )
 from surefoot.contract.factors import Factor, Strata
 from surefoot.contract.fields import Field, differences
+from surefoot.contract.fresh_panel import fresh_panel, fresh_root
 from surefoot.contract.identity import (
     CodeDigests,
     evaluation_plant,
@@ -185,6 +186,8 @@ __all__ = [
     "environment_seeds",
     "evaluation_plant",
     "find_perturbation",
+    "fresh_panel",
+    "fresh_root",
     "held_out_as",
     "interface_fields",
     "load_panel",

@@ -21,7 +21,8 @@ from surefoot.runs.folder import (
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ids import id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
-from surefoot.runs.lock import is_alive
+from surefoot.runs.lock import appending, is_alive
+from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
 from surefoot.runs.panels import read_rows, read_summary
 from surefoot.runs.results import Result, load_result, perturbed
 from surefoot.runs.status import record_outcome
@@ -30,13 +31,16 @@ from surefoot.runs.times import TimeParts, time_parts
 __all__ = [
     "CHECKPOINTS",
     "LEDGER_VERSION",
+    "LOOKS",
     "STATES_VERSION",
     "Checkpoint",
     "LibraryRecord",
+    "Look",
     "Result",
     "RunFolder",
     "RunRecord",
     "TimeParts",
+    "appending",
     "caveat",
     "id_problems",
     "is_alive",
@@ -44,6 +48,7 @@ __all__ = [
     "load_arrays",
     "load_checkpoint",
     "load_result",
+    "note_look",
     "perturbed",
     "read_ledger",
     "read_rows",
@@ -53,6 +58,7 @@ __all__ = [
     "resume_hint",
     "run_name",
     "save_checkpoint",
+    "scenarios_of",
     "section",
     "surefoot_command",
     "time_parts",
