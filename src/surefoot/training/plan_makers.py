@@ -31,6 +31,7 @@ from surefoot.contract import (
 from surefoot.engines import choose_engine
 from surefoot.env.external import external_task, is_external
 from surefoot.learners.libraries import find_learner
+from surefoot.tasks import check_apart
 from surefoot.tasks import task as find_task
 from surefoot.training.checks import (
     check_disjoint,
@@ -169,6 +170,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     judged_in = evaluation_plant(recipe.control_hz, chosen.on_heightfield(panel))
     proof = check_disjoint(seeds, panel)
     if not o.restored:
+        check_apart(chosen, o.device)
         check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
     if torch.device(o.device).type == "cuda":
         check_memory(chosen, torch.cuda.mem_get_info(o.device)[0], o.processes)
