@@ -19,20 +19,21 @@ from torch import Tensor
 from surefoot.compiler import Expr, Symbols, Untraceable, Var, symbol, symbols
 from surefoot.contract import SurefootError
 from surefoot.engines import Parameters, RobotState
-from surefoot.tasks.task import Ground, Task, TaskState, View
+from surefoot.tasks.task import Constants, Ground, Task, TaskState, View
 
-TOGETHER = 3
-"""Environments that are looked at together; two could hide an exchange of neighbours behind a sum."""
+TRACED, DRAWN = 3, 16
+"""Environments that are looked at together: symbols are never in order or equal by chance, numbers may be."""
 FLAGS = {"trunk_contact", "failed", "contact"}
 COUNTS = {"age"}
+Shape = tuple[int, ...]
 
 
 def check_apart(task: Task, device: str = "cpu") -> None:
     """Refuses a task in which a term of one environment depends on others."""
     constants = task.constants(torch.device(device), 1.0 / task.recipe.control_hz)
-    traced = _views(task, constants, _symbolic)
+    traced = _views(task, constants, TRACED, _symbolic)
     draw = torch.Generator().manual_seed(1)
-    drawn = _views(task, constants, lambda name, shape: _drawn(name, shape, draw).to(device))
+    drawn = _views(task, constants, DRAWN, lambda name, shape: _drawn(name, shape, draw).to(device))
     c = task.contract
     terms: list[Any] = [*c.observation, *c.privileged, *c.rewards, *c.terminations]
     for term in terms:
@@ -50,46 +51,53 @@ def check_apart(task: Task, device: str = "cpu") -> None:
 
 
 def _views(
-    task: Task, constants: Any, make: Callable[[str, tuple[int, ...]], Any]
+    task: Task, constants: Constants, count: int, make: Callable[[str, Shape], Any]
 ) -> tuple[View, list[View]]:
     """Returns environments together, and each of them alone."""
     shapes = _shapes(len(task.robot.joints), len(task.robot.feet), len(task.scan))
     fields = {
-        kind: {name: make(name, (TOGETHER, *shape)) for name, shape in of.items()}
-        for kind, of in shapes.items()
+        kind: {name: make(name, (count, *shape)) for name, shape in of.items()} for kind, of in shapes.items()
     }
 
     def view(rows: slice) -> View:
-        return View(*(kind(**{k: x[rows] for k, x in of.items()}) for kind, of in fields.items()), constants)
+        robot, memory, params, ground = (
+            kind(**{k: x[rows] for k, x in of.items()}) for kind, of in fields.items()
+        )
+        return View(robot, memory, params, ground, constants)
 
-    return view(slice(None)), [view(slice(k, k + 1)) for k in range(TOGETHER)]
+    return view(slice(None)), [view(slice(k, k + 1)) for k in range(count)]
 
 
-def _shapes(joints: int, feet: int, scan: int) -> dict[Any, dict[str, tuple[int, ...]]]:
+def _shapes(joints: int, feet: int, scan: int) -> dict[Any, dict[str, Shape]]:
     """Returns the shapes of a view's fields, the environments' axis left out."""
-    three, legs = (3,), (feet, 3)
-    robot = {"position": three, "quaternion": (4,), "linear_velocity": three, "angular_velocity": three}
-    robot |= {"gravity": three} | dict.fromkeys(("joint_position", "joint_velocity", "torque"), (joints,))
-    robot |= dict.fromkeys(("foot_position", "foot_velocity", "foot_force"), legs)
-    memory = {"command": three, "action": (joints,), "previous_action": (joints,)}
+    three: Shape = (3,)
+    robot = dict.fromkeys(("position", "linear_velocity", "angular_velocity", "gravity"), three)
+    robot |= dict.fromkeys(("joint_position", "joint_velocity", "torque"), (joints,))
+    robot |= dict.fromkeys(("foot_position", "foot_velocity", "foot_force"), (feet, 3))
+    robot |= {"quaternion": (4,), "trunk_contact": (), "failed": ()}
+    memory = dict.fromkeys(("action", "previous_action"), (joints,)) | {
+        "command": three,
+        "age": (),
+        "phase": (),
+    }
     memory |= dict.fromkeys(("contact", "air_time", "landed"), (feet,))
     numbers = ("friction", "payload_kg", "strength", "kp_scale", "kd_scale", "delay_s")
     return {
-        RobotState: robot | dict.fromkeys(("trunk_contact", "failed"), ()),
-        TaskState: memory | dict.fromkeys(("age", "phase"), ()),
+        RobotState: robot,
+        TaskState: memory,
         Parameters: dict.fromkeys(numbers, ()) | {"com_m": three},
         Ground: {"base": (), "feet": (feet,), "scan": (scan,)},
     }
 
 
-def _symbolic(name: str, shape: tuple[int, ...]) -> Symbols:
+def _symbolic(name: str, shape: Shape) -> Symbols:
     out = np.empty(shape, object)
     for k in range(out.size):
         out.reshape(-1)[k] = symbol(Var(f"{name}_{k}", "env"))
     return Symbols(out) > 0.5 if name in FLAGS else Symbols(out)
 
 
-def _drawn(name: str, shape: tuple[int, ...], draw: torch.Generator) -> Tensor:
+def _drawn(name: str, shape: Shape, draw: torch.Generator) -> Tensor:
     if name in FLAGS or name in COUNTS:
         return torch.randint(0, 2 if name in FLAGS else 500, shape, generator=draw).to(
             torch.bool if name in FLAGS else torch.int64
@@ -105,7 +113,7 @@ def _apart(
     same: Callable[[Any, Any], bool],
 ) -> bool:
     whole, rows = function(together, **params), [function(view, **params) for view in alone]
-    if tuple(whole.shape[:1]) != (TOGETHER,) or any(tuple(row.shape[:1]) != (1,) for row in rows):
+    if tuple(whole.shape[:1]) != (len(alone),) or any(tuple(row.shape[:1]) != (1,) for row in rows):
         return False
     return all(same(whole[k], row[0]) for k, row in enumerate(rows))
 
