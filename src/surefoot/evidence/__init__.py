@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from surefoot.contract import Field
 from surefoot.evidence.compare import (
     Compared,
     Comparison,
-    Field,
     Refusal,
     compare,
     compare_runs,
-    construct_difference,
     metrics_of,
     refusal_sentence,
 )
+from surefoot.evidence.constructs import construct_difference
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence

@@ -1,0 +1,24 @@
+"""The rule of a contract applied to rows: says which episodes succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from surefoot.contract import Success
+
+
+def succeeds(rows: Mapping[str, np.ndarray], rule: Success) -> np.ndarray:
+    """Returns [N] whether each row is a success. What was not measured (NaN) is none, but for limits that a
+    task declares."""
+    good = ~np.asarray(rows["fall"], bool)
+    good &= rows["velocity_error_mps"] < rule.velocity_error_mps
+    good &= rows["yaw_error_radps"] < rule.yaw_error_radps
+    if w := rule.windows:
+        good &= rows["windows_as_told"] >= w.share
+        good &= ~(rows["stand_drift_m"] > w.standing.drift_m)  # NaN where it was told to move
+        good &= ~(rows["stand_turn_rad"] > w.standing.turn_rad)
+    for limit in rule.limits:
+        good &= ~(rows[limit.metric] < limit.low) & ~(rows[limit.metric] > limit.high)
+    return np.asarray(good)
