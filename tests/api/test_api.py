@@ -198,10 +198,25 @@ def test_a_notebook_shows_it_and_its_name_is_only_text(extended_run: Path, tmp_p
         html = Tags(result._repr_html_())
         assert html.open == []
         assert not {"script", "img"} & set(html.tags)
+        if "<pre" in result._repr_html_():
+            assert "font-family" in result._repr_html_(), "a notebook's own font has no columns"
     card = run._repr_html_()
     assert run.verdict in card
     assert "svg" in Tags(card).tags, "success over training"
     assert not re.search(r"(?<!-)color:|background:#", card), "light or dark is the notebook's choice"
+
+
+def test_a_notebook_opens_reports_below_its_folder(
+    extended_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server would look for an absolute path at its own root."""
+    shutil.copytree(extended_run, tmp_path / "my runs" / "one")
+    page = surefoot.report(tmp_path / "my runs" / "one")
+    monkeypatch.chdir(tmp_path)
+    for shown in (page, surefoot.Run.load("my runs/one")):
+        assert 'href="my%20runs/one/report.html"' in shown._repr_html_()
+    monkeypatch.chdir(tmp_path / "my runs" / "one" / "panels")
+    assert f'href="{page.path.resolve().as_uri()}"' in page._repr_html_()
 
 
 def test_a_damaged_run_still_shows_itself(tiny_run: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from surefoot.api.frames import Frame, frame
-from surefoot.api.shown import Shown, escaped
+from surefoot.api.shown import Shown, link
 from surefoot.contract import SurefootError
 from surefoot.evidence import (
     Compared,
@@ -292,7 +292,7 @@ class Report(Shown):
         say(console, f"{self.path} ({self.path.stat().st_size / 1e6:.1f} MB)")
 
     def _repr_html_(self) -> str:
-        return f'<a href="{escaped(self.path)}" target="_blank">{escaped(self)}</a>'
+        return link(self.path, self)
 
 
 def report(
