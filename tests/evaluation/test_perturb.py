@@ -21,8 +21,8 @@ from surefoot.contract import (
     trained_range,
 )
 from surefoot.contract import identity as identity_module
+from surefoot.contract.perturb import perturb, perturb_all
 from surefoot.evaluation import PanelEvaluator
-from surefoot.evaluation.perturb import perturb, perturb_all
 from surefoot.policy.bundle import HoldPose
 
 FLAT, ROUGH = make_panel("walk-flat-v1"), make_panel("walk-rough-v1")

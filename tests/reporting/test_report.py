@@ -30,6 +30,7 @@ from surefoot.artifacts import (
 )
 from surefoot.contract import SurefootError, load_panel
 from surefoot.evaluation import PanelEvaluator
+from surefoot.evidence import Judgement
 from surefoot.evidence.compare import Comparison, Refusal, compare, metrics_of, refusal_sentence
 from surefoot.evidence.postmortem import _weakest
 from surefoot.policy.bundle import HoldPose
@@ -407,13 +408,14 @@ def test_terminal_and_page_say_the_same_word(
     said = RunFolder.open(extended_run).record.confirmation
     assert said is not None
     words = {"success": success, "success_low": low, "safety_held": held, "beats_baselines": beats}
-    line = verdicts(said.model_copy(update=words))[0]
+    judged = Judgement(said.model_copy(update=words))
+    line = verdicts(judged)[0]
     assert f"]{word}:[/]" in line
     nominal = dataclasses.replace(
         run.panel.nominal, success=run.panel.nominal.success.model_copy(update={"value": success, "low": low})
     )
     summary = run.panel.summary.model_copy(update={"safety_held": held, "beats_baselines": beats})
-    panel = dataclasses.replace(run.panel, nominal=nominal, summary=summary)
+    panel = dataclasses.replace(run.panel, nominal=nominal, summary=summary, judgement=judged)
     if beats is None:
         panel = dataclasses.replace(panel, columns=tuple(c for c in panel.columns if not c.baseline))
     assert verdict(dataclasses.replace(run, panel=panel)).headline == word

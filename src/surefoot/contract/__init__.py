@@ -17,6 +17,7 @@ from surefoot.contract.external import (
     seed_panel,
 )
 from surefoot.contract.factors import Factor, Strata
+from surefoot.contract.find_panel import find_panel
 from surefoot.contract.identity import (
     construct,
     construct_fields,
@@ -39,6 +40,7 @@ from surefoot.contract.panel import (
     parse_panel,
 )
 from surefoot.contract.panel_makers import MAKERS, make_panel
+from surefoot.contract.perturb import dropout_of, perturb_all
 from surefoot.contract.perturbation import (
     PERTURBATIONS,
     Column,
@@ -48,6 +50,7 @@ from surefoot.contract.perturbation import (
     find_perturbation,
     trained_range,
 )
+from surefoot.contract.perturbation import at as column_at
 from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, MAX_DELAY_S, TRAINING_PLANT, Plant
 from surefoot.contract.plugins import load_plugin, offered, spelled
 from surefoot.contract.recipe import Accounting, Recipe, account
@@ -145,14 +148,17 @@ __all__ = [
     "applies",
     "as_half",
     "canonical",
+    "column_at",
     "columns",
     "construct",
     "construct_fields",
     "construct_id",
     "digest",
+    "dropout_of",
     "dump_panel",
     "environment_seeds",
     "evaluation_plant",
+    "find_panel",
     "find_perturbation",
     "load_panel",
     "load_plugin",
@@ -162,6 +168,7 @@ __all__ = [
     "pair_words",
     "panel_names",
     "parse_panel",
+    "perturb_all",
     "philox_pairs",
     "prove_disjoint",
     "prove_seeds_disjoint",

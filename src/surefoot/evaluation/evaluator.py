@@ -21,12 +21,13 @@ from surefoot.contract import (
     Scenario,
     SurefootError,
     applies,
+    dropout_of,
     evaluation_plant,
+    perturb_all,
 )
 from surefoot.env import PanelSampler, VecEnv
 from surefoot.evaluation.episodes import RawEpisodes, run_episodes
 from surefoot.evaluation.kept_traces import traces_to_keep
-from surefoot.evaluation.perturb import dropout_of, perturb_all
 from surefoot.evaluation.progress import PassCounter, Watch, unwatched
 from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import Policy, PolicyBundle

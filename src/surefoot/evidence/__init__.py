@@ -13,6 +13,7 @@ from surefoot.evidence.compare import (
     metrics_of,
     refusal_sentence,
 )
+from surefoot.evidence.judgement import Fault, Judgement, check_sound, judgement
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
@@ -26,7 +27,9 @@ __all__ = [
     "Case",
     "Compared",
     "Comparison",
+    "Fault",
     "Field",
+    "Judgement",
     "LearnerComparison",
     "LearnerFigures",
     "Postmortem",
@@ -35,10 +38,12 @@ __all__ = [
     "Sentence",
     "Side",
     "as_text",
+    "check_sound",
     "compare",
     "compare_learners",
     "compare_runs",
     "construct_difference",
+    "judgement",
     "look_back",
     "metrics_of",
     "promote_run",

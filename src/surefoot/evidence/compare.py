@@ -18,6 +18,7 @@ from surefoot.contract import (
     construct_fields,
     digest,
 )
+from surefoot.evidence.judgement import judgement
 from surefoot.runs import Result, RunFolder, load_result
 from surefoot.statistics import SPANS, Difference, paired, panel_strata
 
@@ -32,6 +33,8 @@ METRICS = {
 OUTSIDE = {"success": "success", "fall rate": "fall", "return": "return"}
 """The same where the reward is the environment's own: that of a task of ours is part of the treatment."""
 Rows = Mapping[str, np.ndarray]
+EVIDENCE = "evidence"
+"""Named as what differs where a run's own files contradict each other: nothing can be compared with it."""
 PANEL_FIELDS = ("panel", "panel_digest")
 _SCENARIO = (
     "command_vx",
@@ -66,6 +69,8 @@ class Refusal:
     @property
     def offer(self) -> str:
         """Says in a sentence what can be done about it."""
+        if any(f.name == EVIDENCE for f in self.differs):
+            return "The files of a run contradict each other; look closer with `surefoot verify RUN`."
         if self.offered:
             return f"They share {self.shared} scenarios; compare on those with --shared-panel."
         if self.shared:
@@ -113,7 +118,7 @@ def compare(
     a: Result, b: Result, half: str = "confirmation", column: str = NOMINAL, shared_panel: bool = False
 ) -> Comparison | Refusal:
     """Compares two results scenario by scenario; refused where their constructs differ."""
-    differs = construct_difference(a, b) + _sources(a, b, column)
+    differs = unsound(a, b) + construct_difference(a, b) + _sources(a, b, column)
     pairs = shared_scenarios(a, b)
     panel_only = all(f.name in PANEL_FIELDS for f in differs)
     if differs and not (shared_panel and panel_only and len(pairs)):
@@ -149,6 +154,12 @@ def compare(
         b_caveat=b.caveat,
         same_policy=a.summary.checkpoint == b.summary.checkpoint,
     )
+
+
+def unsound(a: Result, b: Result) -> tuple[Field, ...]:
+    """Returns what the evidence of either contradicts itself in; nothing where both are sound."""
+    says = ["; ".join(map(str, judgement(r).faults)) or "sound" for r in (a, b)]
+    return () if says == ["sound", "sound"] else (Field(EVIDENCE, *says),)
 
 
 def metrics_of(contract: Contract) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import NOMINAL, TRAINED, Frozen, Recipe, SurefootError
+from surefoot.evidence.judgement import check_sound
 from surefoot.runs import Result, RunFolder, load_result, versions
 from surefoot.statistics import Estimate, estimate, runs_estimate
 
@@ -93,6 +94,8 @@ def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
     if not done:
         raise SurefootError("None of the runs has finished; there is nothing to compare.")
     results = {r.path: load_result(r) for r in done}
+    for result in results.values():
+        check_sound(result)
     check_alike(list(results.values()))
     first = done[0].record
     names = dict.fromkeys(r.record.learner for r in runs)

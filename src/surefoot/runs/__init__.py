@@ -21,8 +21,8 @@ from surefoot.runs.folder import (
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import is_alive
-from surefoot.runs.panels import read_rows, read_summary
-from surefoot.runs.results import Result, load_result, perturbed
+from surefoot.runs.panels import read_panel, read_rows, read_summary
+from surefoot.runs.results import Result, load_pass, load_result, perturbed
 from surefoot.runs.status import record_outcome
 from surefoot.runs.times import TimeParts, time_parts
 
@@ -41,9 +41,11 @@ __all__ = [
     "ledger_fault",
     "load_arrays",
     "load_checkpoint",
+    "load_pass",
     "load_result",
     "perturbed",
     "read_ledger",
+    "read_panel",
     "read_rows",
     "read_summary",
     "record_outcome",

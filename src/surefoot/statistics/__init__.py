@@ -19,8 +19,10 @@ from surefoot.statistics.estimates import (
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
+from surefoot.statistics.recount import disagreements, recount
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
+from surefoot.statistics.success import succeeded
 from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
 
@@ -42,6 +44,7 @@ __all__ = [
     "clopper_pearson",
     "column_summary",
     "design_effect",
+    "disagreements",
     "effective_n",
     "estimate",
     "headline",
@@ -56,12 +59,14 @@ __all__ = [
     "percent",
     "rate",
     "rate_estimate",
+    "recount",
     "runs_estimate",
     "severity",
     "sign_flip",
     "split_columns",
     "strata_by_factor",
     "stratum_names",
+    "succeeded",
     "summarise",
     "watched",
     "wilson",

@@ -14,6 +14,8 @@ from surefoot.contract import (
     TRAINED,
     Contract,
     Frozen,
+    Perturbation,
+    SurefootError,
     TaskContract,
     find_perturbation,
     source_digest,
@@ -89,14 +91,17 @@ def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
     family = rows["family"]
     success, fall = rate(rows["success"], family), rate(rows["fall"], family)
     kind = str(rows["perturbation"][0])
-    known = find_perturbation(kind) if kind else None
+    known = _known(kind)
 
     def mean(name: str) -> float | None:
+        if name not in rows:  # in tables of older versions
+            return None
         at = np.isfinite(np.asarray(rows[name], np.float64))
         return float(rows[name][at].mean()) if at.any() else None
 
     velocity = estimate(rows, "velocity_error_mps", "mean")
-    pushed = np.isfinite(rows["recovery_s"]) | ~np.asarray(rows["recovered"], bool)
+    recovered = np.asarray(rows.get("recovered", np.ones(len(family))), bool)
+    pushed = np.isfinite(rows.get("recovery_s", np.full(len(family), np.nan))) | ~recovered
     return ColumnSummary(
         column=str(rows["column"][0]),
         perturbation=kind,
@@ -119,11 +124,19 @@ def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
         velocity_error_high=velocity.high if velocity else None,
         yaw_error_radps=mean("yaw_error_radps"),
         cost_of_transport=mean("cost_of_transport"),
-        recovered=float(np.asarray(rows["recovered"], bool)[pushed].mean()) if pushed.any() else None,
+        recovered=float(recovered[pushed].mean()) if pushed.any() else None,
         recovery_s=mean("recovery_s"),
         holds=success.low >= HOLDS_AT,
-        labels=dict(sorted(Counter(x for x in rows["label"].tolist() if x).items())),
+        labels=dict(sorted(Counter(x for x in rows.get("label", family[:0]).tolist() if x).items())),
     )
+
+
+def _known(kind: str) -> Perturbation | None:
+    """Returns a perturbation by name; None for none, and for that of a package that is not installed here."""
+    try:
+        return find_perturbation(kind) if kind else None
+    except SurefootError:
+        return None
 
 
 def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Estimate]) -> tuple[str, ...]:
@@ -133,19 +146,26 @@ def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Estimate]) -> t
     return tuple(dict.fromkeys(held))
 
 
-def agreement(reference: Rows, other: Rows) -> Agreement:
-    """Compares two engines scenario by scenario; both tables hold the same ones in the same order."""
-    assert (np.asarray(reference["key"]) == np.asarray(other["key"])).all()
-    a, b = (np.asarray(r["velocity_error_mps"], np.float64) for r in (reference, other))
+def agreement(reference: Rows, other: Rows) -> Agreement | None:
+    """Compares two engines on the scenarios that both tables have, once each; None where there is none."""
+    places, i, j = np.intersect1d(
+        np.asarray(reference["key"], str), np.asarray(other["key"], str), return_indices=True
+    )
+    if not len(places):
+        return None
+    order = np.argsort(i)
+    i, j = i[order], j[order]
+    a = np.asarray(reference["velocity_error_mps"], np.float64)[i]
+    b = np.asarray(other["velocity_error_mps"], np.float64)[j]
     both = np.isfinite(a) & np.isfinite(b)
     varied = both.sum() > 2 and np.ptp(a[both]) > 0 and np.ptp(b[both]) > 0
     rank = float(np.corrcoef(ranks(a[both]), ranks(b[both]))[0, 1]) if varied else None
     return Agreement(
         engine=str(other["engine"][0]),
         reference=str(reference["engine"][0]),
-        success_agreement=float((reference["success"] == other["success"]).mean()),
+        success_agreement=float((reference["success"][i] == other["success"][j]).mean()),
         rank_correlation=rank,
-        n=len(a),
+        n=len(i),
     )
 
 

@@ -106,6 +106,7 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
         rows = parts[0][2]
     reference = nominal.get(REFERENCE)
     others = [r for e, r in nominal.items() if e != REFERENCE]
+    agreements = [agreement(reference, r) for r in others] if reference else []
     columns = [column_summary(r, contract) for _, _, r in parts]
     family = rows["family"]
     success, fall = rate(rows["success"], family), rate(rows["fall"], family)
@@ -158,7 +159,7 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
         causes=_counts(rows, "cause"),
         columns=tuple(columns),
         transfer=transfer(columns, terrain) if columns else (),
-        agreement=tuple(agreement(reference, r) for r in others) if reference else (),
+        agreement=tuple(a for a in agreements if a is not None),
         beats_baselines=beats_baselines(columns),
         total_seconds=info.total_seconds,
         total_steps_per_second=info.total_steps / info.total_seconds if info.total_seconds else None,

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from surefoot.contract import Column, Perturbation, Push, Scenario, SurefootError, Terrain, find_perturbation
+from surefoot.contract.errors import SurefootError
+from surefoot.contract.panel import Push, Scenario, Terrain
+from surefoot.contract.perturbation import Column, Perturbation, find_perturbation
 
 
 def perturb(scenario: Scenario, column: Column) -> Scenario:
