@@ -118,7 +118,7 @@ def compare(
     a: Result, b: Result, half: str = "confirmation", column: str = NOMINAL, shared_panel: bool = False
 ) -> Comparison | Refusal:
     """Compares two results scenario by scenario; refused where their constructs differ."""
-    differs = unsound(a, b) + construct_difference(a, b) + _sources(a, b, column)
+    differs = construct_difference(a, b) + _sources(a, b, column)
     pairs = shared_scenarios(a, b)
     panel_only = all(f.name in PANEL_FIELDS for f in differs)
     if differs and not (shared_panel and panel_only and len(pairs)):
@@ -277,4 +277,12 @@ def compare_runs(
         raise SurefootError("Comparing takes two runs or more: surefoot compare RUN_A RUN_B.")
     chosen = as_half(half)
     first, *others = (load_result(RunFolder.open(f), chosen, column) for f in folders)
-    return [Compared(first.run.id, r.run.id, compare(first, r, half, column, shared_panel)) for r in others]
+    return [Compared(first.run.id, r.run.id, _compared(first, r, half, column, shared_panel)) for r in others]
+
+
+def _compared(a: Result, b: Result, half: str, column: str, shared_panel: bool) -> Comparison | Refusal:
+    """Compares two results from disk; one whose own files contradict each other is refused before all."""
+    wrong = unsound(a, b)
+    if not wrong:
+        return compare(a, b, half, column, shared_panel)
+    return Refusal(wrong + construct_difference(a, b), len(shared_scenarios(a, b)), offered=False)

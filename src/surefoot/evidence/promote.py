@@ -73,7 +73,7 @@ class Promotion:
 def promote(candidate: Result, baseline: Result) -> Promotion:
     """Decides on the scenarios that both ran."""
     names = candidate.run.id, baseline.run.id
-    differs = unsound(baseline, candidate) + construct_difference(baseline, candidate)
+    differs = construct_difference(baseline, candidate)
     if differs:
         return Promotion(*names, differs, candidate_caveat=candidate.caveat, baseline_caveat=baseline.caveat)
     both = set(_values(candidate, "success")) & set(_values(baseline, "success"))
@@ -214,4 +214,8 @@ def promote_run(candidate: str | Path, baseline: str | Path) -> Promotion:
                 f"{run.path} was trained on {run.record.task}, which comes from outside and can neither be "
                 "perturbed nor simulated elsewhere; use `surefoot compare`."
             )
-    return promote(*(load_result(run) for run in runs))
+    results = [load_result(run) for run in runs]
+    wrong = unsound(results[1], results[0])
+    if wrong:
+        return Promotion(results[0].run.id, results[1].run.id, wrong)
+    return promote(*results)
