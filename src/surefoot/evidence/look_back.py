@@ -13,6 +13,7 @@ def write_postmortem(run: RunFolder) -> Postmortem:
     postmortem = look_back(run)
     write_json(run.path / "postmortem.json", postmortem)
     atomic_write(run.path / "postmortem.md", as_text(postmortem).encode())
+    run.seal("postmortem", [run.path / "postmortem.json", run.path / "postmortem.md"])
     return postmortem
 
 

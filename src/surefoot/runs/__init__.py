@@ -23,6 +23,8 @@ from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, with
 from surefoot.runs.lock import is_alive
 from surefoot.runs.panels import read_panel, read_rows, read_summary
 from surefoot.runs.results import Result, load_pass, load_result, perturbed
+from surefoot.runs.seal import Seal, SealState, compare_seal, read_seal
+from surefoot.runs.signing import sign, signed_entry
 from surefoot.runs.status import record_outcome
 from surefoot.runs.times import TimeParts, time_parts
 
@@ -35,8 +37,11 @@ __all__ = [
     "Result",
     "RunFolder",
     "RunRecord",
+    "Seal",
+    "SealState",
     "TimeParts",
     "caveat",
+    "compare_seal",
     "is_alive",
     "ledger_fault",
     "load_arrays",
@@ -47,6 +52,7 @@ __all__ = [
     "read_ledger",
     "read_panel",
     "read_rows",
+    "read_seal",
     "read_summary",
     "record_outcome",
     "resumable",
@@ -54,6 +60,8 @@ __all__ = [
     "run_name",
     "save_checkpoint",
     "section",
+    "sign",
+    "signed_entry",
     "surefoot_command",
     "time_parts",
     "timestamp",
