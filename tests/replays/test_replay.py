@@ -17,7 +17,7 @@ import pytest
 import tiny
 from surefoot.artifacts import load_npz, read_table, save_npz, table_meta, write_table
 from surefoot.contract import SurefootError
-from surefoot.evaluation.episodes import states_digest
+from surefoot.runs import states_digest
 from surefoot.replays import find_recorded, replay_episode
 from surefoot.replays.cases import JITTER, CaseSampler, load_case
 from surefoot.replays.recorded import verify

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surefoot.evaluation.episodes import STATES, Episodes, run_episodes, states_digest
+from surefoot.evaluation.episodes import Episodes, run_episodes
 from surefoot.evaluation.evaluator import PanelEvaluator, PendingResult
 from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_seeds, external_baseline
 from surefoot.evaluation.labels import CAUSES, LABELS, label
@@ -13,7 +13,6 @@ __all__ = [
     "BASELINES",
     "CAUSES",
     "LABELS",
-    "STATES",
     "Episodes",
     "EvaluationProgress",
     "ExternalEvaluator",
@@ -28,6 +27,5 @@ __all__ = [
     "external_baseline",
     "label",
     "run_episodes",
-    "states_digest",
     "unwatched",
 ]

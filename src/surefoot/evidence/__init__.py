@@ -19,12 +19,14 @@ from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
 from surefoot.evidence.promote import METRICS, Promotion, Side, promote_run
 from surefoot.evidence.representatives import Case, representative_failures
+from surefoot.evidence.verification import Check, outcome, passes_of, verify_files
 
 __all__ = [
     "MEANING",
     "METRICS",
     "TARGET",
     "Case",
+    "Check",
     "Compared",
     "Comparison",
     "Fault",
@@ -46,9 +48,12 @@ __all__ = [
     "judgement",
     "look_back",
     "metrics_of",
+    "outcome",
+    "passes_of",
     "promote_run",
     "refusal_sentence",
     "representative_failures",
     "rows_of",
+    "verify_files",
     "write_postmortem",
 ]

@@ -27,10 +27,12 @@ from surefoot.runs.seal import Seal, SealState, compare_seal, read_seal
 from surefoot.runs.signing import sign, signed_entry
 from surefoot.runs.status import record_outcome
 from surefoot.runs.times import TimeParts, time_parts
+from surefoot.runs.traces import STATES, states_digest
 
 __all__ = [
     "CHECKPOINTS",
     "LEDGER_VERSION",
+    "STATES",
     "STATES_VERSION",
     "Checkpoint",
     "LibraryRecord",
@@ -62,6 +64,7 @@ __all__ = [
     "section",
     "sign",
     "signed_entry",
+    "states_digest",
     "surefoot_command",
     "time_parts",
     "timestamp",

@@ -29,7 +29,7 @@ from surefoot.artifacts import (
     write_json,
     write_table,
 )
-from surefoot.compute import cores
+from surefoot.compute import cores, cpu_name
 from surefoot.contract import (
     Accounting,
     Disjointness,
@@ -127,7 +127,7 @@ def versions() -> dict[str, str]:
     names = ("torch", "mujoco", "numpy", "gymnasium", "pydantic")
     own = {"surefoot": surefoot.__version__} | {n: version(n) for n in names}
     # The learner adds up shards, one per core: runs repeat to the bit on as many cores.
-    own |= {"cores": str(cores())}
+    own |= {"cores": str(cores()), "cpu": cpu_name()}
     return own | {"python": platform.python_version(), "platform": platform.platform()}
 
 
