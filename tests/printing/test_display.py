@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from surefoot.evaluation import EvaluationProgress
-from surefoot.evidence import judgement
+from surefoot.evidence import Judgement, judgement
 from surefoot.printing import print_summary, verdicts
 from surefoot.printing.display import ConsoleObserver, Display, EvaluationDisplay, evaluation_text
 from surefoot.printing.tables import seconds_text
@@ -102,10 +102,10 @@ def test_no_word_is_broken(width: int, tiny_run: Path) -> None:
 
 def test_a_summary_names_its_digests_and_all_of_its_time(tiny_run: Path) -> None:
     run = RunFolder.open(tiny_run)
-    s = run.record.confirmation
-    assert s is not None
+    result = load_result(run)
+    s = result.summary
     console = terminal(200)
-    print_summary(console, restore_plan(run), run, s)
+    print_summary(console, restore_plan(run), run, result.folder)
     shown = written(console)
     for part in ("in all:", "start-up", "training", "selection", "confirmation"):
         assert part in shown
@@ -118,8 +118,7 @@ def test_seconds_below_ten_have_a_decimal() -> None:
 
 
 def test_one_column_is_not_several(tiny_run: Path) -> None:
-    s = RunFolder.open(tiny_run).record.confirmation
-    assert s is not None
+    s = load_result(RunFolder.open(tiny_run)).summary
     one = s.model_copy(update={"columns": s.columns[:1], "transfer": (), "agreement": ()})
-    assert any("Evaluated 1 column in " in line for line in verdicts(one))
-    assert any(f"Evaluated {len(s.columns)} columns in " in line for line in verdicts(s))
+    assert any("Evaluated 1 column in " in line for line in verdicts(Judgement(one)))
+    assert any(f"Evaluated {len(s.columns)} columns in " in line for line in verdicts(Judgement(s)))

@@ -9,11 +9,12 @@ from surefoot.evidence.compare import (
     Refusal,
     compare,
     compare_runs,
+    compare_sound,
     construct_difference,
     metrics_of,
     refusal_sentence,
 )
-from surefoot.evidence.judgement import Fault, Judgement, check_sound, judgement
+from surefoot.evidence.judgement import Judgement, check_sound, judgement
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
@@ -29,7 +30,6 @@ __all__ = [
     "Check",
     "Compared",
     "Comparison",
-    "Fault",
     "Field",
     "Judgement",
     "LearnerComparison",
@@ -44,6 +44,7 @@ __all__ = [
     "compare",
     "compare_learners",
     "compare_runs",
+    "compare_sound",
     "construct_difference",
     "judgement",
     "look_back",

@@ -277,10 +277,13 @@ def compare_runs(
         raise SurefootError("Comparing takes two runs or more: surefoot compare RUN_A RUN_B.")
     chosen = as_half(half)
     first, *others = (load_result(RunFolder.open(f), chosen, column) for f in folders)
-    return [Compared(first.run.id, r.run.id, _compared(first, r, half, column, shared_panel)) for r in others]
+    pairs = [(r.run.id, compare_sound(first, r, half, column, shared_panel)) for r in others]
+    return [Compared(first.run.id, name, outcome) for name, outcome in pairs]
 
 
-def _compared(a: Result, b: Result, half: str, column: str, shared_panel: bool) -> Comparison | Refusal:
+def compare_sound(
+    a: Result, b: Result, half: str = "confirmation", column: str = NOMINAL, shared_panel: bool = False
+) -> Comparison | Refusal:
     """Compares two results from disk; one whose own files contradict each other is refused before all."""
     wrong = unsound(a, b)
     if not wrong:

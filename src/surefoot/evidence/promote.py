@@ -217,5 +217,6 @@ def promote_run(candidate: str | Path, baseline: str | Path) -> Promotion:
     results = [load_result(run) for run in runs]
     wrong = unsound(results[1], results[0])
     if wrong:
-        return Promotion(results[0].run.id, results[1].run.id, wrong)
+        differs = wrong + construct_difference(results[1], results[0])
+        return Promotion(results[0].run.id, results[1].run.id, differs)
     return promote(*results)

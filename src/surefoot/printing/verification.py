@@ -31,9 +31,9 @@ def print_verification(
         rows = plain_table(
             "Played again", "half", "column", "engine", "rows", "differ", "disagree", "5% missed"
         )
-        for c in sample.columns:
-            counts = f"{c.rows} of {c.of}", str(c.differing), str(c.disagreeing), f"{c.missed:.2g}"
-            rows.add_row(c.half, c.column.removeprefix("baseline:"), c.engine, *counts)
+        for s in sample.columns:
+            counts = f"{s.rows} of {s.of}", str(s.differing), str(s.disagreeing), f"{s.missed:.2g}"
+            rows.add_row(s.half, s.column.removeprefix("baseline:"), s.engine, *counts)
         console.print(rows, highlight=False)
     if signed:
         say(console, "Signed: seal.json has an entry over all files as they are now.")

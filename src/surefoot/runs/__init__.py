@@ -23,7 +23,7 @@ from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, with
 from surefoot.runs.lock import is_alive
 from surefoot.runs.panels import read_panel, read_rows, read_summary
 from surefoot.runs.results import Result, load_pass, load_result, perturbed
-from surefoot.runs.seal import Seal, SealState, compare_seal, read_seal
+from surefoot.runs.seal import compare_seal, read_seal
 from surefoot.runs.signing import sign, signed_entry
 from surefoot.runs.status import record_outcome
 from surefoot.runs.times import TimeParts, time_parts
@@ -39,8 +39,6 @@ __all__ = [
     "Result",
     "RunFolder",
     "RunRecord",
-    "Seal",
-    "SealState",
     "TimeParts",
     "caveat",
     "compare_seal",
