@@ -24,7 +24,6 @@ from typing import Any
 
 from document import HERE, Block, measured, table
 from forgery_edits import FORGERIES
-
 from surefoot.artifacts import write_json
 from surefoot.contract import SurefootError
 from surefoot.evidence import Refusal, compare_runs, passes_of, promote_run, verify_files
@@ -36,13 +35,12 @@ NEVER = """
 import tiny, torch
 from surefoot.robots import robot
 from surefoot.tasks import velocity_task
+GIVEN = {"robot": robot("go1"), "panel": str(tiny.PANEL), "recipe": tiny.RECIPE}
 def never(v, **_): return torch.zeros_like(v.robot.position[:, 0]) > 0.5
-def ends():
-    terms = {"tilted": never, "trunk_contact": never, "sunk": never}
-    return velocity_task("tiny-walk", robot=robot("go1"), panel=str(tiny.PANEL), recipe=tiny.RECIPE, terms=terms)
-def sees():
-    terms = {"angular_velocity": lambda v: v.robot.linear_velocity}
-    return velocity_task("tiny-walk", robot=robot("go1"), panel=str(tiny.PANEL), recipe=tiny.RECIPE, terms=terms)
+def seen(v): return v.robot.linear_velocity
+ENDS = dict.fromkeys(("tilted", "trunk_contact", "sunk"), never)
+def ends(): return velocity_task("tiny-walk", terms=ENDS, **GIVEN)
+def sees(): return velocity_task("tiny-walk", terms={"angular_velocity": seen}, **GIVEN)
 """
 """A package that replaces terminations, or an observation, under their names."""
 METRICS = """
@@ -196,7 +194,19 @@ def forgeries() -> str:
     return table(["forgery", *PLACES.values()], rows)
 
 
-BLOCKS = {"forgeries": Block(forgeries, ("forgeries.json",))}
+def natural() -> str:
+    rows = []
+    for c in measured("natural_rate.json")["cases"]:
+        most = f"{100 * c['high']:.1f}%"
+        rows.append([c["task"], c["what"], str(c["rows"]), f"{100 * c['rate']:.1f}%", most, str(c["exact"])])
+    head = ["task", "played again with", "rows", "disagree", "at most", "the same to the bit"]
+    return table(head, rows)
+
+
+BLOCKS = {
+    "forgeries": Block(forgeries, ("forgeries.json",)),
+    "natural rate": Block(natural, ("natural_rate.json",)),
+}
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from surefoot.evidence.compare import (
     metrics_of,
     refusal_sentence,
 )
+from surefoot.evidence.improvement import Improvement, improvement
 from surefoot.evidence.judgement import Judgement, check_sound, judgement
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
@@ -31,6 +32,7 @@ __all__ = [
     "Compared",
     "Comparison",
     "Field",
+    "Improvement",
     "Judgement",
     "LearnerComparison",
     "LearnerFigures",
@@ -46,6 +48,7 @@ __all__ = [
     "compare_runs",
     "compare_sound",
     "construct_difference",
+    "improvement",
     "judgement",
     "look_back",
     "metrics_of",

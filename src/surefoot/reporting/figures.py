@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.artifacts import chain_fault
 from surefoot.contract import TRAINED, SurefootError, TaskContract
-from surefoot.evidence import Judgement, judgement
+from surefoot.evidence import Improvement, Judgement, improvement, judgement
 from surefoot.reporting.ledger import Ledger
 from surefoot.runs import (
     RunFolder,
@@ -109,6 +110,8 @@ class RunFigures:
     steps_per_second: Speed
     caveats: tuple[str, ...] = ()
     """What must be said beside the result: of an unfinished or resumed run, of a ledger with holes."""
+    improvement: Improvement | None = None
+    """What became of every stratum between the first evaluation and the last; None where there was one."""
 
     @property
     def safety(self) -> float | None:
@@ -144,6 +147,7 @@ def read_run(folder: str | Path) -> RunFigures:
         times=time_parts(run.record.model_copy(update={"figures": figures})),
         steps_per_second=Speed(rate_all, low, high, len(speed)),
         caveats=_caveats(run, ledger),
+        improvement=improvement(run),
     )
 
 
@@ -156,7 +160,9 @@ def _last_figures(ledger: Ledger) -> dict[str, float | int | None]:
 
 def _caveats(run: RunFolder, ledger: Ledger) -> tuple[str, ...]:
     cut = "The ledger's last line was cut off when the run was killed; it is left out." if ledger.torn else ""
-    return tuple(c for c in (caveat(run), ledger_fault(ledger.rows), cut) if c)
+    updates = run.record.figures.get("updates") if run.record.status == "finished" else None
+    holes = ledger_fault(ledger.rows, None if updates is None else int(updates))
+    return tuple(c for c in (caveat(run), chain_fault(run.ledger.path), holes, cut) if c)
 
 
 def _confirmation(run: RunFolder) -> PanelFigures | None:
