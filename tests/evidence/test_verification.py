@@ -17,6 +17,7 @@ from surefoot.evidence import compare_runs, improvement, judgement, promote_run,
 from surefoot.evidence.compare import Refusal
 from surefoot.replays.sample import chance_missed, most_by_chance, replay_sample
 from surefoot.reporting import read_run, verdict
+from surefoot.reporting.index import entries, index_page
 from surefoot.runs import RunFolder, compare_seal, load_result, read_seal, sign
 from tiny import surefoot
 
@@ -25,7 +26,7 @@ from forgeries import keys, reseal
 from forgery_edits import FORGERIES, one_row, restate, rows_of, write_rows
 
 CAREFUL = {
-    "the same, every metric of a row in keeping": {"figures", "traces"},
+    "the same, every metric of a row in keeping": {"traces"},
     "run.json: version of MuJoCo": set(),
     "run.json: date": set(),
     "one row of one column, with care": set(),
@@ -73,9 +74,9 @@ def test_an_honest_run_holds(tiny_run: Path) -> None:
 def test_a_forgery_is_caught_where_it_can_be(forgery: Any, run: Path, other: Path, tiny_run: Path) -> None:
     private, public = keys(run.parent)
     sign(run, read_seal(run), private, "2026-01-01T00:00:00+00:00")
-    assert outcomes(run, public)["signature"] == "holds"
     forgery.edit(run, other)
-    assert outcomes(run)["seal"] == "fails", "who does not make the seal anew"
+    state = compare_seal(run, read_seal(run))  # type: ignore[arg-type]
+    assert not state.holds, "who does not make the seal anew"
     reseal(run)
     found = outcomes(run, public)
     assert (found["seal"], found["signature"]) == ("holds", "fails"), "who has not the key"
@@ -83,11 +84,25 @@ def test_a_forgery_is_caught_where_it_can_be(forgery: Any, run: Path, other: Pat
     assert failed == CAREFUL[forgery.name] if forgery.name in CAREFUL else failed
     if forgery.name in CAREFUL or forgery.name in QUIET:
         return
+    judged = judgement(load_result(RunFolder.open(run)))
+    assert (judged.word, judged.sound) == ("Unproven", False)
+
+
+def test_what_contradicts_itself_is_said_everywhere(
+    run: Path, tiny_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = rows_of(run)
+    rows["success"][:] = True
+    write_rows(run, rows)
     page = verdict(read_run(run))
-    assert (page.headline, bool(page.faults)) == ("Unproven", True)
+    assert (page.headline, page.claims[1].grade, bool(page.faults)) == ("Unproven", "unproven", True)
     (compared,) = compare_runs([tiny_run, run])
     assert isinstance(compared.outcome, Refusal)
     assert promote_run(run, tiny_run).differs
+    assert surefoot("compare", tiny_run, run) == surefoot("promote", run, tiny_run) == 3
+    assert "contradict each other" in " ".join(capsys.readouterr().out.split())
+    assert "Unproven" in index_page(entries({"run": run}), run.parent)
+    assert surefoot("postmortem", run) == 2
 
 
 def test_a_careful_forgery_is_found_by_a_replay(run: Path, other: Path) -> None:
@@ -144,12 +159,11 @@ def test_a_signature_is_of_one_key_and_of_all_files(run: Path, capsys: pytest.Ca
 
 
 def test_additions_are_sealed_and_nothing_else(run: Path) -> None:
-    ledger = run / "ledger.jsonl"
-    ledger.write_text(ledger.read_text() + "\n")
+    (run / "robot.json").write_text((run / "robot.json").read_text() + "\n")
     assert surefoot("report", run) == 0
     seal = read_seal(run)
     assert seal is not None
-    assert compare_seal(run, seal).changed == ("ledger.jsonl",), "a new page does not seal what was changed"
+    assert compare_seal(run, seal).changed == ("robot.json",), "a new page does not seal what was changed"
 
 
 def test_a_ledger_s_chain_outlives_what_a_ledger_goes_through(tmp_path: Path) -> None:
