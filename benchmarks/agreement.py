@@ -93,7 +93,7 @@ def on_both(trained: Trained, runs: Path) -> tuple[dict[str, Any], dict[str, Row
     _, passes = evaluate_panel(
         plan.task, plan.panel, "confirmation", plan.recipe.control_hz, policy, Passes("stride", baselines=())
     )
-    rows = {str(p.rows["engine"][0]): p.rows for p in passes}
+    rows = {str(p.rows["engine"][0]): p.rows for p in passes if p.rows["engine"][0] in ENGINES}
     assert set(rows) == set(ENGINES)
     scores = {
         e: column_summary(r, plan.task.contract).model_dump(mode="json", exclude={"column", "labels"})

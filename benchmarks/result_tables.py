@@ -203,7 +203,7 @@ def rough(task: str) -> str:
     limits = f"({percent(middle - half)} to {percent(min(1.0, middle + half))}, t over seeds)"
     other = percent(statistics.mean(mean("stride", c) for c in trained))
     rows.append(["**all trained classes**", f"**{percent(middle)}** {limits}", percent(min(by_run)), other])
-    what = f"success on native MuJoCo, {len(runs)} seeds"
+    what = f"success on native MuJoCo, Surefoot's surface contact, {len(runs)} seeds"
     return table(["terrain class", what, "worst seed", "on stride"], rows)
 
 

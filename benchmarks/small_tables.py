@@ -1,4 +1,4 @@
-"""Tables of intervals, batch honesty and environments from outside; for tables.py."""
+"""Tables of intervals, panels, success, batch honesty and environments from outside; for tables.py."""
 
 from __future__ import annotations
 
@@ -33,6 +33,88 @@ def beyond() -> str:
     return table(["families", "of which", "coverage of the mean"], rows)
 
 
+def looks() -> str:
+    """What sequential confirmation holds, and what looking without an allowance would."""
+    found = measured("sequential_coverage.json")
+    rows = []
+    for c, plain in zip(found["cases"], found["without_allowance"], strict=True):
+        row = [f"{c['truth']:.0%}", f"{100 * c['coverage']:.1f}%", f"{100 * c['reliable']:.1f}%"]
+        row += [
+            f"{c['scenarios']:,.0f}",
+            f"{100 * plain['coverage']:.1f}%",
+            f"{100 * plain['reliable']:.1f}%",
+        ]
+        rows.append(row)
+    head = ["true success", "coverage at stopping", "called Reliable", "scenarios, on average"]
+    return table([*head, "coverage without allowance", "called Reliable without"], rows)
+
+
+def panel_cost() -> str:
+    rows = [
+        [
+            f"`{c['panel']}`",
+            str(c["scenarios"]),
+            f"{c['columns']} of {c['of a column']}",
+            f"{c['episodes']:,}",
+            f"{c['headline_seconds']:.0f} s",
+            f"{c['seconds']:.0f} s",
+        ]
+        for c in measured("panel_cost.json")["cases"]
+    ]
+    head = ["panel", "scenarios", "columns", "episodes in all", "headline on native MuJoCo", "all of it"]
+    return table(head, rows)
+
+
+def oracles() -> str:
+    found = measured("success_rule.json")["oracles"]
+    shares = [k for k in found[0] if k not in ("panel", "rule", "scenarios")]
+    rows = [[f"`{o['panel']}`", o["rule"], *(f"{100 * o[k]:.1f}%" for k in shares)] for o in found]
+    return table(["panel", "rule", *shares], rows)
+
+
+def _spread(case: dict[str, Any], name: str) -> str:
+    """Median, and 95 of 100."""
+    q = case["quantiles"][name]
+    return "-" if q is None else f"{q[1]:.3f}, {q[2]:.3f}"
+
+
+def gaits() -> str:
+    rows = []
+    for c in measured("success_rule.json")["policies"]:
+        if c["how"] == "told to stand":
+            continue
+        row = [f"`{c['policy']}`", c["how"], f"{100 * c['success by instantaneous errors alone']:.1f}%"]
+        row += [f"{100 * c['success']:.1f}%", f"{100 * c['success of those told to move']:.1f}%"]
+        names = ("window_velocity_error_mps", "window_yaw_error_radps", "vibration_radps")
+        names += ("cost_of_transport", "foot_slip_per_m", "foot_clearance_m")
+        rows.append(row + [_spread(c, k) for k in names])
+    head = ["policy", "", "success before", "success", "of those told to move"]
+    head += ["velocity error of windows, m/s: median, 95%", "yaw, rad/s", "vibration, rad/s"]
+    return table([*head, "cost of transport", "slip, m/m", "clearance, m"], rows)
+
+
+def standing() -> str:
+    rows = []
+    for c in measured("success_rule.json")["policies"]:
+        if c["how"] != "told to stand":
+            continue
+        row = [f"`{c['policy']}`", f"{100 * c['success by instantaneous errors alone']:.1f}%"]
+        row += [f"{100 * c['success']:.1f}%", f"{100 * c['falls']:.1f}%"]
+        names = ("stand_drift_m", "stand_turn_rad", "stand_speed_mps", "stand_joint_speed_radps")
+        labels = ", ".join(f"{k} {v}" for k, v in c["labels"].items())
+        rows.append([*row, *(_spread(c, k) for k in names), labels])
+    head = ["policy", "success before", "success", "falls", "drift, m: median, 95%", "turn, rad"]
+    return table([*head, "speed, m/s", "joints, rad/s", "labels"], rows)
+
+
+def pushed_windows() -> str:
+    cases = measured("success_rule.json")["policies"]
+    kept = [(c["policy"], v) for c in cases for k, v in c.items() if k.startswith("windows not as told")]
+    names = list(dict.fromkeys(k for _, v in kept for k in v))
+    rows = [[name, *(f"{100 * v[name]:.1f}%" if name in v else "-" for _, v in kept)] for name in names]
+    return table(["window", *(f"`{policy}`" for policy, _ in kept)], rows)
+
+
 def honesty() -> str:
     rows = []
     for c in measured("honesty_cost.json")["cases"]:
@@ -64,6 +146,12 @@ def outside() -> str:
 BLOCKS = {
     "coverage": Block(coverage, ("interval_coverage.json",)),
     "coverage beyond": Block(beyond, ("interval_coverage.json",)),
+    "looks": Block(looks, ("sequential_coverage.json",)),
+    "panel cost": Block(panel_cost, ("panel_cost.json",)),
+    "oracles": Block(oracles, ("success_rule.json",)),
+    "honest gaits": Block(gaits, ("success_rule.json",)),
+    "standing": Block(standing, ("success_rule.json",)),
+    "pushed windows": Block(pushed_windows, ("success_rule.json",)),
     "honesty": Block(honesty, ("honesty_cost.json",)),
     "outside": Block(outside, ("outside.json",)),
 }

@@ -23,12 +23,13 @@ import proof_tables
 import provenance
 import result_tables
 import small_tables
+import terrain_tables
 from document import HERE, Block, filled, places, table
 
 ROOT = HERE.parent
 MODULES = (
     result_tables, proof_tables, performance_tables, learners, mirroring, distributed_plan, small_tables,
-    forgeries,
+    forgeries, terrain_tables,
 )  # fmt: skip
 BLOCKS: dict[str, Block] = {name: block for m in MODULES for name, block in m.BLOCKS.items()}
 SOURCES = {name for block in BLOCKS.values() for name in block.sources}

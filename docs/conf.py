@@ -75,6 +75,7 @@ PAGES = {
         "Speed and parity of engines <measurements/engines>",
         "Learners compared <measurements/learners>",
         "Do the intervals hold? <measurements/intervals>",
+        "What success lets through <measurements/success>",
         "Outside simulators <measurements/outside>",
     ],
     "Exercises": ["Exercises <exercises/index>"],

@@ -272,6 +272,53 @@ def panels() -> str:
     return table([*head, "frictions", "payloads, kg", "one push each", "ground"], rows)
 
 
+def drawn_panels() -> str:
+    """What the panels of version 2 are drawn from."""
+    from surefoot.contract import make_panel
+    from surefoot.contract.panel_recipes import RECIPES
+
+    def both(s: Any) -> str:
+        more = " or ".join(f"{a:g} to {b:g}" for a, b in s.bands)
+        return f"{s.inner[0]:g} to {s.inner[1]:g}" + (f" ({more})" if more else "")
+
+    rows = []
+    for name, recipe in RECIPES.items():
+        p, d = make_panel(name), recipe.draw
+        confirm = p.select("confirmation")
+        kinds = ", ".join(f"{k.share} {k.name}" for k in d.kinds)
+        ground = (
+            "plane" if set(d.grounds) == {"flat"} else f"{len(d.grounds)} classes, levels {listed(d.levels)}"
+        )
+        row = [
+            f"`{name}`",
+            str(len(p.select("selection"))),
+            str(len(confirm)),
+            str(d.perturbed),
+            ground,
+            kinds,
+        ]
+        row += [str(sum(not any(s.command) for s in confirm))]
+        rows.append([*row, *(both(d.spans[k]) for k in SPANS)])
+    head = ["panel", "to select", "to confirm", "of a column", "ground", "commands", "told to stand"]
+    return table([*head, *(f"{k} (beyond)" for k in SPANS)], rows)
+
+
+SPANS = ("friction", "payload", "com", "strength", "gains", "delay", "noise", "push")
+
+
+def power() -> str:
+    """What n scenarios can show."""
+    from surefoot.statistics import HOLDS_AT, RELIABLE_AT, smallest_true_rate
+
+    def least(n: int, at: float) -> str:
+        found = smallest_true_rate(n, at)
+        return "never" if found is None else f"{100 * found:.1f}%"
+
+    sizes = (16, 64, 128, 256, 320, 640, 1024, 2048)
+    rows = [[str(n), least(n, HOLDS_AT), least(n, RELIABLE_AT)] for n in sizes]
+    return table(["scenarios", f"holds (from {HOLDS_AT:.0%})", f"Reliable (from {RELIABLE_AT:.0%})"], rows)
+
+
 def factors() -> str:
     """What training randomises, task by task where robots differ."""
     tasks = {t.contract.name: t.contract for t in card_tasks()}
@@ -298,4 +345,5 @@ def factors() -> str:
 MADE = {
     "cli": cli, "api": api, "doors": doors, "observations": observations, "actions": actions,
     "joints": joints, "ends": ends, "panels": panels, "factors": factors,
+    "drawn panels": drawn_panels, "power": power,
 }  # fmt: skip

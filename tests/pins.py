@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from surefoot.compiler import Target
-from surefoot.contract import load_panel
+from surefoot.contract import load_panel, panel_names
 from surefoot.engines.stride import engine as stride
 from surefoot.engines.stride.kernel import control_step_source
 from surefoot.engines.stride.reset import reset_source
@@ -35,12 +35,12 @@ def _ids() -> Iterator[tuple[str, str]]:
     for task in (*BUILT_IN, "walk-flat+sparse"):
         for engine in ("mujoco", "stride"):
             plan = make_plan(task, engine=engine)
-            yield f"{task} construct", plan.construct_id
+            yield f"{task} measurement", plan.measurement_id
+            yield f"{task} interface", plan.interface_id
             yield f"{task} contract", plan.task.contract.digest
             yield f"{task} training on {engine}", plan.training_id
-    for task in BUILT_IN:
-        panel = load_panel(make_plan(task).task.contract.panel)
-        yield f"panel {panel.name}", panel.digest
+    for name in panel_names():
+        yield f"panel {name}", load_panel(name).digest
 
 
 def _texts() -> Iterator[tuple[str, str]]:

@@ -79,7 +79,14 @@ def recompute_rate(x: np.ndarray, family: np.ndarray) -> dict[str, float]:
     }
 
 
-ENDS = {"velocity_error_mps": 2.0, "yaw_error_radps": 6.0, "cost_of_transport": 20.0}
+ENDS = {
+    "velocity_error_mps": 2.0,
+    "yaw_error_radps": 6.0,
+    "cost_of_transport": 20.0,
+    "foot_slip_per_m": 20.0,
+    "foot_clearance_m": 1.0,
+    "vibration_radps": 20.0,
+}
 """How large an episode's value can be; the least is 0."""
 
 
@@ -177,6 +184,27 @@ def recompute_iqm(x: np.ndarray, family: np.ndarray) -> dict[str, Any]:
     return out | {"low": min(low, moved(-shift)), "high": max(high, moved(shift))}
 
 
+def clusters(rows: Rows) -> list[np.ndarray]:
+    """What rows may share: the family, and where families have several members, the command as well."""
+    if "member" not in rows or rows["member"].max() == 0 or "command_vx" not in rows:
+        return [rows["family"]]
+    told = zip(*(rows[f"command_{k}"].tolist() for k in ("vx", "vy", "wz")), strict=True)
+    known: dict[Any, int] = {}
+    return [rows["family"], np.array([known.setdefault(c, len(known)) for c in told])]
+
+
+def widest(statistic: Any, x: np.ndarray, rows: Rows, *end: float) -> dict[str, Any]:
+    """A mean with the interval that holds for either of them."""
+    found = [statistic(x, by, *end) for by in clusters(rows)]
+    ends = {k: [f[k] for f in found] for k in ("low", "high", "n_eff", "few")}
+    return found[0] | {
+        "low": None if None in ends["low"] else min(ends["low"]),
+        "high": None if None in ends["high"] else max(ends["high"]),
+        "n_eff": min(ends["n_eff"]),
+        "few": any(ends["few"]),
+    }
+
+
 def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """(as written, as recomputed) under the same dotted names."""
     rows, summary = read(folder)
@@ -187,14 +215,16 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     kinds = {
         "success": ("success", recompute_rate),
         "fall": ("fall", recompute_rate),
-        "velocity_error_mps": ("velocity_error_mps", recompute_mean),
-        "yaw_error_radps": ("yaw_error_radps", recompute_mean),
-        "cost_of_transport": ("cost_of_transport", recompute_mean),
+        **{name: (name, recompute_mean) for name in ENDS if name in nominal},
         "return_iqm": ("return", recompute_iqm),
     }
     for name, (column, statistic) in kinds.items():
         measured, end = np.isfinite(nominal[column]).any(), [ENDS[column]] if column in ENDS else []
-        again = statistic(nominal[column], nominal["family"], *end) if measured else None
+        again = None
+        if measured and statistic is recompute_rate:
+            again = recompute_rate(nominal[column], nominal["family"])
+        elif measured:
+            again = widest(statistic, nominal[column], nominal, *end)
         for key in ("value", "low", "high", "n", "n_eff", "families", "few"):
             written[f"figures.{name}.{key}"] = summary["figures"].get(name, {}).get(key)
             found[f"figures.{name}.{key}"] = again and again[key]
@@ -211,7 +241,11 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     for cls, f in summary.get("terrain", {}).items():
         at = nominal["terrain"] == cls
         written[f"terrain.{cls}"] = f
-        found[f"terrain.{cls}"] = recompute_rate(nominal["success"][at], nominal["family"][at])
+        family = nominal["family"][at]
+        unit = "scenario" if len(set(family.tolist())) == len(family) else "family"
+        again = recompute_rate(nominal["success"][at], family)
+        again |= {"unit": unit, "confidence": 0.95}
+        found[f"terrain.{cls}"] = {k: v for k, v in again.items() if k in f}  # older files do not say
     if columns:
         again = conclusions(rows, columns, nominal, summary)
         written |= {k: summary[k] for k in again}
@@ -224,9 +258,11 @@ DECLARED = {"column", "perturbation", "strength", "unit", "trained", "source", "
 
 
 def of_column(rows: Rows) -> dict[str, Any]:
-    success, family = recompute_rate(rows["success"], rows["family"]), rows["family"]
+    success = recompute_rate(rows["success"], rows["family"])
     known = np.isfinite(rows["velocity_error_mps"]).any()
-    error = recompute_mean(rows["velocity_error_mps"], family, 2.0) if known else {"low": None, "high": None}
+    error = {"low": None, "high": None}
+    if known:
+        error = widest(recompute_mean, rows["velocity_error_mps"], rows, 2.0)
     pushed = np.isfinite(rows["recovery_s"]) | ~rows["recovered"]
     seconds = rows["recovery_s"][np.isfinite(rows["recovery_s"])]
     return {
@@ -263,23 +299,35 @@ def conclusions(rows: Rows, columns: list[Any], nominal: Rows, summary: dict[str
     for engine in mine:
         if native is None or engine == "mujoco":
             continue
-        other = parts["nominal", engine]
-        a, b = native["velocity_error_mps"], other["velocity_error_mps"]
-        both = np.isfinite(a) & np.isfinite(b)
-        flat = both.sum() < 3 or np.ptp(a[both]) == 0 or np.ptp(b[both]) == 0
-        ranks = [stats.rankdata(x[both]) for x in (a, b)]
-        agreement.append(
-            {
-                "kind": "sim-to-sim",
-                "engine": engine,
-                "reference": "mujoco",
-                "success_agreement": (native["success"] == other["success"]).mean(),
-                "rank_correlation": None if flat else np.corrcoef(*ranks)[0, 1],
-                "n": len(a),
-            }
-        )
+        agreed = {"kind": "sim-to-sim", "engine": engine, "reference": "mujoco"}
+        agreement.append(agreed | engines_agree(native, parts["nominal", engine]))
     out = {"labels": counts(nominal["label"]), "causes": counts(nominal["cause"])}
     return out | {"transfer": list(dict.fromkeys(tags)), "beats_baselines": beats, "agreement": agreement}
+
+
+def engines_agree(native: Rows, other: Rows) -> dict[str, Any]:
+    """Two engines on the scenarios that both have, in all and by terrain class."""
+    place = {s: i for i, s in enumerate(native["scenario"].tolist())}
+    mine = [place[s] for s in other["scenario"].tolist()]
+    classes = sorted(set(other["terrain"].tolist()))
+
+    def of(at: np.ndarray) -> dict[str, Any]:
+        pair = [native["velocity_error_mps"][mine][at], other["velocity_error_mps"][at]]
+        known = np.isfinite(pair[0]) & np.isfinite(pair[1])
+        flat = known.sum() < 3 or any(np.ptp(x[known]) == 0 for x in pair)
+        same = native["success"][mine][at] == other["success"][at]
+        rank = None if flat else stats.spearmanr(pair[0][known], pair[1][known]).statistic
+        return {"success_agreement": same.mean(), "rank_correlation": rank, "n": int(at.sum())}
+
+    terrain = {}
+    for cls in classes if len(classes) > 1 else ():
+        at = other["terrain"] == cls
+        both = {
+            "success": other["success"][at].mean(),
+            "reference_success": native["success"][mine][at].mean(),
+        }
+        terrain[cls] = of(at) | both
+    return of(np.ones(len(mine), bool)) | {"terrain": terrain}
 
 
 def select(rows: Rows, column: str, engine: str) -> Rows:

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from recompute import ENDS, Rows, read, recompute_mean, recompute_rate, same, select
+from recompute import ENDS, Rows, engines_agree, read, recompute_mean, recompute_rate, same, select
 
 Expected = dict[str, Any]
 FEW = 6
@@ -125,13 +124,15 @@ def columns(rows: Rows, nominal: Rows) -> dict[str, Expected]:
             plain = select(rows, "nominal", engine) if ("nominal", engine) in keys else nominal
             out[f"{column}@{engine}.change"] = value(part["success"].mean() - plain["success"].mean())
         if column == "nominal" and engine != "mujoco" and ("nominal", "mujoco") in keys:
-            native = select(rows, "nominal", "mujoco")
-            out[f"agreement.{engine}.success"] = value((part["success"] == native["success"]).mean())
-            a, b = native["velocity_error_mps"], part["velocity_error_mps"]
-            known = np.isfinite(a) & np.isfinite(b)
-            flat = known.sum() < 3 or np.ptp(a[known]) == 0 or np.ptp(b[known]) == 0
-            ranks = None if flat else np.corrcoef(stats.rankdata(a[known]), stats.rankdata(b[known]))[0, 1]
-            out[f"agreement.{engine}.rank"] = value(ranks)
+            agreed = engines_agree(select(rows, "nominal", "mujoco"), part)
+            out[f"agreement.{engine}.success"] = value(agreed["success_agreement"])
+            out[f"agreement.{engine}.rank"] = value(agreed["rank_correlation"])
+            for cls, x in agreed["terrain"].items():
+                named = f"agreement.{engine}.{cls}"
+                out[f"{named}.there"] = value(x["success"])
+                out[f"{named}.here"] = value(x["reference_success"])
+                out[f"{named}.success"] = value(x["success_agreement"])
+                out[f"{named}.rank"] = value(x["rank_correlation"])
     return out
 
 

@@ -384,7 +384,7 @@ def test_a_perturbation_of_another_package_becomes_a_column(use: Use, tiny_run: 
     assert isinstance(compare(results[0], results[0], column="backpack_2kg"), Comparison)
     refused = compare(*results, column="backpack_2kg")
     assert isinstance(refused, Refusal)
-    assert [f.name for f in refused.differs] == ["perturbation source of backpack_2kg"]
+    assert [f.name for f in refused.differs] == ["perturbation backpack_2kg.shift"]
     assert not refused.offered
 
 

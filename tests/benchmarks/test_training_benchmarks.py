@@ -196,7 +196,7 @@ def test_the_tasks_part_of_a_step_is_measured_each_way(tmp_path: Path) -> None:
 
 def test_a_run_is_recorded_with_its_report_and_by_terrain_class(tmp_path: Path) -> None:
     out, pages = tmp_path / "learning.json", tmp_path / "reports"
-    small = "--updates 2 --envs 64 --horizon 4 --minibatches 2 --epochs 1 --families 4 --eval-families 4"
+    small = "--updates 2 --envs 64 --horizon 4 --minibatches 2 --epochs 1 --families 4 --eval-families 64"
     where = ("--runs", tmp_path, "--out", out, "--reports", pages)
     what = ("--tasks", "walk-rough", "--seeds", "7", "--device", "cpu", "--perturb", "none")
     run("learning.py", *what, *small.split(), *where)

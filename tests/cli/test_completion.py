@@ -30,7 +30,7 @@ from tiny import surefoot
         ([""], [*VERBS, "--help", "--version"]),
         (["tra"], ["track", "train"]),
         (["panel", ""], ["--help", "make", "show"]),
-        (["panel", "show", "walk-f"], ["walk-flat-v1"]),
+        (["panel", "show", "walk-f"], ["walk-flat-v1", "walk-flat-v2"]),
         (["train", "trot"], ["trot-flat"]),
         (["train", "--upd"], ["--updates"]),
         (["train", "trot-flat", "--tracker", "w"], ["wandb"]),

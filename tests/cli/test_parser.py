@@ -109,7 +109,7 @@ BAD = (
     (["train", "walk-flat", "--hidden", "64", "x"], "--hidden takes a whole number, not 'x'"),
     (["train", "walk-flat", "--json=yes"], "--json takes no value"),
     (["train", "walk-flat", "walk-rough"], "'walk-rough' is too much"),
-    (["train", "walk-flat", "--perturb", "hurricane"], "choose one of: all, curbs, delay"),
+    (["train", "walk-flat", "--perturb", "hurricane"], "choose one of: all, bias, curbs, delay"),
     (["train", "walk-flat", "--perturb", "fricton"], "did you mean 'friction'?"),
     (["train", "walk-flat", "--perturb", "friction_"], "There is no perturbation"),
     (["train", "walk-flat", "--perturb", "delay_40s"], "did you mean 'delay_40ms'?"),
@@ -139,7 +139,7 @@ BAD = (
     (["study", "parallelism"], "Say what to study"),
     (["study", "horizon", "walk-flat", "--horizons", "8"], "two"),
     (["study", "epochs", "walk-flat", "--keep", "size"], "choose one of: minibatches, minibatch-size"),
-    (["panel", "show", "walk-flat-v9"], "did you mean 'walk-flat-v1'? There are: walk-anymal-flat-v1"),
+    (["panel", "show", "walk-flat-v9"], "did you mean 'walk-flat-v2'? There are: walk-anymal-flat-v1"),
     (["panel", "show", "xyzzy"], "choose one of: walk-anymal-flat-v1"),
 )  # fmt: skip
 
@@ -155,7 +155,7 @@ def test_bad_words_are_refused_in_a_sentence(refused: Refused, words: list[str],
     ("words", "hint"),
     [
         (["evaluate", "{run}", "--checkpoint", "baseline:sprint"], "choose one of: hold-pose"),
-        (["evaluate", "{run}", "--perturb", "hurricane"], "choose one of: all, curbs, delay"),
+        (["evaluate", "{run}", "--perturb", "hurricane"], "choose one of: all, bias, curbs, delay"),
         (["evaluate", "{run}", "--engine", "brax"], "choose one of: mujoco"),
         (["compare", "{run}", "{run}", "--column", "friction_9"], "choose one of: "),
         (

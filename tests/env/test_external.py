@@ -26,13 +26,15 @@ from surefoot.contract import (
     ExternalContract,
     SeedPlan,
     SurefootError,
+    differences,
     environment_seeds,
+    measurement_fields,
     prove_seeds_disjoint,
     seed_panel,
 )
 from surefoot.env.external import ExternalEnv, external_task
 from surefoot.env.external.env import ActionScale
-from surefoot.evaluation import ExternalEvaluator
+from surefoot.evaluation import ExternalEvaluator, external_digests
 from surefoot.policy.bundle import HoldPose
 from surefoot.runs import RunFolder, read_ledger
 from surefoot.training.plan_makers import make_plan, robot_plan
@@ -336,9 +338,8 @@ def test_the_contract_holds_versions_and_its_ids_follow_them() -> None:
     assert plan.training_plant is None
     other = c.model_copy(update={"versions": c.versions | {"mujoco": "0.0"}})
     assert other.digest != c.digest
-    from surefoot.contract import construct_id
-
-    assert construct_id(other, plan.panel, None) != plan.construct_id
+    fields = measurement_fields(other, plan.panel.name, plan.panel.digest, None, external_digests(plan.task))
+    assert [f.name for f in differences(fields, plan.measurement)] == ["versions.mujoco"]
 
 
 # ---- runs

@@ -66,8 +66,8 @@ def test_a_run_ends_with_every_column_and_every_baseline(rows: dict[str, np.ndar
     assert measured[:2] == [("nominal", "mujoco"), ("nominal", "stride")]
     assert {c for c, _ in measured[2:]} == {
         "noise_x2", "delay_40ms", "delay_120ms", "friction_0.3", "friction_1.5", "payload_+3kg", "push_1.0",
-        "push_1.5", "strength_0.8", "dropout_0.1", "baseline:hold-pose", "baseline:random",
-        "baseline:open-loop-trot",
+        "push_1.5", "strength_0.8", "dropout_0.1", "bias_x1", "stuck_1", "obs_delay_1",
+        "baseline:hold-pose", "baseline:random", "baseline:open-loop-trot",
     }  # fmt: skip
     assert {e for _, e in measured[2:]} == {"stride"}
     assert len(rows["column"]) == 8 * len(measured)

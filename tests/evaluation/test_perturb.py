@@ -15,20 +15,20 @@ from surefoot.contract import (
     Column,
     SurefootError,
     columns,
-    construct,
-    evaluation_plant,
     make_panel,
     trained_range,
 )
-from surefoot.contract import identity as identity_module
+from surefoot.contract import perturbation as perturbation_module
 from surefoot.contract.perturb import perturb, perturb_all
-from surefoot.evaluation import PanelEvaluator
+from surefoot.evaluation import PanelEvaluator, code, column_digest
 from surefoot.policy.bundle import HoldPose
+from surefoot.terrain import tiles
+from surefoot.training import robot_plan
 
 FLAT, ROUGH = make_panel("walk-flat-v1"), make_panel("walk-rough-v1")
 DEFAULT = (
     "noise_x2", "delay_40ms", "delay_120ms", "friction_0.3", "friction_1.5", "payload_+3kg", "push_1.0",
-    "push_1.5", "strength_0.8", "dropout_0.1",
+    "push_1.5", "strength_0.8", "dropout_0.1", "bias_x1", "stuck_1", "obs_delay_1",
 )  # fmt: skip
 
 
@@ -69,6 +69,8 @@ def test_a_column_can_have_any_strength() -> None:
         ("friction_0,3", "no perturbation 'friction_0,3'"),
         ("delay_400ms", "from 0 to 0.16 s"),
         ("dropout_1", "from 0 to 0.99"),
+        ("stuck_1.5", "not a whole number; use stuck_2"),
+        ("obs_delay_30", "from 0 to 20 steps"),
         ("curbs", "does not apply to panel walk-flat-v1"),
     ],
 )
@@ -81,7 +83,7 @@ def test_a_perturbed_scenario_differs_in_one_thing() -> None:
     changed = {
         "noise_x2": {"noise_scale"}, "delay_40ms": {"delay_s"}, "friction_0.3": {"friction"},
         "payload_+3kg": {"payload_kg"}, "push_1.5": {"pushes"}, "strength_0.8": {"strength"},
-        "dropout_0.1": set(),
+        "dropout_0.1": set(), "bias_x1": set(), "stuck_1": set(), "obs_delay_1": set(),
     }  # fmt: skip
     for name, fields in changed.items():
         for s in FLAT.scenarios[::97]:
@@ -115,14 +117,36 @@ def test_training_ranges_are_the_contracts() -> None:
     assert ranges["curbs"] is None
 
 
-def test_perturbations_are_part_of_the_construct(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, plant = tiny.walk(), evaluation_plant(50.0)
-    before = construct(task.contract, FLAT, plant)
-    assert before["metrics_version"] == 3
-    harder = PERTURBATIONS[0].model_copy(update={"default": (3.0,)})
-    monkeypatch.setattr(identity_module, "PERTURBATIONS", (harder, *PERTURBATIONS[1:]))
-    after = construct(task.contract, FLAT, plant)
-    assert {k for k in before if before[k] != after[k]} == {"perturbations"}
+def test_a_further_strength_changes_no_measurement_and_no_other_column(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = robot_plan("tiny:walk")
+    before, column = plan.measurement, columns(FLAT, ("noise",))[0]
+    shift = column_digest(FLAT, column)
+    more = PERTURBATIONS[0].model_copy(
+        update={"sweep": (*PERTURBATIONS[0].sweep, 5.0), "default": (2.0, 5.0)}
+    )
+    monkeypatch.setattr(perturbation_module, "PERTURBATIONS", (more, *PERTURBATIONS[1:]))
+    assert len(columns(FLAT, ("noise",))) == 2
+    assert robot_plan("tiny:walk").measurement == before
+    assert column_digest(FLAT, column) == shift
+
+
+def test_columns_differ_by_what_they_make_of_the_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {c.name: column_digest(FLAT, c) for c in columns(FLAT, ("all",))}
+    assert len(set(made.values())) == len(made)
+    assert column_digest(FLAT, Column()) == ""
+    stones = columns(ROUGH, ("stones",))[0]
+    ground = column_digest(ROUGH, stones)
+    monkeypatch.setattr(
+        "surefoot.contract.perturb.at_speed", lambda push, speed: push.model_copy(update={"vx_mps": speed})
+    )
+    assert {n for n, d in made.items() if column_digest(FLAT, one(n)) != d} == {"push_1.0", "push_1.5"}
+    code._class.cache_clear()
+    low = tiles.TerrainClass(tiles._BUILT_IN["flat"].make)
+    monkeypatch.setattr(tiles, "_BUILT_IN", {**tiles._BUILT_IN, "stones": low})
+    assert column_digest(ROUGH, stones) != ground, "another ground under the same scenarios"
+    code._class.cache_clear()
 
 
 # ---- in the environment
@@ -138,8 +162,8 @@ def evaluator() -> Iterator[PanelEvaluator]:
 
 def parameters_of(evaluator: PanelEvaluator, name: str) -> dict[str, np.ndarray]:
     (column,) = columns(evaluator.panel, (name,)) or (Column(),)
-    evaluator.env.restart(evaluator._sampler(column), stagger=False)
-    return {k: v.numpy().copy() for k, v in evaluator.env.engine.parameters().tensors().items()}
+    env = evaluator.begin(column)
+    return {k: v.numpy().copy() for k, v in env.engine.parameters().tensors().items()}
 
 
 def test_the_engine_simulates_what_the_column_says(evaluator: PanelEvaluator) -> None:
@@ -156,8 +180,7 @@ def test_the_engine_simulates_what_the_column_says(evaluator: PanelEvaluator) ->
 def observations(evaluator: PanelEvaluator, name: str, steps: int = 12) -> torch.Tensor:
     """Returns what robots that hold still observe, [T, N, O]."""
     (column,) = columns(evaluator.panel, (name,)) or (Column(),)
-    env = evaluator.env
-    env.restart(evaluator._sampler(column), stagger=False)
+    env = evaluator.begin(column)
     seen = [env.obs.clone()]
     for _ in range(steps):
         seen.append(env.step(torch.zeros(env.num_envs, 12)).obs.clone())
@@ -182,6 +205,50 @@ def test_a_lost_reading_is_the_last_one_again(evaluator: PanelEvaluator) -> None
         assert 0.3 < whole.float().mean() < 0.5
     assert torch.equal(dropped[..., command], plain[..., command]), "a command is no sensor"
     assert torch.equal(observations(evaluator, "dropout_0.4"), dropped), "keyed: the same every time"
+
+
+SENSED, TOLD = torch.tensor([*range(6), *range(9, 33)]), torch.tensor([6, 7, 8, *range(33, 45)])
+"""What sensors say, and what the controller knows by itself."""
+
+
+def test_a_bias_is_constant_within_an_episode_and_its_own_in_every_number(evaluator: PanelEvaluator) -> None:
+    plain, off = observations(evaluator, "none"), observations(evaluator, "bias_x2")
+    inside = (plain.abs() < 9) & (off.abs() < 9)  # what is limited shows less
+    apart = torch.where(inside, off - plain, torch.nan)
+    first = apart[0]
+    assert ((apart - first).abs().nan_to_num() < 1e-5).all(), "robots that hold still feel nothing of it"
+    assert (first[:, TOLD].nan_to_num() == 0).all()
+    terms = evaluator.task.contract.observation
+    width = torch.cat([torch.full((t.size,), t.noise * t.scale) for t in terms])
+    share = (first / (2 * width))[:, SENSED]
+    assert 0.9 < share.abs().nan_to_num().max() <= 1.0 + 1e-5
+    assert abs(float(share.nanmean())) < 0.1
+    assert len(set(share.flatten().tolist())) > 0.95 * share.numel(), "no two alike"
+    assert torch.equal(observations(evaluator, "bias_x2"), off), "keyed: the same every time"
+
+
+def test_a_stuck_signal_stays_as_it_was_and_the_others_do_not_care(evaluator: PanelEvaluator) -> None:
+    plain, stuck = (observations(evaluator, k, 149) for k in ("none", "stuck_2"))
+    differs = stuck != plain
+    assert not differs[0].any(), "nothing sticks before it was seen"
+    assert not differs[..., TOLD].any()
+    signals = differs.any(0).sum(1)
+    assert (signals <= 2).all()
+    assert signals.float().mean() > 1.5, "but for those that stuck in the last step"
+    for n, k in differs.any(0).nonzero().tolist():
+        begun = int(differs[:, n, k].nonzero()[0])
+        assert (stuck[begun:, n, k] == stuck[begun - 1, n, k]).all()
+    onsets = [int(differs[:, n, k].nonzero()[0]) for n, k in differs.any(0).nonzero().tolist()]
+    assert min(onsets) < 50 < 100 < max(onsets), "at any time"
+
+
+def test_late_readings_are_those_of_steps_before(evaluator: PanelEvaluator) -> None:
+    plain, late = observations(evaluator, "none"), observations(evaluator, "obs_delay_3")
+    assert torch.equal(late[3:, :, SENSED], plain[:-3, :, SENSED])
+    assert torch.equal(late[:3, :, SENSED], plain[:1, :, SENSED].expand(3, -1, -1)), (
+        "the first is seen until then"
+    )
+    assert torch.equal(late[..., TOLD], plain[..., TOLD])
 
 
 def test_every_column_runs_and_names_itself(evaluator: PanelEvaluator) -> None:

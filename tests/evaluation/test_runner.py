@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -17,6 +19,17 @@ from surefoot.tasks import task
 SCENARIOS = list(range(0, 64, 4))
 
 
+class Sensing:
+    """A trot that also acts on what joints and gyroscope say, so that a fault of theirs is felt."""
+
+    def __init__(self, trot: Any) -> None:
+        self.trot, self.start = trot, trot.start
+
+    def __call__(self, obs: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        action, state = self.trot(obs, state)
+        return action - 0.3 * obs[:, 9:21] + 0.2 * obs[:, :1], state
+
+
 def both(name: str, policy: str, column: Column) -> tuple[Episodes, Episodes]:
     """The open-loop trot (or hold-pose) on a few scenarios, in torch and compiled."""
     t = task(name)
@@ -24,12 +37,13 @@ def both(name: str, policy: str, column: Column) -> tuple[Episodes, Episodes]:
     episodes = []
     for compiled in (False, True):
         evaluator = PanelEvaluator(t, panel, "selection", 50.0, engine="stride", only=SCENARIOS)
-        env = evaluator.env
-        env.restart(evaluator._sampler(column), stagger=False)
+        env = evaluator.begin(column)
         runner = runner_for(env) if compiled else EagerRunner(env)
         assert isinstance(runner, CompiledPanel) == compiled
         ground = {k: np.array([0] * len(SCENARIOS)) for k in ("class", "level", "key")}
-        controller = baseline(policy, t.contract, t.robot, 50.0, panel.seeds)
+        name = "open-loop-trot" if policy == "sensing" else policy
+        controller = baseline(name, t.contract, t.robot, 50.0, panel.seeds)
+        controller = Sensing(controller) if policy == "sensing" else controller
         episodes.append(run_episodes(env, controller, ground, torch.tensor(SCENARIOS), runner).labelled())
         evaluator.close()
     return episodes[0], episodes[1]
@@ -41,6 +55,9 @@ def both(name: str, policy: str, column: Column) -> tuple[Episodes, Episodes]:
         ("walk-flat", "hold-pose", "nominal"),
         ("trot-flat", "open-loop-trot", "nominal"),
         ("trot-flat", "open-loop-trot", "dropout_0.1"),
+        ("trot-flat", "sensing", "bias_x1"),
+        ("trot-flat", "sensing", "stuck_1"),
+        ("trot-flat", "sensing", "obs_delay_1"),
         ("trot-flat", "random", "push_1.5"),
         ("walk-rough", "open-loop-trot", "nominal"),
     ],

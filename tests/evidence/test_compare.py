@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from extended import restate
-from surefoot.artifacts import read_table, write_json, write_table
-from surefoot.contract import SurefootError, construct_fields, digest
+from remeasured import under_another_contract
+from surefoot.artifacts import read_table, write_table
+from surefoot.contract import SurefootError
 from surefoot.evidence.compare import Comparison, Refusal, compare, shared_scenarios
 from surefoot.printing import forest_bar
 from surefoot.runs import RunFolder
 from surefoot.runs.results import load_result
-from surefoot.statistics import PanelSummary, paired
+from surefoot.statistics import paired
 from surefoot.statistics.strata import panel_strata
 from tiny import surefoot
 
@@ -41,19 +42,6 @@ def only_nominal(run: Path) -> None:
     rows = read_table(folder / "episodes.parquet")
     keep = (rows["column"] == "nominal") & (rows["engine"] == "mujoco")
     write_table(folder / "episodes.parquet", {k: v[keep] for k, v in rows.items()}, 2, {})
-
-
-def change_construct(run: Path, **contract: Any) -> None:
-    """A run measured under another contract: record, summary and their ids say so."""
-    folder = RunFolder.open(run)
-    record = folder.record
-    changed = record.contract.model_copy(update=contract)
-    fields = construct_fields(changed, record.panel, record.panel_digest, record.evaluation_plant)
-    assert record.confirmation is not None
-    summary = record.confirmation.model_copy(update={"construct_id": digest(fields)})
-    folder.write_record(contract=changed, construct_id=digest(fields), confirmation=summary)
-    (panel,) = (run / "panels").glob("*/confirmation")
-    write_json(panel / "summary.json", PanelSummary.model_validate(summary.model_dump()))
 
 
 @pytest.fixture
@@ -147,7 +135,7 @@ def test_another_success_definition_is_refused_by_its_field(
 ) -> None:
     a, b = pair
     success = RunFolder.open(b).record.contract.success
-    change_construct(b, success=success.model_copy(update={"velocity_error_mps": 0.5}))
+    under_another_contract(b, success=success.model_copy(update={"velocity_error_mps": 0.5}))
     assert surefoot("compare", a, b) == 3
     said = capsys.readouterr().out
     assert "success.velocity_error_mps" in said
@@ -162,15 +150,14 @@ def test_another_success_definition_is_refused_by_its_field(
     assert found["shared"] == 8
 
 
-def test_ids_that_differ_without_a_field_are_refused_too(pair: tuple[Path, Path]) -> None:
-    """The metric code of another version made them: no recorded field shows it."""
+def test_an_id_that_its_fields_do_not_give_is_refused(pair: tuple[Path, Path]) -> None:
     a, b = pair
     (panel,) = (b / "panels").glob("*/confirmation")
     summary = json.loads((panel / "summary.json").read_text())
-    (panel / "summary.json").write_text(json.dumps(summary | {"construct_id": "0" * 64}))
-    found = between(a, b)
-    assert isinstance(found, Refusal)
-    assert [f.name for f in found.differs] == ["metrics_version"]
+    for name in ("construct_id", "measurement_id"):
+        (panel / "summary.json").write_text(json.dumps(summary | {name: "0" * 64}))
+        with pytest.raises(SurefootError, match=f"{name} of summary.json is 000000000000"):
+            between(a, b)
 
 
 def test_another_panel_is_refused_and_the_shared_part_offered(

@@ -77,7 +77,7 @@ def test_another_panel_is_another_construct_of_the_same_run(robot: RobotPlan) ->
     judged = robot.on_panel(other)
     assert judged.panel == other
     assert judged.construct_id != robot.construct_id
-    assert replace(judged, panel=robot.panel, construct_id=robot.construct_id) == robot
+    assert replace(judged, panel=robot.panel, measurement=robot.measurement) == robot
     leaky = other.model_copy(update={"seeds": robot.seeds})
     with pytest.raises(SurefootError, match="shares keys with training"):
         robot.on_panel(leaky)

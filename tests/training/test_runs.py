@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import torch
 
 from processes import Processes, rows_in, wait_for
 from surefoot.artifacts import JsonLines, load_npz, read_json, read_table
-from surefoot.contract import Channel, SurefootError
+from surefoot.contract import Channel, SurefootError, load_panel
 from surefoot.runs import RunFolder, checkpoint, without_timing
 from surefoot.runs.status import record_outcome
 from surefoot.statistics import PanelSummary
@@ -606,12 +607,15 @@ def test_walk_flat_trains_and_fills_tensorboard(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["walk-rough", "walk-anymal-rough"])
 def test_a_task_on_terrain_trains_and_is_judged_on_ground_it_never_saw(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    sizes = ("--envs", "16", "--families", "2", "--eval-families", "4", "--updates", "2")
+    sizes = ("--envs", "16", "--families", "2", "--scenarios", "16", "--updates", "2")
     assert train(folder, *sizes, task=name) == 0
     run = RunFolder.open(folder)
     summary = run.record.confirmation
     assert summary is not None
-    assert set(summary.success_by_terrain) == {*TRAINED, *HELD_OUT}
+    played = load_panel(f"{name}-v2+16scenarios").select("confirmation")
+    assert Counter(s.terrain.cls for s in played) == {c: f.n for c, f in summary.terrain.items()}
+    assert set(summary.terrain) & set(HELD_OUT)
+    assert set(summary.terrain) & set(TRAINED)
     assert summary.episodes == 16
     assert [r["first_ratio_error"] <= 1e-5 for r in ledger(folder)] == [True, True]
     assert len(run.record.strata) == len(ledger(folder)[0]["stratum.samples"])
@@ -620,7 +624,7 @@ def test_a_task_on_terrain_trains_and_is_judged_on_ground_it_never_saw(name: str
 @pytest.mark.parametrize("name", ["walk-anymal-flat", "walk-biped-flat"])
 def test_another_robot_trains_and_is_judged_beside_its_baselines(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    sizes = ("--envs", "32", "--families", "4", "--eval-families", "2", "--updates", "3")
+    sizes = ("--envs", "32", "--families", "4", "--eval-families", "16", "--updates", "3")
     assert train(folder, *sizes, "--perturb", "push", task=name) == 0
     run, rows = RunFolder.open(folder), ledger(folder)
     summary = run.record.confirmation

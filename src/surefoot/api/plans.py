@@ -55,8 +55,18 @@ class Plan(Shown):
 
     @property
     def construct_id(self) -> str:
-        """Digest of what must match before two results may be compared."""
+        """The measurement id, by the name that it has in files."""
         return self.file.construct_id
+
+    @property
+    def measurement_id(self) -> str:
+        """Digest of how results are measured: what must match before two of them may be compared."""
+        return self.planned.measurement_id
+
+    @property
+    def interface_id(self) -> str:
+        """Digest of what the policy sees, does and remembers: treatment."""
+        return self.planned.interface_id
 
     @property
     def training_id(self) -> str:
@@ -71,6 +81,14 @@ class Plan(Shown):
         """Writes the settings with the ids of this plan, for `surefoot train --config` and
         `surefoot.train(config=...)`. A file that is there is not replaced."""
         return self.file.save(path)
+
+    def freeze(self, path: str | Path) -> Path:
+        """Writes the environment manifest of this plan, for `--manifest FILE` and
+        `surefoot.train(manifest=...)`: what any run is then held to, whoever learns in it. A file that is
+        there is not replaced."""
+        from surefoot.training import Manifest
+
+        return Manifest.of(self.planned).save(path)
 
     def show(self, console: Console) -> None:
         print_plan(console, self.planned)
@@ -87,7 +105,8 @@ def plan(task: str, **settings: Unpack[RunSettings]) -> Plan:
     (1), from which every random draw follows; engine ("auto"), the simulator to train on; device ("cpu" or
     "cuda"); learner ("ppo" or a library) and timeouts; success_return, for environments from outside; when to
     stop: updates, minutes, until (success on two consecutive evaluations), else the task's own limits; how it
-    is judged at the end: perturb (("all",), columns by name, or ("none",)) and baselines (True).
+    is judged at the end: perturb (("all",), columns by name, or ("none",)), baselines (True), scenarios (how
+    many to confirm on) and sequential (look at them as they come, until the verdict is decided).
 
         plan = surefoot.plan("walk-flat", envs=512, seed=3, until=0.95)
         plan.accounting.samples_per_update
@@ -98,7 +117,7 @@ def plan(task: str, **settings: Unpack[RunSettings]) -> Plan:
 
 def make(settings: Settings) -> Plan:
     """Makes the plan that settings describe; every contradiction is refused."""
-    from surefoot.training import Limits, make_plan
+    from surefoot.training import Limits, check_sequential, make_plan
 
     s = settings
     Limits(s.updates, s.minutes, s.until)
@@ -111,6 +130,9 @@ def make(settings: Settings) -> Plan:
         learner=s.learner,
         timeouts=s.timeouts,
         success_return=s.success_return,
+        scenarios=s.scenarios,
     )
     planned.columns(s.perturb)
+    if s.sequential:
+        check_sequential(planned)
     return Plan(settings, planned)

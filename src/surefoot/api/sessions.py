@@ -24,6 +24,7 @@ def train(
     task: str | Plan | None = None,
     *,
     config: str | os.PathLike[str] | None = None,
+    manifest: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     tracker: str = "none",
     progress: bool | SessionObserver | None = None,
@@ -37,6 +38,7 @@ def train(
     plan made now has other ids. Stops at the first limit reached (updates, minutes, until; the task's own
     where none is given).
 
+    `manifest`: a file that `plan.freeze` wrote; a run in any other environment is refused before it begins.
     `out`: run folder to create (default: runs/<task>-<date>-<time>-<id>). `tracker`: tensorboard, wandb,
     mlflow or none. `progress`: True shows a bar, False nothing, None a bar in a terminal or a notebook; or an
     observer of your own (`surefoot.training.SessionObserver`). `spent`: seconds that a program took before,
@@ -72,7 +74,8 @@ def train(
         file = task.file if task is not None else PlanFile.load(os.fspath(config or ""))
         asked, observer = file, cast("SessionObserver", AsPlanned(file, observer))
     folder = None if out is None else os.fspath(out)
-    outcome = train_session(asked.options(folder, tracker), observer, spent=spent)
+    held_to = None if manifest is None else os.fspath(manifest)
+    outcome = train_session(asked.options(folder, tracker, held_to), observer, spent=spent)
     return Run(outcome.run, outcome)
 
 

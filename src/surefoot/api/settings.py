@@ -74,6 +74,8 @@ class RunSettings(RecipeFields, total=False):
     until: float | None
     perturb: tuple[str, ...]
     baselines: bool
+    scenarios: int | None
+    sequential: bool
 
 
 class _Strict(Frozen):
@@ -108,6 +110,8 @@ class Settings(_Strict):
     until: float | None = None
     perturb: tuple[str, ...] = ("all",)
     baselines: bool = True
+    scenarios: int | None = None
+    sequential: bool = False
 
     @field_validator("recipe")
     @classmethod
@@ -134,12 +138,14 @@ class Settings(_Strict):
         others = {k: v for k, v in values.items() if k not in recipe}
         return _checked(cls, {"task": task, "recipe": recipe, **others})
 
-    def options(self, out: str | None = None, tracker: str = "none") -> TrainOptions:
+    def options(
+        self, out: str | None = None, tracker: str = "none", manifest: str | None = None
+    ) -> TrainOptions:
         """Returns what a training session is started with."""
         from surefoot.training import TrainOptions
 
         fields = {f: getattr(self, f) for f in Settings.model_fields if f != "recipe"}
-        return TrainOptions(**fields, overrides=self.recipe, out=out, tracker=tracker)
+        return TrainOptions(**fields, overrides=self.recipe, out=out, tracker=tracker, manifest=manifest)
 
 
 KNOWN = tuple(sorted(RunSettings.__annotations__))

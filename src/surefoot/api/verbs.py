@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from rich.console import Console
@@ -86,6 +86,13 @@ class Evaluation(Shown):
         print_summary(console, self.plan, self.run, self.folder, training=False)
 
 
+class PanelLength(TypedDict, total=False):
+    """How much of a drawn panel is played, as keyword arguments."""
+
+    scenarios: int | None
+    sequential: bool
+
+
 def evaluate(
     run: RunLike,
     *,
@@ -96,6 +103,7 @@ def evaluate(
     engine: str = "auto",
     sweep: bool = False,
     baselines: bool = True,
+    **length: Unpack[PanelLength],
 ) -> Evaluation:
     """Evaluates a run's policy on a held-out panel: one pass a column, deterministic actions, every episode a
     row on disk beside the run's other panels.
@@ -105,13 +113,15 @@ def evaluate(
     confirmed (what the run's result is stated on), best, latest, a file, or a baseline such as
     "baseline:random". `panel`: a panel's name or file (the task's own). `engine`: auto judges the nominal
     column on native MuJoCo and the others on the fastest engine. `sweep`: every declared strength.
+    `scenarios`: how many to confirm on; a longer list begins with the shorter. `sequential`: look at the list
+    as it grows, until the verdict is decided.
 
         surefoot.evaluate(run, half="all", perturb=("friction", "delay_60ms")).success
     """
     from surefoot.training import EvaluateOptions, evaluate_run
 
     names = (perturb,) if isinstance(perturb, str) else tuple(perturb)
-    options = EvaluateOptions(panel, half, engine, checkpoint, names, sweep, baselines)
+    options = EvaluateOptions(panel, half, engine, checkpoint, names, sweep, baselines, **length)
     done = evaluate_run(folder_of(run), options)
     return Evaluation(done.summary, done.folder, done.run, done.plan)
 

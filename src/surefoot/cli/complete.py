@@ -18,7 +18,20 @@ KNOWN = {
     "half": ("confirmation", "selection", "all"),
     "panel_half": ("confirmation", "selection", "all"),
     "checkpoint": ("confirmed", "best", "latest"),
-    "perturb": ("all", "none", "noise", "delay", "friction", "payload", "push", "strength", "dropout"),
+    "perturb": (
+        "all",
+        "none",
+        "noise",
+        "delay",
+        "friction",
+        "payload",
+        "push",
+        "strength",
+        "dropout",
+        "bias",
+        "stuck",
+        "obs_delay",
+    ),
 }
 RUNS = "runs"
 """Where runs are unless told otherwise."""

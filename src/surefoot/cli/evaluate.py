@@ -36,12 +36,19 @@ class EvaluateCommand:
     """confirmed (what the run's result is stated on), best, latest, a checkpoint file of this run, or a
     baseline: baseline:hold-pose, baseline:random, baseline:open-loop-trot."""
     perturb: tuple[str, ...] = ("all",)
-    """all, none, perturbations (noise, delay in s, friction, payload in kg, push in m/s, strength, dropout;
-    on terrain: curbs, stones) or columns at any strength (friction_0.25, delay_60ms, payload_+2kg)."""
+    """all, none, perturbations (noise, delay in s, friction, payload in kg, push in m/s, strength, and of
+    sensors dropout, bias, stuck, obs_delay; on terrain: curbs, stones) or columns at any
+    strength (friction_0.25, delay_60ms, payload_+2kg)."""
     sweep: bool = False
     """Every declared strength of the chosen perturbations, for curves of success against strength."""
     baselines: bool = True
     """Leave out the baselines: hold-pose, random and open-loop-trot on the same panel."""
+    scenarios: int | None = None
+    """Scenarios to confirm on (default: as many as the run was planned with); a longer list begins with the
+    shorter one."""
+    sequential: bool = False
+    """Look at 1, 2, 4 and 8 times the panel's scenarios, and stop when the verdict is decided; the intervals
+    allow for all looks."""
     json: bool = False
     """Print the summary as one JSON object."""
 
@@ -59,6 +66,8 @@ class EvaluateCommand:
                 perturb=self.perturb,
                 sweep=self.sweep,
                 baselines=self.baselines,
+                scenarios=self.scenarios,
+                sequential=self.sequential,
             ),
             ConsoleObserver(make_console(stderr=True) if self.json else console),
         )

@@ -44,6 +44,9 @@ class CompareLearnersCommand:
     """Disturbances to judge beside the nominal panel: perturbations or columns by name, all, or none."""
     timeouts: Timeouts = "stock"
     """As for `surefoot train`, for every library that it is wrong in."""
+    manifest: str | None = None
+    """Refuse to train in any other environment than the one that `surefoot plan --freeze` wrote to this
+    file."""
     out: str | None = None
     """Folder for the runs and the comparison (default: runs/learners-<task>)."""
     json: bool = False
@@ -65,6 +68,7 @@ class CompareLearnersCommand:
             engine=o.engine,
             device=o.device,
             timeouts=self.timeouts,
+            manifest=self.manifest,
         )
         compared = compare_all(
             options, ComparisonDisplay(make_console(stderr=True) if self.json else console)

@@ -25,7 +25,7 @@ class RecipeChanges:
     families: int | None = None
     """Training seed families; must divide the number of environments."""
     eval_families: int | None = None
-    """Seed families of the held-out panel to use (even; default all of them)."""
+    """Seed families of the held-out panel to use, of both halves together (default all of them)."""
     evaluate_every: int | None = None
     """Updates between evaluations on the panel's selection half."""
     precision: Literal["fp32", "tf32", "bf16"] | None = None
@@ -90,10 +90,17 @@ class RunOptions(RecipeChanges):
     """Columns of the closing evaluation beside the nominal one: all (default), perturbations by name (see
     `surefoot evaluate`), or none, which leaves out the baselines too."""
 
+    scenarios: int | None = None
+    """Scenarios to confirm on (default: as many as the panel ships with); a longer list begins with the
+    shorter one."""
+    sequential: bool = False
+    """Confirm in looks at 1, 2, 4 and 8 times the panel's scenarios, and stop when the verdict is decided."""
+
     def settings(self) -> dict[str, Any]:
         """Returns what was given, by the names of the Python API."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in given.items() if value is not None}
+        asked = {name: value for name, value in given.items() if value is not None}
+        return asked if self.sequential else {k: v for k, v in asked.items() if k != "sequential"}
 
 
 NOTHING_ASKED = RunOptions()

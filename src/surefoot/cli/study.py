@@ -63,6 +63,9 @@ class StudyOptions:
     """Precision of the networks' matrix products."""
     hidden: tuple[int, ...] | None = None
     """Widths of both networks' hidden layers."""
+    manifest: str | None = None
+    """Refuse to train in any other environment than the one that `surefoot plan --freeze` wrote to this
+    file."""
     out: str | None = None
     """Study folder to create (default: runs/study-<kind>-<task>-<date>-<time>)."""
     resume: str | None = None
@@ -115,6 +118,7 @@ def _study(
             sweep=o.sweep,
             margin=o.margin,
             keep=o.keep,
+            manifest=o.manifest,
         )
         study = start_study(make_design(options), observer, o.out)
     if study.exit_status:

@@ -28,7 +28,7 @@ LIMITS = ("updates", "minutes", "until", "perturb")
 @dataclass(frozen=True)
 class PlanCommand:
     """Print what a run would do, before it does: contract, recipe, accounting, seeds, strata. Writes nothing
-    but what --save asks for.
+    but what --save and --freeze ask for.
 
     Example: surefoot plan walk-flat --envs 512
     """
@@ -38,6 +38,10 @@ class PlanCommand:
     options: RunOptions = NOTHING_ASKED
     save: str | None = None
     """Write task, options and ids to this new file, for `surefoot train --config`."""
+    freeze: str | None = None
+    """Write the environment manifest to this new file, for --manifest: terrain, ranges, resets, rewards,
+    terminations, panel. --save repeats one run, recipe and seed included; --freeze fixes the environment and
+    leaves open who learns in it, with what recipe and seed."""
     json: bool = False
     """Print one JSON object instead of tables."""
 
@@ -47,12 +51,15 @@ class PlanCommand:
 
         planned = plan(self.task, **self.options.settings())
         saved = planned.save(self.save) if self.save is not None else None
+        frozen = planned.freeze(self.freeze) if self.freeze is not None else None
         if self.json:
             print(json.dumps(planned.as_json(), indent=2))
             return 0
         planned.show(console)
         if saved is not None:
             say(console, f"Train it with: {typed('train', '--config', saved)}")
+        if frozen is not None:
+            say(console, f"Hold a run to it with: {typed('train', self.task, '--manifest', frozen)}")
         return 0
 
 
@@ -76,6 +83,9 @@ class TrainCommand:
     config: str | None = None
     """Train what `surefoot plan --save` wrote to this file, as it was planned: other options than --out,
     --tracker, --quiet and --json are refused, and so is a plan that has other ids now."""
+    manifest: str | None = None
+    """Refuse to train in any other environment than the one that `surefoot plan --freeze` wrote to this
+    file."""
     out: str | None = None
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None
@@ -109,6 +119,7 @@ class TrainCommand:
             run = train(
                 self.task or None,
                 config=self.config,
+                manifest=self.manifest,
                 out=self.out,
                 tracker=self.tracker,
                 progress=observer,
@@ -121,7 +132,8 @@ class TrainCommand:
     def _check(self, given: dict[str, Any]) -> None:
         """Refuses what does not go together; `given` are the options about the run."""
         if self.resume is not None:
-            if self.task or self.out or self.config is not None or not set(given) <= set(LIMITS):
+            others = (self.task or self.out or None, self.config, self.manifest)
+            if any(o is not None for o in others) or not set(given) <= set(LIMITS):
                 raise SurefootError(
                     "--resume continues a run as it was planned; "
                     "give only limits (--updates, --minutes, --until) with it."

@@ -1,8 +1,10 @@
 """Pure data, frozen before a run: task contract, recipe and accounting, seed plan, factors and strata,
 panels, digests."""
 
+from surefoot.contract.behaviour import behaviour_digest, package_digest
 from surefoot.contract.card import PolicyCard
 from surefoot.contract.digests import canonical, digest, text_digest
+from surefoot.contract.drawn_panel import Draw, DrawnPanel, Kind, Span
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.external import (
     PANEL,
@@ -17,16 +19,29 @@ from surefoot.contract.external import (
     seed_panel,
 )
 from surefoot.contract.factors import Factor, Strata
+from surefoot.contract.fields import Field, differences
 from surefoot.contract.find_panel import find_panel
 from surefoot.contract.identity import (
-    construct,
-    construct_fields,
-    construct_id,
+    CodeDigests,
     evaluation_plant,
+    interface_fields,
+    measurement_fields,
+    recorded_code,
     training_id,
 )
+from surefoot.contract.identity_v1 import construct_fields
 from surefoot.contract.model import Frozen
-from surefoot.contract.names import LEARNERS, NOMINAL, REFERENCE, TRAINED, LearnerName, Timeouts
+from surefoot.contract.names import (
+    BOX_WORLD,
+    LEARNERS,
+    NOMINAL,
+    REFERENCE,
+    TRAINED,
+    LearnerName,
+    Timeouts,
+    second_simulator,
+    simulator,
+)
 from surefoot.contract.panel import (
     Half,
     Panel,
@@ -34,15 +49,16 @@ from surefoot.contract.panel import (
     Scenario,
     Terrain,
     as_half,
-    dump_panel,
-    load_panel,
-    panel_names,
-    parse_panel,
+    seen_ranges,
 )
+from surefoot.contract.panel_checks import beyond, check_ranges, held_out_as, outside
+from surefoot.contract.panel_files import dump_panel, load_panel, panel_names, parse_panel
 from surefoot.contract.panel_makers import MAKERS, make_panel
-from surefoot.contract.perturb import dropout_of, perturb_all
+from surefoot.contract.panel_recipes import RECIPES
+from surefoot.contract.perturb import perturb_all
 from surefoot.contract.perturbation import (
     PERTURBATIONS,
+    SENSORS,
     Column,
     Perturbation,
     applies,
@@ -74,6 +90,7 @@ from surefoot.contract.seeds import (
     words,
 )
 from surefoot.contract.sources import source_digest
+from surefoot.contract.success import BESIDE, Limit, Standing, Success, Windows
 from surefoot.contract.task import (
     ActionBox,
     ActionSpec,
@@ -83,12 +100,13 @@ from surefoot.contract.task import (
     Prior,
     RewardTerm,
     Safety,
-    Success,
     TaskContract,
     Termination,
 )
 
 __all__ = [
+    "BESIDE",
+    "BOX_WORLD",
     "CHANNEL_LIMIT",
     "EVALUATION_PLANT",
     "FAST_PLANT",
@@ -100,9 +118,11 @@ __all__ = [
     "PANEL",
     "PANEL_SEEDS",
     "PERTURBATIONS",
+    "RECIPES",
     "REFERENCE",
     "RNG_VERSION",
     "ROUNDS",
+    "SENSORS",
     "SOURCES",
     "TRAINED",
     "TRAINING_PLANT",
@@ -112,15 +132,21 @@ __all__ = [
     "ActionBox",
     "ActionSpec",
     "Channel",
+    "CodeDigests",
     "Column",
     "CommandSpec",
     "Contract",
     "Disjointness",
+    "Draw",
+    "DrawnPanel",
     "ExternalContract",
     "Factor",
+    "Field",
     "Frozen",
     "Half",
+    "Kind",
     "LearnerName",
+    "Limit",
     "ObservationTerm",
     "Panel",
     "Perturbation",
@@ -136,7 +162,9 @@ __all__ = [
     "SeedPanel",
     "SeedPlan",
     "SourceName",
+    "Span",
     "Split",
+    "Standing",
     "Strata",
     "Success",
     "SurefootError",
@@ -144,27 +172,34 @@ __all__ = [
     "Termination",
     "Terrain",
     "Timeouts",
+    "Windows",
     "account",
     "applies",
     "as_half",
+    "behaviour_digest",
+    "beyond",
     "canonical",
+    "check_ranges",
     "column_at",
     "columns",
-    "construct",
     "construct_fields",
-    "construct_id",
+    "differences",
     "digest",
-    "dropout_of",
     "dump_panel",
     "environment_seeds",
     "evaluation_plant",
     "find_panel",
     "find_perturbation",
+    "held_out_as",
+    "interface_fields",
     "load_panel",
     "load_plugin",
     "make_panel",
+    "measurement_fields",
     "nearest_divisors",
     "offered",
+    "outside",
+    "package_digest",
     "pair_words",
     "panel_names",
     "parse_panel",
@@ -172,8 +207,12 @@ __all__ = [
     "philox_pairs",
     "prove_disjoint",
     "prove_seeds_disjoint",
+    "recorded_code",
     "second_panel",
+    "second_simulator",
     "seed_panel",
+    "seen_ranges",
+    "simulator",
     "source_digest",
     "spelled",
     "text_digest",

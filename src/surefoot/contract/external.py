@@ -84,6 +84,10 @@ class SeedPanel(Frozen):
         as_half(half)
         return tuple(s for s in self.scenarios if half in ("all", s.half))
 
+    @property
+    def size(self) -> int:
+        return len(self.scenarios)
+
 
 def environment_seeds(plan: SeedPlan, envs: Sequence[int]) -> list[int]:
     """Returns the seeds of environments `envs` of a plan: consecutive from a keyed start, so that no two are

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from surefoot.contract.errors import SurefootError
-from surefoot.contract.panel import Panel, load_panel
+from surefoot.contract.panel import Panel
+from surefoot.contract.panel_files import load_panel
 from surefoot.contract.second_panel import SECOND, second_panel
 
 _CUT = re.compile(r"\+(\d+)families")

@@ -1,4 +1,5 @@
-"""Panels: frozen, hashed lists of held-out scenarios, in two halves that share no seed family.
+"""Panels: frozen, hashed lists of held-out scenarios, in two halves that share no seed family. Version 1 is a
+list as it stands in its file; version 2 is drawn (`drawn_panel`).
 
 The *selection* half may be looked at during training (to stop, to pick a checkpoint); the *confirmation* half
 is what a result is stated on.
@@ -6,16 +7,23 @@ is what a result is stated on.
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
-from pathlib import Path
+import math
+from collections.abc import Sequence
 from typing import Literal, cast, get_args
-
-from pydantic import ValidationError
 
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.model import Frozen
 from surefoot.contract.seeds import SeedPlan
+
+START_POSES = {
+    "walk-flat-v1": 0.05,
+    "walk-rough-v1": 0.05,
+    "walk-anymal-flat-v1": 0.05,
+    "walk-anymal-rough-v1": 0.05,
+    "walk-biped-flat-v1": 0.02,
+}
+"""What lists of version 1 do not say: rad by which joints differ from the default pose at the start. Trunks
+are at rest."""
 
 Half = Literal["selection", "confirmation", "all"]
 
@@ -69,13 +77,41 @@ class Panel(Frozen):
     seeds: SeedPlan
     scenarios: tuple[Scenario, ...]
 
-    def numbers(self, half: Half) -> tuple[int, ...]:
-        """Returns the places in the panel of the scenarios of a half."""
+    @property
+    def version(self) -> int:
+        return self.schema_version
+
+    @property
+    def size(self) -> int:
+        """Returns the seed families in it, which is what --eval-families counts."""
+        return len({s.family for s in self.scenarios})
+
+    @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Returns what its scenarios have, by factor of a contract. Of starts a list says nothing: those of
+        the shipped ones are known, else they are the contract's matter."""
+        found = seen_ranges(self.scenarios)
+        pose = START_POSES.get(self.name.partition("+")[0])
+        return found if pose is None else found | {"pose": (-pose, pose), "velocity": (0.0, 0.0)}
+
+    def numbers(self, half: Half, perturbed: bool = False) -> tuple[int, ...]:
+        """Returns the places in the panel of the scenarios of a half; with `perturbed`, of those that
+        perturbed columns play, which may be fewer."""
         as_half(half)
         return tuple(k for k, s in enumerate(self.scenarios) if half in ("all", s.half))
 
-    def select(self, half: Half) -> tuple[Scenario, ...]:
-        return tuple(self.scenarios[k] for k in self.numbers(half))
+    def select(self, half: Half, perturbed: bool = False) -> tuple[Scenario, ...]:
+        return tuple(self.scenarios[k] for k in self.numbers(half, perturbed))
+
+    def with_scenarios(self, count: int) -> Panel:
+        """Returns the panel with `count` scenarios to confirm on, where it is drawn and not a list."""
+        if count == len(self.select("confirmation")):
+            return self
+        raise SurefootError(
+            f"Panel {self.name} is a list of version {self.version} with "
+            f"{len(self.select('confirmation'))} scenarios to confirm on; leave out --scenarios, or cut it "
+            "with --eval-families."
+        )
 
     def with_families(self, count: int) -> Panel:
         """Returns the panel cut to its first `count` seed families; its digest and so the construct id
@@ -91,54 +127,28 @@ class Panel(Frozen):
         return self.model_copy(update={"name": f"{self.name}+{count}families", "scenarios": kept})
 
 
-def dump_panel(panel: Panel) -> str:
-    """Writes the file's text: the digest, then one scenario per line."""
-    body = panel.model_dump(mode="json")
-    scenarios = ",\n".join(json.dumps(s, separators=(",", ":")) for s in body.pop("scenarios"))
-    head = json.dumps(body, separators=(",", ":"))
-    return f'{{"digest":"{panel.digest}",\n"panel":{head[:-1]},"scenarios":[\n{scenarios}\n]}}}}\n'
+def seen_ranges(scenarios: Sequence[Scenario]) -> dict[str, tuple[float, float]]:
+    """Returns the least and the most that any of the scenarios has, by factor of a contract."""
+    seen: dict[str, list[float]] = {}
+    for s in scenarios:
+        for name, values in factor_values(s).items():
+            seen.setdefault(name, []).extend(values)
+    return {name: (min(values), max(values)) for name, values in seen.items() if values}
 
 
-def parse_panel(text: str, where: str) -> Panel:
-    try:
-        raw = json.loads(text)
-        panel = Panel.model_validate(raw["panel"])
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(("panel", *(str(p) for p in first["loc"])))
-        raise SurefootError(
-            f"{where} is not a panel: field {field}: {first['msg']}; regenerate it."
-        ) from error
-    except SurefootError as error:  # of a field's own check, which does not know the file
-        raise SurefootError(f"{where} is not a panel: {error}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise SurefootError(
-            f"{where} is not a panel file ({error}); write one with `surefoot panel make`."
-        ) from error
-    if raw.get("digest") != panel.digest:
-        raise SurefootError(
-            f"{where} was changed after it was frozen: its digest does not match; regenerate it."
-        )
-    return panel
-
-
-def panel_names() -> list[str]:
-    return sorted(
-        p.name.removesuffix(".json")
-        for p in files("surefoot").joinpath("panels").iterdir()
-        if p.name.endswith(".json")
-    )
-
-
-def load_panel(name: str) -> Panel:
-    """Loads a shipped panel by name, or a panel file by its path."""
-    if name.endswith(".json"):
-        path = Path(name)
-        if not path.is_file():
-            raise SurefootError(f"There is no panel file {name}; shipped panels: {', '.join(panel_names())}.")
-        return parse_panel(path.read_text(encoding="utf-8", errors="replace"), name)
-    if name not in panel_names():
-        raise unknown("panel", name, panel_names())
-    return parse_panel(
-        files("surefoot").joinpath("panels", f"{name}.json").read_text("utf-8"), f"panel {name}"
-    )
+def factor_values(s: Scenario) -> dict[str, tuple[float, ...]]:
+    """Returns what a scenario has of each factor of a contract; several numbers where it has several."""
+    vx, vy, wz = s.command
+    return {
+        "friction": (s.friction,),
+        "payload": (s.payload_kg,),
+        "com": s.com_m,
+        "strength": (s.strength,),
+        "gains": (s.kp_scale, s.kd_scale),
+        "delay": (s.delay_s,),
+        "noise": (s.noise_scale,),
+        "push": tuple(math.hypot(p.vx_mps, p.vy_mps) for p in s.pushes),
+        "vx": (vx,),
+        "vy": (vy,),
+        "wz": (wz,),
+    }

@@ -1,4 +1,5 @@
-"""How the shipped panels are made: bit for bit the same wherever `surefoot panel make` is run."""
+"""How the shipped panels of version 1 are made: bit for bit the same wherever `surefoot panel make` is run.
+Those of version 2 are in `panel_recipes`."""
 
 from __future__ import annotations
 
@@ -6,8 +7,11 @@ import itertools
 import math
 from collections.abc import Callable
 
+from surefoot.contract.drawn_panel import draw_panel
 from surefoot.contract.errors import unknown
 from surefoot.contract.panel import Panel, Push, Scenario, Terrain
+from surefoot.contract.panel_files import with_root
+from surefoot.contract.panel_recipes import RECIPES
 from surefoot.contract.seeds import Channel, SeedPlan
 
 PANEL_ROOT = 20_260_101
@@ -142,7 +146,11 @@ MAKERS: dict[str, Callable[[], Panel]] = {
 }
 
 
-def make_panel(name: str) -> Panel:
-    if name not in MAKERS:
-        raise unknown("panel", name, MAKERS)
-    return MAKERS[name]()
+def make_panel(name: str, scenarios: int | None = None, root: int | None = None) -> Panel:
+    """Makes a shipped panel. Those of version 2 can have more or fewer `scenarios` to confirm on (a longer
+    list begins with the shorter one), and be drawn by another `root` seed."""
+    if name not in {*MAKERS, *RECIPES}:
+        raise unknown("panel", name, {*MAKERS, *RECIPES})
+    panel = MAKERS[name]() if name in MAKERS else draw_panel(name, RECIPES[name].draw, RECIPES[name].root)
+    panel = panel if root is None else with_root(panel, root)
+    return panel if scenarios is None else panel.with_scenarios(scenarios)

@@ -1,7 +1,7 @@
 """What a perturbation does to scenarios: a pure function, so that a column has the panel's own keys.
 
-Sensor dropout and observation noise act where observations are made (`VecEnv`), from the scenario's key; all
-else is a changed scenario.
+Faults of sensors and observation noise act where observations are made (`VecEnv`), from the scenario's key;
+all else is a changed scenario.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from surefoot.contract.errors import SurefootError
 from surefoot.contract.panel import Push, Scenario, Terrain
-from surefoot.contract.perturbation import Column, Perturbation, find_perturbation
+from surefoot.contract.perturbation import SENSORS, Column, Perturbation, find_perturbation
 
 
 def perturb(scenario: Scenario, column: Column) -> Scenario:
     """Returns `scenario` as the column has it; family and member, and so every draw, stay."""
     x, kind = column.strength, column.perturbation
-    if kind in ("", "dropout"):
+    if kind in ("", *SENSORS):
         return scenario
     known = find_perturbation(kind)
     if known.change is not None:
@@ -47,16 +47,11 @@ def _changed(scenario: Scenario, by: Perturbation, strength: float) -> Scenario:
 
 
 def perturb_all(scenarios: Sequence[Scenario], column: Column) -> tuple[Scenario, ...]:
-    if column.perturbation not in ("", "dropout"):
+    if column.perturbation not in ("", *SENSORS):
         known = find_perturbation(column.perturbation)  # once: an installed package may have to be searched
         if known.change is not None:
             return tuple(_changed(s, known, column.strength) for s in scenarios)
     return tuple(perturb(s, column) for s in scenarios)
-
-
-def dropout_of(column: Column) -> float:
-    """Returns the chance that a reading is lost in `column`."""
-    return column.strength if column.perturbation == "dropout" else 0.0
 
 
 def at_speed(push: Push, speed: float) -> Push:

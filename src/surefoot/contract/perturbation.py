@@ -20,6 +20,10 @@ from surefoot.contract.plugins import load_plugin, offered
 from surefoot.contract.task import TaskContract
 
 ENTRY_POINTS = "surefoot.perturbations"
+SENSORS = ("dropout", "bias", "stuck", "obs_delay")
+"""Perturbations that act on what is seen; the scenarios stay as they are."""
+WHOLE = ("stuck", "obs_delay")
+"""Perturbations whose strength is a number of things."""
 
 
 class Perturbation(Frozen):
@@ -135,6 +139,34 @@ PERTURBATIONS = (
         sweep=(0.05, 0.1, 0.2, 0.4),
         neutral=0.0,
     ),
+    Perturbation(
+        name="bias",
+        unit="x",
+        doc="a constant offset of every number that a sensor gives, drawn for the episode, of up to so many "
+        "half-widths of its noise to either side",
+        form="bias_x{strength:g}",
+        default=(1.0,),
+        sweep=(0.5, 1.0, 2.0, 4.0),
+        neutral=0.0,
+    ),
+    Perturbation(
+        name="stuck",
+        unit="signals",
+        doc="so many numbers of sensors freeze, each at a random time, and stay as they were seen last",
+        form="stuck_{strength:g}",
+        default=(1.0,),
+        sweep=(1.0, 2.0, 4.0),
+        neutral=0.0,
+    ),
+    Perturbation(
+        name="obs_delay",
+        unit="steps",
+        doc="what sensors say is seen so many control steps later",
+        form="obs_delay_{strength:g}",
+        default=(1.0,),
+        sweep=(1.0, 2.0, 3.0, 4.0),
+        neutral=0.0,
+    ),
     _terrain("curbs"),
     _terrain("stones"),
 )
@@ -239,7 +271,15 @@ def _check(p: Perturbation, strength: float) -> None:
         "push": (0.0, 10.0),
         "strength": (0.05, 5.0),
         "dropout": (0.0, 0.99),
+        "bias": (0.0, 20.0),
+        "stuck": (0.0, 30.0),
+        "obs_delay": (0.0, 20.0),
     }.get(p.name, (min(p.sweep), max(p.sweep)) if p.change else (0.0, 9.0))
+    if p.name in WHOLE and strength != int(strength):
+        raise SurefootError(
+            f"Perturbation '{p.name}' counts {p.unit}, and {strength:g} is not a whole number; use "
+            f"{p.name}_{round(strength)}."
+        )
     if not low <= strength <= high:
         unit = f" {p.unit}" if p.unit != "1" else ""
         raise SurefootError(

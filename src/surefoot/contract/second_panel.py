@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from surefoot.contract.drawn_panel import DrawnPanel
 from surefoot.contract.errors import SurefootError
 from surefoot.contract.panel import Half, Panel, Push, Scenario
 from surefoot.contract.seeds import Channel, prove_disjoint
@@ -18,8 +19,11 @@ def second_panel(panel: Panel) -> Panel:
 
     Commands, friction and terrain stay where they are; payloads and pushes are dealt anew within their half,
     pushes in new directions, and all that is drawn by key (start, sensor noise) follows another root seed. So
-    it holds what `panel` holds, in scenarios that `panel` does not have.
+    it holds what `panel` holds, in scenarios that `panel` does not have. One of version 2 is simply drawn
+    again, by another root.
     """
+    if isinstance(panel, DrawnPanel):
+        return panel.with_root((panel.seeds.root + APART) % 2**32, SECOND)
     seeds = panel.seeds.model_copy(update={"root": (panel.seeds.root + APART) % 2**32})
     if not prove_disjoint(panel.seeds, seeds).disjoint:
         raise SurefootError(f"Panel {panel.name} and a second one would share draws; use another root seed.")

@@ -82,6 +82,10 @@ class Channel(IntEnum):
     """How a replayed failure's factors are moved from environment to environment."""
     OUTSIDE = 25
     """Where the seeds begin that environments from outside are given."""
+    BIAS = 26
+    """Constant offsets of sensors, by episode."""
+    STUCK = 27
+    """Signals that stick, and when, by episode."""
 
 
 CHANNEL_LIMIT = 1 << 16

@@ -7,6 +7,7 @@ from typing import Literal
 
 from surefoot.contract.factors import Factor, Strata
 from surefoot.contract.model import Frozen
+from surefoot.contract.success import Success
 
 Mirror = Literal["scalar", "vector", "pseudovector", "command", "joints", "feet", "grid", "clock"]
 """How a term changes when the world is reflected left to right (y -> -y). `clock` changes sign: the two
@@ -60,16 +61,6 @@ class Termination(Frozen):
     name: str
     params: dict[str, float] = {}
     doc: str = ""
-
-
-class Success(Frozen):
-    """An episode succeeds when it does not end early and both time-means over the window stay below the
-    limits."""
-
-    velocity_error_mps: float = 0.25
-    yaw_error_radps: float = 0.3
-    settle_s: float = 2.0
-    """Seconds at the start of the episode that do not count: the robot gets up to speed."""
 
 
 class Safety(Frozen):

@@ -22,7 +22,7 @@ from torch import Tensor
 from surefoot.compute import cores
 from surefoot.contract import MAX_DELAY_S, Plant
 from surefoot.engines.protocol import Parameters, RobotState, Start
-from surefoot.engines.scene import build_scene
+from surefoot.engines.scene import Scene, build_scene
 from surefoot.engines.surface import make_surface
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
@@ -55,10 +55,8 @@ class MujocoEngine:
         self.robot, self.plant, self.num_envs = robot, plant, num_envs
         self.device = torch.device("cpu")
         self.seconds = 0.0
-        scene = build_scene(robot, plant, atlas)
+        scene = self._build(robot, plant, atlas)
         self._scene, model = scene, scene.model
-        if atlas is not None and plant.heightfield != "prisms":
-            make_surface(model)
         self._atlas = atlas
         self._origin = np.zeros((num_envs, 2), np.float32)  # of the tile that each environment is on
         self._base_mass = float(model.body_mass[scene.trunk])
@@ -105,20 +103,11 @@ class MujocoEngine:
         begun = time.perf_counter()
         self._parameters.put(mask, parameters.take(mask))
         values = {k: v.numpy().astype(np.float64) for k, v in parameters.tensors().items()}
-        for i in rows:
-            self._apply(
-                self._models[i],
-                *(
-                    values[k][i]
-                    for k in ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale")
-                ),
-            )
         if self._atlas is not None:
-            tiles = start.tile[rows].numpy()
-            self._origin[rows] = self._atlas.origins[tiles]
-            for i, k in zip(rows, tiles, strict=True):
-                self._models[i].hfield_data[:] = self._scene.tiles[k]
-            self._tile[rows] = tiles
+            self._put_on_tiles(self._atlas, rows, start.tile[rows].numpy())
+        names = ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale")
+        for i in rows:
+            self._apply(i, *(values[k][i] for k in names))
         b, v = self._base, self._base_vel
         state = np.zeros((len(rows), self._state.shape[1]))
         state[:, 0] = FIRST_TIME_S
@@ -135,7 +124,7 @@ class MujocoEngine:
         self._delay[rows] = np.clip(steps, 0, (self._targets.shape[1] - 1) * self.plant.decimation)
         self._failed[rows] = False
         for i, row in zip(rows, state, strict=True):
-            self._last_sensors[i] = self._sense(self._models[i], row)
+            self._last_sensors[i] = self._sense(i, row)
         self.seconds += time.perf_counter() - begun
 
     def step(self, targets: Tensor) -> RobotState:
@@ -147,17 +136,7 @@ class MujocoEngine:
         age = -((np.arange(dec) - self._delay[:, None]) // dec)
         self._control[:] = self._targets[self._rows, np.maximum(age, 0)]
         self._before[:] = self._state
-        self._pool.rollout(
-            self._models,
-            self._datas,
-            self._state,
-            self._control,
-            control_spec=self._control_spec,
-            skip_checks=True,
-            nstep=dec,
-            state=self._out,
-            sensordata=self._sensors,
-        )
+        self._advance()
         self._state[:] = self._out[:, -1]
         self._last_sensors[:] = self._sensors[:, -1]
         # MuJoCo resets a model whose acceleration explodes and leaves a finite state: its clock then has not
@@ -258,23 +237,51 @@ class MujocoEngine:
         self._targets[:] = snapshot["targets"].numpy()
         self._delay[:] = snapshot["delay"].numpy()
         self._failed[:] = snapshot["failed"].numpy()
-        self._tile[:] = snapshot["tile"].numpy()
         if self._atlas is not None:
-            self._origin[:] = self._atlas.origins[self._tile]
-            for model, k in zip(self._models, self._tile, strict=True):
-                model.hfield_data[:] = self._scene.tiles[k]
+            self._put_on_tiles(self._atlas, np.arange(self.num_envs), snapshot["tile"].numpy())
         names = list(self._parameters.tensors())
         self._parameters = Parameters(**{k: snapshot[f"parameters.{k}"].clone() for k in names})
         values = {k: v.numpy().astype(np.float64) for k, v in self._parameters.tensors().items()}
-        for i, model in enumerate(self._models):
-            self._apply(model, *(values[k][i] for k in names if k != "delay_s"))
+        for i in range(self.num_envs):
+            self._apply(i, *(values[k][i] for k in names if k != "delay_s"))
 
     def close(self) -> None:
         self._pool.close()
 
+    def _build(self, robot: RobotSpec, plant: Plant, atlas: Atlas | None) -> Scene:
+        """Returns the scene that every environment has a copy of."""
+        scene = build_scene(robot, plant, atlas)
+        if atlas is not None and plant.heightfield != "prisms":
+            make_surface(scene.model)
+        return scene
+
+    def _put_on_tiles(self, atlas: Atlas, rows: np.ndarray, tiles: np.ndarray) -> None:
+        """Gives the environments `rows` the ground of `tiles`, before parameters are applied."""
+        self._origin[rows], self._tile[rows] = atlas.origins[tiles], tiles
+        for i, k in zip(rows, tiles, strict=True):
+            self._models[i].hfield_data[:] = self._scene.tiles[k]
+
+    def _advance(self) -> None:
+        """Simulates a control step from `_state` under `_control`, into `_out` and `_sensors`."""
+        self._pool.rollout(
+            self._models,
+            self._datas,
+            self._state,
+            self._control,
+            control_spec=self._control_spec,
+            skip_checks=True,
+            nstep=self.plant.decimation,
+            state=self._out,
+            sensordata=self._sensors,
+        )
+
+    def _scratch_of(self, i: int) -> mujoco.MjData:
+        """Returns data that fit the model of environment i, for whoever needs some between steps."""
+        return self._scratch
+
     def _apply(
         self,
-        model: mujoco.MjModel,
+        i: int,
         friction: float,
         payload: float,
         com: np.ndarray,
@@ -282,7 +289,7 @@ class MujocoEngine:
         kp: float,
         kd: float,
     ) -> None:
-        trunk, spec = self._scene.trunk, self.robot
+        model, trunk, spec = self._models[i], self._scene.trunk, self.robot
         model.geom_friction[:, 0] = friction
         gain = np.asarray(spec.kp) * kp * strength
         model.actuator_gainprm[:, 0] = gain
@@ -295,10 +302,11 @@ class MujocoEngine:
             model.body_mass[trunk] = mass
             model.body_inertia[trunk] = self._base_inertia * (mass / self._base_mass)
             model.body_ipos[trunk] = ipos
-            mujoco.mj_setConst(model, self._scratch)  # the solver's inverse weights depend on the masses
+            # The solver's inverse weights depend on the masses.
+            mujoco.mj_setConst(model, self._scratch_of(i))
 
-    def _sense(self, model: mujoco.MjModel, state: np.ndarray) -> np.ndarray:
-        data = self._scratch
+    def _sense(self, i: int, state: np.ndarray) -> np.ndarray:
+        model, data = self._models[i], self._scratch_of(i)
         mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
         data.ctrl[:] = self._pose
         data.qacc_warmstart[:] = 0.0

@@ -16,6 +16,7 @@ import torch
 from surefoot.contract import Plant, SurefootError, unknown
 from surefoot.engines.auto import fastest_engine
 from surefoot.engines.mujoco import MujocoEngine
+from surefoot.engines.mujoco_boxes import MujocoBoxesEngine
 from surefoot.engines.protocol import Engine
 from surefoot.robots import RobotSpec
 from surefoot.terrain import Atlas
@@ -27,9 +28,12 @@ ENGINES = {
     "stride": "MuJoCo's contact model and solver compiled from the robot's MJCF, one kernel a control step; "
     "CPU and CUDA",
     "mujoco": "native MuJoCo on CPU threads, float64: the reference that results are stated on",
+    "mujoco-boxes": "native MuJoCo in a box world: its own contact with boxes and planes in place of "
+    "heightfields; to confirm, on the CPU",
     "mujoco-warp": "MuJoCo Warp, for robots that stride refuses; CUDA (on a CPU only to test it)",
 }
 BUILT_IN = tuple(ENGINES)
+ON_CPU: dict[str, type[MujocoEngine]] = {e.name: e for e in (MujocoEngine, MujocoBoxesEngine)}
 
 
 def choose_engine(name: str, robot: RobotSpec, plant: Plant, device: str) -> tuple[str, str]:
@@ -37,8 +41,8 @@ def choose_engine(name: str, robot: RobotSpec, plant: Plant, device: str) -> tup
     if name == "auto":
         return fastest_engine(robot, plant, device)
     check_engine(name)
-    if name == "mujoco" and torch.device(device).type != "cpu":
-        raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")
+    if name in ON_CPU:
+        _on_cpu(name, device)
     return name, "asked for"
 
 
@@ -74,9 +78,13 @@ def make_engine(
         from surefoot.engines.stride.engine import StrideEngine
 
         return StrideEngine(robot, plant, num_envs, atlas=atlas, device=device, **options)
+    _on_cpu(name, device)
+    return ON_CPU[name](robot, plant, num_envs, atlas=atlas, **options)
+
+
+def _on_cpu(name: str, device: str) -> None:
     if torch.device(device).type != "cpu":
-        raise SurefootError("Engine 'mujoco' runs on the CPU; use --device cpu.")
-    return MujocoEngine(robot, plant, num_envs, atlas=atlas, **options)
+        raise SurefootError(f"Engine '{name}' runs on the CPU; use --device cpu.")
 
 
 def _mujoco_warp() -> type[MujocoWarpEngine]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.contract import Plant, SurefootError
 from surefoot.robots import RobotSpec
-from surefoot.terrain import MARGIN_M, RESOLUTION_M, SIZE_M, Atlas
+from surefoot.terrain import MARGIN_M, RESOLUTION_M, SIZE_M, Atlas, BoxWorld
 
 FLOOR = "surefoot_floor"
 
@@ -30,8 +30,10 @@ class Scene:
     tiles: np.ndarray  # [K, samples] heightfield data of each tile, in MuJoCo's order; empty on a plane
 
 
-def build_scene(robot: RobotSpec, plant: Plant, atlas: Atlas | None = None) -> Scene:
-    """Compiles the robot onto flat ground, or onto the atlas' heightfield."""
+def build_scene(
+    robot: RobotSpec, plant: Plant, atlas: Atlas | None = None, world: BoxWorld | None = None
+) -> Scene:
+    """Compiles the robot onto flat ground, onto the atlas' heightfield, or into a box world."""
     spec = robot.mjspec()
     option = spec.option
     option.timestep = plant.dt_s
@@ -50,6 +52,8 @@ def build_scene(robot: RobotSpec, plant: Plant, atlas: Atlas | None = None) -> S
         for joint in spec.joints:
             joint.frictionloss = 0.0
     tiles = _add_ground(spec, atlas)
+    if world is not None:
+        _add_solids(spec, world)
     for i, joint in enumerate(robot.joints):
         _add_actuator(spec, joint, robot.kp[i], robot.kd[i], robot.torque_limit_nm[i])
     _add_sensors(spec, robot)
@@ -103,6 +107,20 @@ def _add_ground(spec: mujoco.MjSpec, atlas: Atlas | None) -> np.ndarray:
         condim=3,
     )
     return data
+
+
+def _add_solids(spec: mujoco.MjSpec, world: BoxWorld) -> None:
+    """Lowers the plane to the world's ground and puts its solids on it."""
+    spec.geom(FLOOR).pos = [0, 0, world.ground_m]
+    for k, solid in enumerate(world.solids):
+        name = f"{FLOOR}_{k}"
+        geom = spec.worldbody.add_geom(name=name, contype=0, conaffinity=1, condim=3)
+        if solid.box:
+            geom.type = mujoco.mjtGeom.mjGEOM_BOX
+            geom.pos, geom.size = solid.box
+        else:
+            spec.add_mesh(name=name, uservert=solid.vertices.reshape(-1))
+            geom.type, geom.meshname = mujoco.mjtGeom.mjGEOM_MESH, name
 
 
 def _add_actuator(spec: mujoco.MjSpec, joint: str, kp: float, kd: float, limit: float) -> None:

@@ -24,6 +24,7 @@ from surefoot.compute import check_device
 from surefoot.contract import SeedPlan, SurefootError, TaskContract, unknown
 from surefoot.engines import choose_engine
 from surefoot.env.base import Step
+from surefoot.env.faults import Faults
 from surefoot.env.rules import OBSERVATION_LIMIT
 from surefoot.env.scenarios import Sampler, Scenarios, TrainSampler
 from surefoot.env.vec_env import VecEnv
@@ -198,7 +199,7 @@ class _Alone:
     """Serves one environment of a larger plan as if there were no other."""
 
     count, first = 1, 0
-    dropout: Tensor | None = None
+    faults: Faults | None = None
 
     def __init__(self, sampler: TrainSampler, env: int) -> None:
         self.seeds, self.strata = sampler.seeds, sampler.strata

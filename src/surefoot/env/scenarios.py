@@ -19,6 +19,7 @@ from torch import Tensor
 from surefoot.contract import Channel, Panel, Scenario, SeedPlan, TaskContract
 from surefoot.engines import Parameters, Rows, Start
 from surefoot.env.episodes import EpisodeSampler, lookup
+from surefoot.env.faults import Faults
 from surefoot.keyed import Draw, Keyed
 from surefoot.robots import RobotSpec
 from surefoot.tasks import TaskState
@@ -84,8 +85,8 @@ class Sampler(Protocol):
     episode_steps: int
     segment_steps: int
     strata: int
-    dropout: Tensor | None
-    """[count] chance that a sensor's reading is lost in a step; None: none ever is."""
+    faults: Faults | None
+    """What is wrong with the sensors; None: nothing ever is."""
     longest_delay_s: float
     """Longest delay of actions that any of its scenarios may have."""
 
@@ -115,7 +116,7 @@ class TrainSampler:
         self.episode_steps = self.composition.episode_steps
         self.segment_steps = self.composition.segment_steps
         self.strata = contract.strata.count
-        self.dropout: Tensor | None = None
+        self.faults: Faults | None = None
         self.longest_delay_s = contract.factor("delay").train[1]
         self._strata = contract.strata
         self._keyed = Keyed(seeds, device)
@@ -221,7 +222,7 @@ class PanelSampler:
         robot: RobotSpec,
         control_hz: float,
         atlas: Atlas | None,
-        dropout: float = 0.0,
+        faults: Faults | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         device = torch.device(device)
@@ -230,7 +231,7 @@ class PanelSampler:
         self.episode_steps = self.segment_steps = round(panel.episode_s * control_hz)
         self.strata = 1
         n = len(scenarios)
-        self.dropout = torch.full((n,), dropout, device=device) if dropout > 0 else None
+        self.faults = faults.to(device) if faults is not None else None
         self.longest_delay_s = max(s.delay_s for s in scenarios)
         family = np.array([s.family for s in scenarios])
         member = np.array([s.member for s in scenarios])
@@ -247,8 +248,11 @@ class PanelSampler:
         tile = np.array(
             [tiles[TileId(s.terrain.cls, s.terrain.level, s.terrain.key)] if atlas else 0 for s in scenarios]
         )
-        low, high = contract.factor("pose").held_out
+        ranges = panel.ranges
+        low, high = ranges.get("pose", contract.factor("pose").held_out)
         pose = (low + (high - low) * seeds.uniforms(env, 0, Channel.POSE, joints)).astype(np.float32)
+        low, high = ranges.get("velocity", (0.0, 0.0))
+        motion = (low + (high - low) * seeds.uniforms(env, 0, Channel.VELOCITY, 6)).astype(np.float32)
         yaw = 2 * np.pi * seeds.uniforms(env, 0, Channel.YAW, 1)[:, 0]
         script = Script(
             family=torch.from_numpy(family),
@@ -263,7 +267,7 @@ class PanelSampler:
             level=torch.tensor([s.terrain.level for s in scenarios]),
             tile=torch.from_numpy(tile),
         )
-        start = _start(robot, atlas, tile, yaw, pose)
+        start = _start(robot, atlas, tile, yaw, pose, motion)
         names = ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale", "delay_s")
         parameters = Parameters(
             *(torch.tensor([getattr(s, k) for s in scenarios], dtype=torch.float32) for k in names)
@@ -280,10 +284,15 @@ class PanelSampler:
 
 
 def _start(
-    robot: RobotSpec, atlas: Atlas | None, tile: np.ndarray, yaw: np.ndarray, pose: np.ndarray
+    robot: RobotSpec,
+    atlas: Atlas | None,
+    tile: np.ndarray,
+    yaw: np.ndarray,
+    pose: np.ndarray,
+    motion: np.ndarray,
 ) -> Start:
-    """Returns starts at rest and upright in the default pose plus `pose`, feet just above the ground at the
-    middle of the tile."""
+    """Returns starts upright in the default pose plus `pose`, feet just above the ground at the middle of the
+    tile, moving by `motion` [N, 6]: linear, then angular."""
     n = len(yaw)
     position = np.zeros((n, 3), np.float32)
     position[:, 2] = robot.stand_height_m + 0.01
@@ -296,8 +305,8 @@ def _start(
     return Start(
         torch.from_numpy(position),
         torch.from_numpy(quaternion),
-        torch.zeros(n, 3),
-        torch.zeros(n, 3),
+        torch.from_numpy(motion[:, :3].copy()),
+        torch.from_numpy(motion[:, 3:].copy()),
         torch.from_numpy(joints),
         torch.from_numpy(tile),
     )

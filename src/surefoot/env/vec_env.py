@@ -14,8 +14,9 @@ from torch import Tensor
 from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
 from surefoot.env.base import EpisodeStats, Step, Stepwise
+from surefoot.env.faults import FaultySensors
 from surefoot.env.log import EpisodeLog
-from surefoot.env.rules import Rules, resting
+from surefoot.env.rules import OBSERVATION_LIMIT, Rules, resting
 from surefoot.env.scenarios import (
     Sampler,
     Script,
@@ -66,11 +67,8 @@ class VecEnv(Rules, Stepwise):
         self.keyed = Keyed(sampler.seeds, self.device)
         tiles = atlas.tiles if atlas else ()
         self.log = EpisodeLog(self.reward_names, sampler.strata, tiles, task.contract.terrain_levels)
-        # Terms with noise are sensors; commands, actions and the clock never leave the controller.
-        terms = task.contract.observation
-        sensor = [k if t.noise > 0 else len(terms) for k, t in enumerate(terms)]
-        self._sensor = torch.tensor(sensor).repeat_interleave(torch.tensor([t.size for t in terms]))
-        self._sensor = self._sensor.to(self.device)
+        self.faulty: FaultySensors | None = None
+        """What observations pass through where the sampler's scenarios have faults."""
         zeros = torch.zeros(n, dtype=torch.int64, device=self.device)
         self.episode, self.level = zeros, zeros.clone()
         self.born = zeros.clone()
@@ -98,6 +96,12 @@ class VecEnv(Rules, Stepwise):
         self.robot_state = robot = self.engine.state()
         view = View(robot, self.state, self.parameters, self.ground(robot), self.const)
         self.obs, self.critic, self.exploration = self.observe(view, self.script)
+        self.faulty = None
+        if self.sampler.faults is not None:
+            terms, limit = self.contract.observation, OBSERVATION_LIMIT
+            self.faulty = FaultySensors(self.sampler.faults, terms, limit, self.sampler.episode_steps)
+            rows = torch.arange(n, device=self.device)
+            self.obs = self.faulty.begin(self.keyed, _key(self.script), self.obs, rows)
 
     def _first_state(self, script: Script) -> TaskState:
         return first_task_state(script, len(self.task.robot.feet), self.contract.action.size)
@@ -178,8 +182,7 @@ class VecEnv(Rules, Stepwise):
         self.state = dataclasses.replace(self.state, command=self.current_command())
         ahead = dataclasses.replace(view, task=self.state)
         obs, critic, exploration = self.observe(ahead, script)
-        if self.sampler.dropout is not None:
-            obs = self.drop_readings(obs, script, self.sampler.dropout)
+        obs = self.see(obs)
         self.obs, self.critic, self.exploration = obs, critic, exploration
         done = result.terminated | result.truncated
         if self.auto_reset and bool(done.any()):
@@ -226,17 +229,11 @@ class VecEnv(Rules, Stepwise):
         obs, critic = self.add_noise(clean, noise, script.noise_scale), self.critic_observation(clean, extra)
         return obs, critic, box_muller(u)[:, :act]
 
-    def drop_readings(self, obs: Tensor, script: Script, chance: Tensor) -> Tensor:
-        """Returns `obs` [N, O] with those readings that are lost as they were seen last: each sensor (a term
-        with noise) fails by `chance` [N], on its own."""
-        sensors = len(self.contract.observation)
-        wide = -(-sensors // 4) * 4
-        u = self.keyed.uniforms(
-            script.family, script.member, script.episode, Channel.DROPOUT, wide, self.state.age * wide
-        )
-        lost = u[:, :sensors] < chance[:, None]
-        lost = torch.cat([lost, torch.zeros_like(lost[:, :1])], 1)
-        return torch.where(lost[:, self._sensor], self.obs, obs)
+    def see(self, obs: Tensor) -> Tensor:
+        """Returns `obs` [N, O] as faulty sensors show it; as it is where none are."""
+        if self.faulty is None:
+            return obs
+        return self.faulty.see(self.keyed, _key(self.script), self.state.age, obs, self.obs)
 
     def graph_state(self) -> list[Tensor]:
         """Returns the tensors that a step replaces by new ones, and that the next step reads."""
@@ -281,6 +278,8 @@ class VecEnv(Rules, Stepwise):
         self.robot_state.put(rows, robot)
         view = View(robot, self.state.take(rows), s.parameters, self.ground(robot), self.const)
         obs, critic, exploration = self.observe(view, s.script)
+        if self.faulty is not None:
+            obs = self.faulty.begin(self.keyed, _key(s.script), obs, rows)
         self.obs[rows], self.critic[rows], self.exploration[rows] = obs, critic, exploration
 
     def _curriculum(self, rows: Tensor) -> None:
@@ -366,3 +365,8 @@ class VecEnv(Rules, Stepwise):
 
     def close(self) -> None:
         self.engine.close()
+
+
+def _key(script: Script) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns family, member and episode: what draws within an episode are addressed by."""
+    return script.family, script.member, script.episode

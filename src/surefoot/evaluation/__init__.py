@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from surefoot.evaluation.code import code_digests, column_digest, external_digests
 from surefoot.evaluation.episodes import Episodes, run_episodes
 from surefoot.evaluation.evaluator import PanelEvaluator, PendingResult
 from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_seeds, external_baseline
 from surefoot.evaluation.labels import CAUSES, LABELS, label
-from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel
+from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel, look_until_decided
 from surefoot.evaluation.progress import EvaluationProgress, Watch, unwatched
 
 __all__ = [
@@ -20,12 +21,16 @@ __all__ = [
     "Passes",
     "PendingResult",
     "Watch",
+    "code_digests",
+    "column_digest",
     "concatenate",
     "engines_for",
     "evaluate_panel",
     "evaluate_seeds",
     "external_baseline",
+    "external_digests",
     "label",
+    "look_until_decided",
     "run_episodes",
     "unwatched",
 ]

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.contract import BESIDE, Success
 from surefoot.engines import rotation_of
-from surefoot.env import NEVER, VecEnv
+from surefoot.env import FAULT_NAMES, NEVER, VecEnv
 from surefoot.evaluation.labels import label
 from surefoot.evaluation.metrics import episode_metrics
 from surefoot.evaluation.progress import PassCounter
@@ -21,6 +22,12 @@ from surefoot.evaluation.recovery import recoveries, recovery
 from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import FixedBatch, Policy, first_state
 from surefoot.runs import states_digest
+
+JUDGED_BY = (
+    *("windows_as_told", "stand_drift_m", "stand_turn_rad", "stand_speed_mps", "stand_joint_speed_radps"),
+    *BESIDE,
+)
+"""Figures of a row that its trace repeats: labels are given by them, and what they are is defined once."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,25 @@ class RawEpisodes:
         return replace(episodes, seconds=self.seconds + time.perf_counter() - begun)
 
 
+def joined(parts: list[RawEpisodes]) -> RawEpisodes:
+    """Returns several batches of a pass as one. What follows an episode's end is never read, so the frames of
+    a batch that ended sooner are filled up with zeros."""
+    if len(parts) == 1:
+        return parts[0]
+    steps = max(len(p.frames["position"]) for p in parts)
+
+    def whole(x: np.ndarray) -> np.ndarray:
+        return np.concatenate([x, np.zeros((steps - len(x), *x.shape[1:]), x.dtype)])
+
+    return RawEpisodes(
+        {k: np.concatenate([p.rows[k] for p in parts]) for k in parts[0].rows},
+        {k: np.concatenate([whole(p.frames[k]) for p in parts], 1) for k in parts[0].frames},
+        [one for p in parts for one in p.fixed],
+        parts[0].dt,
+        sum(p.seconds for p in parts),
+    )
+
+
 @dataclass(frozen=True)
 class Episodes:
     """Holds what a pass left: one row per episode, and everything that was observed of all of them."""
@@ -59,7 +85,7 @@ class Episodes:
         steps = int(self.rows["steps"][i])
         states = {k: v[:steps, i] for k, v in self.frames.items()}
         end = {k: np.asarray(str(self.rows[k][i])) for k in ("reason", "label", "cause") if k in self.rows}
-        return states | self.fixed[i] | end
+        return states | self.fixed[i] | {k: self.rows[k][i] for k in JUDGED_BY} | end
 
 
 @torch.inference_mode()
@@ -161,8 +187,8 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
         "episode": script.episode,
         **env.parameters.tensors(),
     }
-    drop = env.sampler.dropout
-    per["dropout"] = torch.zeros(n, device=env.device) if drop is None else drop
+    faults, zeros = env.sampler.faults, torch.zeros(n, device=env.device)
+    per |= {name: zeros if faults is None else getattr(faults, k) for k, name in FAULT_NAMES.items()}
     columns = {k: v.cpu().numpy().copy() for k, v in per.items()} | {
         f"terrain_{k}": np.asarray(terrain[k]) for k in ("class", "level", "key")
     }
@@ -172,6 +198,7 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
         "velocity_limit": c.success.velocity_error_mps,
         "yaw_limit": c.success.yaw_error_radps,
         "episode_steps": env.sampler.episode_steps,
+        **_limits(c.success),
     }
     origin = env.origins()
     when, kick = script.push_step.cpu().numpy(), script.push_velocity.cpu().numpy()
@@ -182,6 +209,15 @@ def _fixed(env: VecEnv, terrain: Mapping[str, np.ndarray]) -> list[dict[str, np.
         one |= {"push_step": when[i][due], "push_velocity": kick[i][due], "tile_origin": origin[i]}
         out.append(one)
     return out
+
+
+def _limits(success: Success) -> dict[str, Any]:
+    """Returns what a contract asks for beside the instantaneous errors; nothing where it does not."""
+    limits: dict[str, Any] = {f"limit_{x.metric}": (x.low, x.high) for x in success.limits}
+    if w := success.windows:
+        limits |= {f"window_{k}": v for k, v in w.model_dump(exclude={"standing"}).items()}
+        limits |= {f"standing_{k}": v for k, v in w.standing.model_dump().items()}
+    return limits
 
 
 def _recoveries(episodes: Episodes, dt: float) -> dict[str, np.ndarray]:

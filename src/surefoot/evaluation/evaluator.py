@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from surefoot.contract import (
-    PERTURBATIONS,
     REFERENCE,
     TRAINED,
     Column,
@@ -20,20 +19,17 @@ from surefoot.contract import (
     Plant,
     Scenario,
     SurefootError,
-    applies,
-    dropout_of,
-    evaluation_plant,
+    beyond,
     perturb_all,
 )
-from surefoot.env import PanelSampler, VecEnv
-from surefoot.evaluation.episodes import RawEpisodes, run_episodes
+from surefoot.env import VecEnv
+from surefoot.evaluation.episodes import RawEpisodes, joined
 from surefoot.evaluation.kept_traces import traces_to_keep
+from surefoot.evaluation.layout import Batch, Setting, grounded
 from surefoot.evaluation.progress import PassCounter, Watch, unwatched
-from surefoot.evaluation.runner import EpisodeRunner, runner_for
-from surefoot.policy import Policy, PolicyBundle
+from surefoot.policy import Policy
 from surefoot.statistics import PanelResult, stratum_names, watched
 from surefoot.tasks import Task
-from surefoot.terrain import Atlas, TileId
 
 
 @dataclass(frozen=True)
@@ -49,8 +45,9 @@ class PanelEvaluator:
     """A panel (or a half of it) laid out as environments on the evaluation plant; `run` may be called many
     times, for any column.
 
-    `only` lays out some scenarios (numbers within the half) and leaves everything else as it is with all of
-    them: the atlas, and the places in the batch that inference is padded to.
+    The nominal column plays all scenarios, others those that the panel has for them. `only` plays some
+    scenarios (numbers within the half), in every column, and leaves everything else as it is with all of
+    them: the ground, and the places in the batch that inference is padded to.
     """
 
     def __init__(
@@ -66,67 +63,65 @@ class PanelEvaluator:
         device: str = "cpu",
     ) -> None:
         self.device = torch.device(device)
-        self.task, self.panel, self.half, self.engine, self.control_hz = task, panel, half, engine, control_hz
+        self.task, self.panel, self.half, self.engine = task, panel, half, engine
         self._digest = panel.digest
-        everything = panel.select(half)
-        if not everything:
+        self._numbers = panel.numbers(half)
+        if not self._numbers:
             raise SurefootError(f"Panel {panel.name} has no scenario in its {half} half; use another --half.")
-        self.places = list(range(len(everything))) if only is None else list(only)
-        self.scenarios = tuple(everything[i] for i in self.places)
-        numbers = panel.numbers(half)
-        self.numbers = np.array([numbers[i] for i in self.places])
-        """[N] place of each scenario in the panel."""
-        ids = _tiles(everything, panel)
-        heightfield = task.on_heightfield(panel)
-        self._atlas = Atlas.build(ids) if heightfield else None
-        self.env = VecEnv(
-            task,
-            self._sampler(Column()),
-            plant or evaluation_plant(control_hz, heightfield),
-            engine=engine,
-            atlas=self._atlas,
-            device=device,
-            auto_reset=False,
-            stagger=False,
-        )
-        self._runners: dict[int, EpisodeRunner] = {}
-        self._runner()  # compiled now, not in the first pass
+        self._only = None if only is None else list(only)
+        self._setting = Setting(task, panel, half, control_hz, engine, self.device, plant)
+        self._batches: dict[tuple[str, tuple[int, ...]], Batch] = {}
+        self._lay_out(Column())  # compiled now, not in the first pass
 
-    def _sampler(self, column: Column) -> PanelSampler:
-        return PanelSampler(
-            self.panel,
-            perturb_all(self.scenarios, column),
-            self.task.contract,
-            self.task.robot,
-            self.control_hz,
-            self._atlas,
-            dropout_of(column),
-            self.device,
-        )
+    @property
+    def env(self) -> VecEnv:
+        """Returns the environments of the first batch."""
+        return next(iter(self._batches.values())).env
+
+    @property
+    def scenarios(self) -> tuple[Scenario, ...]:
+        """Returns what the nominal column plays."""
+        return tuple(self.panel.scenarios[self._numbers[i]] for i in self._places(Column()))
+
+    def _places(self, column: Column) -> list[int]:
+        """Returns the scenarios that `column` plays, as numbers within the half."""
+        if self._only is not None:
+            return self._only
+        played = set(self.panel.numbers(self.half, perturbed=bool(column.perturbation)))
+        return [i for i, k in enumerate(self._numbers) if k in played]
+
+    def _lay_out(self, column: Column) -> list[Batch]:
+        """Returns the batches of a column, made when they are first needed."""
+        chosen: dict[int, list[int]] = {}
+        for place in self._places(column):
+            chosen.setdefault(self._setting.batch_of(place), []).append(place)
+        out = []
+        for places in chosen.values():
+            key = (column.name if grounded(column) else "", tuple(places))
+            if self.panel.version == 1:
+                key = ("", key[1])  # all its ground is one
+            if key not in self._batches:
+                self._batches[key] = Batch(self._setting, places, column)
+            out.append(self._batches[key])
+        return out
+
+    def begin(self, column: Column) -> VecEnv:
+        """Returns the environments of a column's first batch, at the beginning of their episodes."""
+        batch = self._lay_out(column)[0]
+        batch.begin(column)
+        return batch.env
 
     def run_episodes(
         self, policy: Policy, column: Column | None = None, counter: PassCounter | None = None
     ) -> RawEpisodes:
         """Runs every scenario of `column` once, to its end or its fall."""
         column = column or Column()
-        self.env.restart(self._sampler(column), stagger=False)
-        scenarios = perturb_all(self.scenarios, column)
-        terrain = {
-            "class": np.array([s.terrain.cls for s in scenarios]),
-            "level": np.array([s.terrain.level for s in scenarios]),
-            "key": np.array([s.terrain.key for s in scenarios]),
-        }
-        policy = policy.to(self.device) if isinstance(policy, PolicyBundle) else policy
-        places = torch.tensor(self.places, device=self.device)
-        return run_episodes(self.env, policy, terrain, places, self._runner(), counter)
-
-    def _runner(self) -> EpisodeRunner:
-        """Returns the runner that was made before; only a column with more pushes than the others needs
-        another."""
-        pushes = self.env.script.push_step.shape[1]
-        if pushes not in self._runners:
-            self._runners[pushes] = runner_for(self.env)
-        return self._runners[pushes]
+        batches, played = self._lay_out(column), []
+        for k, batch in enumerate(batches):
+            if counter is not None:
+                counter.batch(k, len(batches))
+            played.append(batch.run_episodes(policy, column, counter))
+        return joined(played)
 
     def run(
         self,
@@ -157,8 +152,8 @@ class PanelEvaluator:
         tag = tag if self.engine == REFERENCE else f"{tag}-{self.engine}"
         own = name == TRAINED and not column.perturbation
         kept = traces_to_keep(rows, self._digest, [watched(rows)] if own else []) if traces else []
-        stem = {i: f"{tag}-{self.numbers[i]:05d}" for i in kept}
-        rows["trace"] = np.array([stem.get(i, "") for i in range(len(self.numbers))])
+        stem = {i: f"{tag}-{rows['scenario'][i]:05d}" for i in kept}
+        rows["trace"] = np.array([stem.get(i, "") for i in range(len(rows["scenario"]))])
         names = {k: np.asarray(rows[k][0]) for k in ("column", "perturbation", "engine", "policy")}
         about = names | {"panel_digest": np.asarray(self._digest), "half": np.asarray(self.half)}
         # `strength` in a trace is that of the motors.
@@ -166,13 +161,13 @@ class PanelEvaluator:
         kept_traces = {
             s: episodes.trace(i) | about | {"scenario": rows["scenario"][i]} for i, s in stem.items()
         }
-        steps = len(self.numbers) * len(episodes.frames["position"])
+        steps = len(rows["scenario"]) * len(episodes.frames["position"])
         return PanelResult(rows, kept_traces, episodes.seconds, steps)
 
     def _identify(self, column: Column, policy: str) -> dict[str, np.ndarray]:
         """Says which episode each row is of. Friction, payload and terrain are those of the column."""
-        n, seeds = len(self.scenarios), self.panel.seeds
-        s = perturb_all(self.scenarios, column)
+        numbers, seeds = [self._numbers[i] for i in self._places(column)], self.panel.seeds
+        n, s = len(numbers), perturb_all([self.panel.scenarios[k] for k in numbers], column)
         command = np.array([x.command for x in s])
         family, member = np.array([x.family for x in s]), np.array([x.member for x in s])
         keys = seeds.episode_key(family * seeds.envs_per_family + member, 0)
@@ -185,7 +180,7 @@ class PanelEvaluator:
             "engine": np.array([self.engine] * n),
             "device": np.array([self.device.type] * n),
             "policy": np.array([policy] * n),
-            "scenario": self.numbers,
+            "scenario": np.array(numbers),
             "key": np.array([f"{int(k):016x}" for k in keys]),
             "family": family,
             "member": member,
@@ -197,16 +192,10 @@ class PanelEvaluator:
             "payload_kg": np.array([x.payload_kg for x in s]),
             "terrain": np.array([x.terrain.cls for x in s]),
             "level": np.array([x.terrain.level for x in s]),
+            "beyond": np.array([",".join(beyond(x, self.task.contract)) for x in s]),
+            "look": np.zeros(n, np.int64),
         }
 
     def close(self) -> None:
-        self.env.close()
-
-
-def _tiles(scenarios: Sequence[Scenario], panel: Panel) -> list[TileId]:
-    """Returns every tile that the panel or one of its terrain columns stands on: all have one atlas."""
-    ids = {TileId(s.terrain.cls, s.terrain.level, s.terrain.key) for s in scenarios}
-    for p in PERTURBATIONS:
-        if p.terrain is not None and applies(p, panel):
-            ids |= {TileId(p.terrain, int(x), s.terrain.key) for x in p.sweep for s in scenarios}
-    return sorted(ids)
+        for batch in self._batches.values():
+            batch.env.close()

@@ -26,7 +26,9 @@ NOT_TOLD = (
     *("lived_s", "velocity_error_mps", "yaw_error_radps", "achieved_vx", "achieved_vy", "achieved_wz"),
     *("error_vx", "error_vy", "error_wz", "achieved_ratio", "cost_of_transport", "work_j", "distance_m"),
     *("torque_saturation", "trunk_contact", "foot_slip_m", "peak_tilt_rad", "recovery_s", "friction"),
-    *("payload_kg", "command_vx", "command_vy", "command_wz"),
+    *("payload_kg", "command_vx", "command_vy", "command_wz", "window_velocity_error_mps"),
+    *("window_yaw_error_radps", "windows_as_told", "stand_drift_m", "stand_turn_rad", "stand_speed_mps"),
+    *("stand_joint_speed_radps", "foot_slip_per_m", "foot_clearance_m", "vibration_radps"),
 )
 """Columns that only Surefoot's own simulators can fill."""
 

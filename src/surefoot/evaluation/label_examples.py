@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.contract import Windows
+
 HZ = 50.0
 JOINTS, FEET = 12, 4
 Trace = dict[str, Any]
@@ -37,7 +39,19 @@ def walking(seconds: float = 10.0, command: tuple[float, float, float] = (0.5, 0
         "settle_s": 2.0,
         "velocity_limit": 0.25,
         "yaw_limit": 0.3,
+        "contact": np.ones((n, FEET), bool),
     }
+
+
+def standing() -> Trace:
+    """A robot that was told to stand, and does, under a contract that says what standing is."""
+    t = walking(command=(0.0, 0.0, 0.0))
+    t["joint_velocity"][:] = 0.01
+    w = Windows()
+    t |= {f"window_{k}": v for k, v in w.model_dump(exclude={"standing"}).items()}
+    t |= {f"standing_{k}": v for k, v in w.standing.model_dump().items()}
+    names = ("stand_drift_m", "stand_turn_rad", "stand_speed_mps", "stand_joint_speed_radps")
+    return t | dict.fromkeys(names, 0.01) | {"windows_as_told": 1.0}
 
 
 def falling(seconds: float = 4.0) -> Trace:
@@ -91,6 +105,24 @@ def _torque_saturated() -> Trace:
     return t
 
 
+def _marched() -> Trace:
+    """Diagonal pairs of feet are up in turn, for 0.2 s each; joints move at 4.5 rad/s."""
+    t = standing() | {"stand_joint_speed_radps": 4.5, "windows_as_told": 0.0}
+    pair = np.arange(len(t["position"])) // round(0.2 * HZ) % 2 == 0
+    t["contact"][:] = np.where(pair[:, None], [True, False, False, True], [False, True, True, False])
+    return t
+
+
+def _trembled() -> Trace:
+    """Feet stand, joints shake at 0.4 rad/s."""
+    return standing() | {"stand_joint_speed_radps": 0.4, "windows_as_told": 0.0}
+
+
+def _limit_broken() -> Trace:
+    """As told, on legs that vibrate more than its task allows."""
+    return walking() | {"vibration_radps": 4.0, "limit_vibration_radps": (-np.inf, 3.5)}
+
+
 def _stood_still() -> Trace:
     t = walking()
     t["linear_velocity"][:], t["joint_velocity"][:] = 0.0, 0.05
@@ -131,11 +163,14 @@ EXAMPLES: dict[str, Callable[[], Trace]] = {
     "slipped": _slipped,
     "acted_late": _acted_late,
     "torque_saturated": _torque_saturated,
+    "marched": _marched,
+    "trembled": _trembled,
     "stood_still": _stood_still,
     "oscillated_in_place": _oscillated_in_place,
     "wrong_direction": _wrong_direction,
     "drifted": _drifted,
     "off_course": _off_course,
+    "limit_broken": _limit_broken,
     "unknown": falling,
 }
 """Label -> a function that makes up a trace which has it."""

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from surefoot.contract import BESIDE
+
 Trace = Mapping[str, Any]
 Cause = Literal["perception", "state", "action", "timing", "reward", "evaluation", "unknown"]
 
@@ -23,11 +25,14 @@ CAUSES: dict[str, Cause] = {
     "slipped": "state",
     "acted_late": "timing",
     "torque_saturated": "action",
+    "marched": "reward",
+    "trembled": "action",
     "stood_still": "reward",
     "oscillated_in_place": "reward",
     "wrong_direction": "perception",
     "drifted": "state",
     "off_course": "reward",
+    "limit_broken": "reward",
     "unknown": "unknown",
 }
 """Every label with the category of cause that it points to."""
@@ -73,6 +78,12 @@ rad/s, a trained policy above 4.5 rad/s, even when told to stand."""
 ALONG = 0.7
 """Share of the commanded speed from which the command counts as followed; the rest is drift."""
 DEAD_ZONE = 0.05
+STEPS_HZ = 1.0
+"""A robot marches that takes this many steps a second, all feet together; one that catches itself after a
+push takes a few in all. Told to stand, a walk-flat policy took {marched} a second, a trot-flat policy, which
+shook without lifting its feet, {trembled}."""
+STEP_S = 0.1
+"""A foot that leaves the ground for less has not stepped."""
 
 
 def label(trace: Trace) -> tuple[str, Cause]:
@@ -100,12 +111,15 @@ def _lasted(t: Trace) -> str:
     if not len(t["command"][settled]):
         return "unknown"
     rules: tuple[tuple[str, Callable[[Trace, slice], bool]], ...] = (
+        ("marched", marched),
+        ("trembled", trembled),
         ("oscillated_in_place", oscillated_in_place),
         ("stood_still", stood_still),
         ("torque_saturated", saturated),
         ("wrong_direction", wrong_direction),
         ("drifted", drifted),
         ("off_course", off_course),
+        ("limit_broken", limit_broken),
     )
     return next((name for name, holds in rules if holds(t, settled)), "unknown")
 
@@ -177,11 +191,18 @@ def saturated(t: Trace, at: slice) -> bool:
 
 
 def _longest(flags: np.ndarray) -> int:
-    best = run = 0
-    for flag in flags.tolist():
-        run = run + 1 if flag else 0
-        best = max(best, run)
-    return best
+    return max(_runs(flags), default=0)
+
+
+def _stretches(flags: np.ndarray, need: int) -> int:
+    """How many runs of at least `need` flags there are."""
+    return sum(run >= need for run in _runs(flags))
+
+
+def _runs(flags: np.ndarray) -> list[int]:
+    """Lengths of the runs of set flags, in their order."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], np.asarray(flags, np.int8), [0]])))
+    return [int(run) for run in edges[1::2] - edges[::2]]
 
 
 # ---- episodes that lasted
@@ -208,6 +229,25 @@ def in_place(t: Trace, at: slice) -> bool:
 def restless(t: Trace, at: slice) -> bool:
     speed = np.asarray(t["joint_velocity"], np.float64)[at]
     return bool(np.sqrt((speed**2).mean()) > RESTLESS_RADPS)
+
+
+def told_to_stand(t: Trace) -> bool:
+    """Whether standing was asked, by a contract that says what standing is."""
+    return "standing_drift_m" in t and bool(np.isfinite(t["stand_drift_m"]))
+
+
+def marched(t: Trace, at: slice) -> bool:
+    """Told to stand, it stepped on the spot."""
+    if not told_to_stand(t):
+        return False
+    contact, need = np.asarray(t["contact"], bool)[at], round(STEP_S * float(t["control_hz"]))
+    steps = sum(_stretches(~foot, need) for foot in contact.T)
+    return steps >= STEPS_HZ * len(contact) / float(t["control_hz"])
+
+
+def trembled(t: Trace, at: slice) -> bool:
+    """Told to stand, its feet stood and its joints did not rest."""
+    return told_to_stand(t) and float(t["stand_joint_speed_radps"]) > float(t["standing_joint_speed_radps"])
 
 
 def oscillated_in_place(t: Trace, at: slice) -> bool:
@@ -237,13 +277,28 @@ def drifted(t: Trace, at: slice) -> bool:
     else:
         across, followed = float(np.hypot(*done[:2])), True
     turned = abs(float(done[2] - want[2]))
-    return bool(followed and (across > float(t["velocity_limit"]) or turned > float(t["yaw_limit"])))
+    if told_to_stand(t):
+        far, round_ = (float(t[f"stand_{k}"]) > float(t[f"standing_{k}"]) for k in ("drift_m", "turn_rad"))
+        return far or round_ or float(t["stand_speed_mps"]) > float(t["standing_speed_mps"])
+    sideways, yaw = float(t["velocity_limit"]), float(t["yaw_limit"])
+    if "window_share" in t:
+        sideways = max(float(t["window_velocity_mps"]), float(t["window_velocity_share"]) * size)
+        yaw = max(float(t["window_yaw_radps"]), float(t["window_yaw_share"]) * abs(float(want[2])))
+    return bool(followed and (across > sideways or turned > yaw))
 
 
 def off_course(t: Trace, at: slice) -> bool:
-    """Whether it lasted, and its mean errors were above the limits of a success."""
+    """Whether it lasted, and its mean errors, or too many of its windows, were beyond those of a success."""
+    if "window_share" in t and not float(t["windows_as_told"]) >= float(t["window_share"]):
+        return True
     command = np.asarray(t["command"], np.float64)[at]
     linear = np.asarray(t["linear_velocity"], np.float64)[at, :2]
     velocity = np.linalg.norm(linear - command[:, :2], axis=1).mean()
     yaw = np.abs(np.asarray(t["angular_velocity"], np.float64)[at, 2] - command[:, 2]).mean()
     return bool(velocity >= float(t["velocity_limit"]) or yaw >= float(t["yaw_limit"]))
+
+
+def limit_broken(t: Trace, at: slice) -> bool:
+    """Whether a limit that the task declares (of slip, clearance, vibration, energy) was broken."""
+    limits = {k: np.asarray(t[f"limit_{k}"]) for k in BESIDE if f"limit_{k}" in t}
+    return any(float(t[k]) < low or float(t[k]) > high for k, (low, high) in limits.items())

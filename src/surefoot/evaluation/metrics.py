@@ -9,6 +9,10 @@ import torch
 from torch import Tensor
 
 from surefoot.env import VecEnv
+from surefoot.evaluation.gait import foot_clearance, vibration
+from surefoot.evaluation.sums import length, total
+from surefoot.evaluation.windows import window_metrics
+from surefoot.statistics import succeeds
 
 GRAVITY = 9.81
 AXES = ("vx", "vy", "wz")
@@ -27,20 +31,20 @@ def episode_metrics(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.n
     each = {
         "steps": live,
         "settled": settled,
-        "velocity": settled * _length(done - commanded),
+        "velocity": settled * length(done - commanded),
         "yaw": settled * off[..., 2],
         "work": live * (f["torque"] * f["joint_velocity"]).abs().sum(-1) * dt,
-        "distance": live * _length(done) * dt,
+        "distance": live * length(done) * dt,
         "saturated": live * (f["torque"].abs() > 0.99 * limit).any(-1),
         "trunk": live * f["trunk_contact"],
-        "slip": live * (_length(f["foot_velocity"]) * f["contact"]).sum(-1) * dt,
+        "slip": live * (length(f["foot_velocity"]) * f["contact"]).sum(-1) * dt,
         "return": live * f["reward"],
     }
     for i, k in enumerate(AXES):
         each[k], each[f"asked_{k}"] = settled * done[..., i], settled * commanded[..., i]
         each[f"error_{k}"] = settled * off[..., i]
-    s = dict(zip(each, _sum(torch.stack(list(each.values()))).cpu().numpy(), strict=True))
-    terms = _sum((live[..., None] * f["terms"]).movedim(-1, 0)).cpu().numpy()
+    s = dict(zip(each, total(torch.stack(list(each.values()))).cpu().numpy(), strict=True))
+    terms = total((live[..., None] * f["terms"]).movedim(-1, 0)).cpu().numpy()
     tilt = torch.acos((-f["gravity"][..., 2]).clamp(-1, 1))
     peak = torch.where(live > 0, tilt, 0.0).amax(0)
     first = f["reason"].gather(0, over.byte().argmax(0, keepdim=True))[0]
@@ -53,18 +57,21 @@ def episode_metrics(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.n
         means |= {f"error_{k}": s[f"error_{k}"] / s["settled"] for k in AXES}
         along = sum(s[k] * s[f"asked_{k}"] for k in AXES)
         ratio = along / sum(s[f"asked_{k}"] ** 2 for k in AXES)
-    good = (velocity < success.velocity_error_mps) & (yaw < success.yaw_error_radps)
-    # A robot that hardly moves has no cost of transport; a faller before the settling time no velocity
-    # error; a command to stand no ratio: NaN.
-    cot[s["distance"] < 0.5] = np.nan
-    return {
-        "success": ~fall & good,
+        slip = s["slip"] / s["distance"]
+    # A robot that hardly moves has no cost of transport and no slip per metre; a faller before the settling
+    # time no velocity error; a command to stand no ratio and no clearance: NaN.
+    cot[s["distance"] < 0.5] = slip[s["distance"] < 0.5] = np.nan
+    windows = window_metrics(f, live, env.script.push_step, env.contract, dt)
+    clearance, swings = (x.cpu().numpy() for x in foot_clearance(f, live, dt))
+    told_to_stand = np.isfinite(windows["stand_drift_m"])
+    rows = {
         "fall": fall,
         "reason": reasons,
         "steps": s["steps"].astype(np.int64),
         "lived_s": s["steps"] * dt,
         "velocity_error_mps": velocity,
         "yaw_error_radps": yaw,
+        **windows,
         **means,
         "achieved_ratio": np.where(np.isfinite(ratio), ratio, np.nan),
         "cost_of_transport": cot,
@@ -73,18 +80,11 @@ def episode_metrics(frames: Mapping[str, Tensor], env: VecEnv) -> dict[str, np.n
         "torque_saturation": s["saturated"] / s["steps"],
         "trunk_contact": s["trunk"] / s["steps"],
         "foot_slip_m": s["slip"],
+        "foot_slip_per_m": slip,
+        "foot_clearance_m": np.where(told_to_stand, np.nan, np.where(swings > 0, clearance, 0.0)),
+        "vibration_radps": vibration(f, live, dt).cpu().numpy(),
         "peak_tilt_rad": peak.cpu().numpy(),
         "return": s["return"],
         **{f"return.{n}": terms[i] for i, n in enumerate(env.reward_names)},
     }
-
-
-def _length(x: Tensor) -> Tensor:
-    """Returns the length of the first two components."""
-    return (x[..., 0] ** 2 + x[..., 1] ** 2).sqrt()
-
-
-def _sum(x: Tensor) -> Tensor:
-    """Sums [K, T, N] over time, one step after the other: the same bits for an episode alone and among
-    others."""
-    return x.cumsum(1)[:, -1]
+    return {"success": succeeds(rows, success)} | rows

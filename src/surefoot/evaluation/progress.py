@@ -48,16 +48,22 @@ class PassCounter:
     def __init__(self, watch: Watch, columns: int) -> None:
         self._watch, self._columns = watch, columns
         self._column, self._number, self._steps, self._begun = "", 0, 0, time.perf_counter()
+        self._before, self._weight = 0.0, 1.0
 
     def begin(self, column: str) -> None:
         """Says that the next pass begins."""
         self._column, self._number = column, self._number + 1
+        self.batch(0, 1)
         self._tell(0.0)
 
+    def batch(self, number: int, count: int) -> None:
+        """Says that batch `number` (from 0) of `count` begins, which a pass may consist of."""
+        self._before, self._weight = number / count, 1 / count
+
     def stepped(self, environments: int, share: float) -> None:
-        """Says that a control step of the pass is done, and which share of all is."""
+        """Says that a control step of the batch is done, and which share of all is."""
         self._steps += environments
-        self._tell(share)
+        self._tell(self._before + self._weight * share)
 
     def _tell(self, share: float) -> None:
         spent = time.perf_counter() - self._begun

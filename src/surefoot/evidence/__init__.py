@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from surefoot.contract import Field
 from surefoot.evidence.compare import (
     Compared,
     Comparison,
-    Field,
     Refusal,
     compare,
     compare_runs,
     compare_sound,
-    construct_difference,
     metrics_of,
     refusal_sentence,
 )
+from surefoot.evidence.constructs import construct_difference
 from surefoot.evidence.improvement import Improvement, improvement
 from surefoot.evidence.judgement import Judgement, check_sound, judgement
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import (
-    NOMINAL,
-    Contract,
-    ExternalContract,
-    SurefootError,
-    as_half,
-    construct_fields,
-    digest,
+from surefoot.contract import BESIDE, NOMINAL, Contract, ExternalContract, Field, SurefootError, as_half
+from surefoot.evidence.constructs import (
+    column_difference,
+    construct_difference,
+    interface_difference,
+    other_signals,
+    training_difference,
 )
 from surefoot.evidence.judgement import judgement
 from surefoot.runs import Result, RunFolder, load_result
@@ -27,9 +26,12 @@ METRICS = {
     "fall rate": "fall",
     "velocity error m/s": "velocity_error_mps",
     "yaw error rad/s": "yaw_error_radps",
-    "cost of transport": "cost_of_transport",
+    "velocity error, 1 s means": "window_velocity_error_mps",
+    "yaw error, 1 s means": "window_yaw_error_radps",
+    **{title: name for name, title in BESIDE.items()},
 }
-"""Title -> column."""
+"""Title -> column. Those from the verdict's own on stand beside it: success does not follow from them, but
+where a task declares a limit."""
 OUTSIDE = {"success": "success", "fall rate": "fall", "return": "return"}
 """The same where the reward is the environment's own: that of a task of ours is part of the treatment."""
 Rows = Mapping[str, np.ndarray]
@@ -46,15 +48,6 @@ _SCENARIO = (
     "level",
 )
 """What a scenario is besides its key: a key names draws, and panels may use them for different commands."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field in which two runs differ."""
-
-    name: str
-    a: Any
-    b: Any
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ class Refusal:
 
 
 def refusal_sentence(a: str, b: str, differs: tuple[Field, ...]) -> str:
-    """Says which construct fields keep results `a` and `b` from being compared."""
+    """Says which fields keep results `a` and `b` from being compared."""
     return (
         f"{a} and {b} were not measured alike ({', '.join(f.name for f in differs)}); nothing was compared."
     )
@@ -107,6 +100,10 @@ class Comparison:
     a_caveat: str = ""
     """What must be said beside the result of A: training that went on after it. "" where nothing."""
     b_caveat: str = ""
+    interface: tuple[Field, ...] = ()
+    """Fields in which the interfaces of the policies differ: treatment as well."""
+    other_signals: tuple[str, ...] = ()
+    """Sensors with noise that are called alike and are not the same signal."""
     same_policy: bool = False
     """Whether A and B are one policy, by the digest of what was evaluated: all differences are then zero."""
 
@@ -118,9 +115,9 @@ def compare(
     a: Result, b: Result, half: str = "confirmation", column: str = NOMINAL, shared_panel: bool = False
 ) -> Comparison | Refusal:
     """Compares two results scenario by scenario; refused where their constructs differ."""
-    differs = construct_difference(a, b) + _sources(a, b, column)
+    differs = construct_difference(a, b) + column_difference(a, b, column)
     pairs = shared_scenarios(a, b)
-    panel_only = all(f.name in PANEL_FIELDS for f in differs)
+    panel_only = all(_of_panel(f) for f in differs)
     if differs and not (shared_panel and panel_only and len(pairs)):
         return Refusal(differs, len(pairs), offered=panel_only and len(pairs) > 0)
     if not len(pairs):
@@ -150,6 +147,8 @@ def compare(
         metrics=metrics,
         strata=strata,
         training=training_difference(a, b),
+        interface=interface_difference(a, b),
+        other_signals=other_signals(a, b),
         a_caveat=a.caveat,
         b_caveat=b.caveat,
         same_policy=a.summary.checkpoint == b.summary.checkpoint,
@@ -160,6 +159,12 @@ def unsound(a: Result, b: Result) -> tuple[Field, ...]:
     """Returns what the evidence of either contradicts itself in; nothing where both are sound."""
     says = ["; ".join(map(str, judgement(r).faults)) or "sound" for r in (a, b)]
     return () if says == ["sound", "sound"] else (Field(EVIDENCE, *says),)
+
+
+def _of_panel(field: Field) -> bool:
+    """Tells what differs because panels do: a longer one may have classes of terrain that the other lacks."""
+    lacks = field.name.startswith("terrain.") and None in (field.a, field.b)
+    return field.name in PANEL_FIELDS or lacks
 
 
 def metrics_of(contract: Contract) -> dict[str, str]:
@@ -190,70 +195,6 @@ def _identities(result: Result) -> list[tuple[Any, ...]]:
     places = zip(rows["family"].tolist(), rows["member"].tolist(), strict=True)
     # The address of a scenario's draws, which its key is a hash of; rows of any version have it.
     return [(seeds.root, seeds.split, *p, *c) for p, c in zip(places, content, strict=True)]
-
-
-def construct_difference(a: Result, b: Result) -> tuple[Field, ...]:
-    """Returns the construct fields in which two results differ, nested ones by their dotted name."""
-    left, right = _construct(a), _construct(b)
-    if left["construct_id"] == right["construct_id"] and a.engine == b.engine:
-        return ()
-    # One of the two may be from outside, whose construct has fields of its own.
-    known = [k for k in dict.fromkeys([*left, *right]) if k != "construct_id"]
-    differs = flat_difference({k: left.get(k) for k in known}, {k: right.get(k) for k in known})
-    # Ids may differ where no recorded field does: the metric code behind them was another.
-    return differs or (Field("construct_id", left["construct_id"], right["construct_id"]),)
-
-
-def _sources(a: Result, b: Result, column: str) -> tuple[Field, ...]:
-    """Compares the functions behind a column of another package's perturbation: it is only the same if
-    they are."""
-    left, right = (
-        next((c.source for c in r.summary.columns if (c.column, c.engine) == (column, r.engine)), "")
-        for r in (a, b)
-    )
-    return () if left == right else (Field(f"perturbation source of {column}", left, right),)
-
-
-def _construct(result: Result) -> dict[str, Any]:
-    run, summary = result.run, result.summary
-    fields = construct_fields(run.contract, summary.panel, summary.panel_digest, run.evaluation_plant)
-    if digest(fields) != summary.construct_id:
-        fields["metrics_version"] = f"not {fields['metrics_version']}, or fields of another Surefoot version"
-    return fields | {"engine": result.engine, "construct_id": summary.construct_id}
-
-
-def training_difference(a: Result, b: Result) -> tuple[Field, ...]:
-    """Returns in what two treatments differ: factor ranges, rewards, recipe, plant, engine, learner, seed."""
-
-    def treatment(result: Result) -> dict[str, Any]:
-        run = result.run
-        contract = run.contract.model_dump(mode="json", exclude={"success", "safety", "panel"})
-        named = ("factors", "rewards", "observation", "privileged", "terminations")
-        for name in (n for n in named if n in contract):
-            contract[name] = {x["name"]: x for x in contract[name]}
-        return {
-            "contract": contract,
-            "recipe": run.recipe.model_dump(mode="json"),
-            "plant": run.training_plant.model_dump(mode="json") if run.training_plant else None,
-            "engine": run.engine,
-            "learner": run.learner,
-            "seed": run.seeds.root,
-            "samples": run.figures.get("samples"),
-            "training_id": run.training_id,
-        }
-
-    return flat_difference(treatment(a), treatment(b))
-
-
-def flat_difference(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> tuple[Field, ...]:
-    out: list[Field] = []
-    for key in [*a, *(k for k in b if k not in a)]:
-        x, y, name = a.get(key), b.get(key), f"{prefix}{key}"
-        if isinstance(x, Mapping) and isinstance(y, Mapping):
-            out += flat_difference(x, y, f"{name}.")
-        elif x != y:
-            out.append(Field(name, x, y))
-    return tuple(out)
 
 
 @dataclass(frozen=True)

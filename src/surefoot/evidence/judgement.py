@@ -15,7 +15,7 @@ import numpy as np
 
 from surefoot.contract import ExternalContract, Panel, SeedPanel, SurefootError, find_panel, seed_panel
 from surefoot.evidence.row_checks import CHECKS
-from surefoot.runs import Result, load_arrays, typed
+from surefoot.runs import Result, id_problems, load_arrays, typed
 from surefoot.statistics import WORDS, Agreement, Estimate, Grade, PanelSummary, disagreements, judge
 
 POLICIES = ("checkpoints/confirmed.safetensors", "policy.safetensors")
@@ -155,9 +155,12 @@ def _contract(result: Result) -> Iterator[str]:
     run, summary = result.run, result.summary
     if run.contract.digest != run.contract_digest:
         yield "run.json's contract is not the one that its own digest is of"
+    yield from id_problems(run, summary)
     own = summary.panel == run.panel
-    if own and (summary.construct_id, summary.panel_digest) != (run.construct_id, run.panel_digest):
-        yield "run.json and summary.json are of different constructs or panels"
+    if own and summary.panel_digest != run.panel_digest:
+        yield "run.json and summary.json are of different panels"
+    if own and not summary.measurement_id and summary.construct_id != run.construct_id:
+        yield "run.json and summary.json are of different constructs"
     if summary.training_id != run.training_id:
         yield "run.json and summary.json are of different treatments (training id)"
 

@@ -6,15 +6,16 @@ are the same for all of them. Two learners that were judged on different panels 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, TRAINED, Frozen, Recipe, SurefootError
+from surefoot.contract import BESIDE, NOMINAL, TRAINED, Frozen, Recipe, SurefootError
 from surefoot.evidence.judgement import check_sound
 from surefoot.runs import Result, RunFolder, load_result, versions
-from surefoot.statistics import Estimate, estimate, runs_estimate
+from surefoot.statistics import Estimate, estimate, paired_runs, runs_estimate
 
 TARGET = 0.95
 """Held-out success that learners are raced to."""
@@ -57,7 +58,9 @@ class LearnerFigures(Frozen):
     columns: dict[str, Estimate]
     """Success on the confirmation half by column."""
     figures: dict[str, Estimate]
-    """Figures of the nominal column: falls, velocity error, yaw error, cost of transport."""
+    """Figures of the nominal column: falls, errors, and the metrics beside the verdict."""
+    by_seed: dict[str, tuple[float | None, ...]] = {}
+    """The same figures, and success, of each of `seeds`; None: not measured."""
     reached: Reached
     curve: tuple[Point, ...]
     steps_per_second: Estimate
@@ -69,6 +72,20 @@ class LearnerFigures(Frozen):
     def column_names(self) -> list[str]:
         """Returns the names of columns, the nominal one first; files keep names in their own order."""
         return sorted(self.columns, key=lambda name: (name != NOMINAL, name))
+
+
+class SeedDifference(Frozen):
+    """One learner less another in one figure, seed by seed."""
+
+    learner: str
+    against: str
+    figure: str
+    value: float
+    low: float | None
+    """None: unbounded."""
+    high: float | None
+    p: float
+    seeds: int
 
 
 class LearnerComparison(Frozen):
@@ -86,6 +103,8 @@ class LearnerComparison(Frozen):
     device: str
     versions: dict[str, str]
     learners: tuple[LearnerFigures, ...]
+    paired: tuple[SeedDifference, ...] = ()
+    """Every learner against the first, over the seeds that both have."""
 
 
 def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
@@ -100,6 +119,7 @@ def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
     first = done[0].record
     names = dict.fromkeys(r.record.learner for r in runs)
     rows = [_figures([r for r in runs if r.record.learner == n], results) for n in names]
+    learners = tuple(r for r in rows if r is not None)
     return LearnerComparison(
         task=first.task,
         construct_id=first.construct_id,
@@ -111,8 +131,31 @@ def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
         recipe=first.recipe,
         device=first.device,
         versions=versions(),
-        learners=tuple(r for r in rows if r is not None),
+        learners=learners,
+        paired=tuple(d for of in learners[1:] for d in _paired(learners[0], of)),
     )
+
+
+def _paired(first: LearnerFigures, other: LearnerFigures) -> Iterator[SeedDifference]:
+    for name, values in other.by_seed.items():
+        a = dict(zip(first.seeds, first.by_seed.get(name, ()), strict=False))
+        known = [(s, a.get(s), y) for s, y in zip(other.seeds, values, strict=True)]
+        both = [(s, x, y) for s, x, y in known if x is not None and y is not None]
+        if not both:
+            continue
+        seeds, before, after = zip(*both, strict=True)
+        d = paired_runs(before, after, seeds)
+        low, high = (x if math.isfinite(x) else None for x in (d.low, d.high))
+        yield SeedDifference(
+            learner=other.learner,
+            against=first.learner,
+            figure=name,
+            value=d.value,
+            low=low,
+            high=high,
+            p=d.p,
+            seeds=len(both),
+        )
 
 
 def check_alike(results: Sequence[Result]) -> None:
@@ -147,9 +190,12 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
         c: _over([load_result(r, column=c).rows["success"] for r in finished], seeds) for c in columns
     }
     other: dict[str, Estimate | None] = {"fall": _over([t.rows["fall"] for t in tables], seeds)}
-    for name in ("velocity_error_mps", "yaw_error_radps", "cost_of_transport"):
+    by_seed = {k: tuple(float(t.rows[k].mean()) for t in tables) for k in ("success", "fall")}
+    measured: dict[str, tuple[float | None, ...]] = {**by_seed}
+    for name in ("velocity_error_mps", "yaw_error_radps", *BESIDE):
         known = [t.rows[name][np.isfinite(t.rows[name])] for t in tables]
-        other[name] = runs_estimate([float(x.mean()) if len(x) else None for x in known])
+        measured[name] = tuple(float(x.mean()) if len(x) else None for x in known)
+        other[name] = runs_estimate(measured[name])
     syncs = [r.record.figures.get("host_syncs_per_step") for r in finished]
     counted = [float(s) for s in syncs if s is not None]
     return LearnerFigures(
@@ -161,6 +207,7 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
         failed=tuple(r.record.seeds.root for r in runs if r.record.status == "failed"),
         columns=by_column,
         figures={k: f for k, f in other.items() if f is not None},
+        by_seed=measured,
         reached=_reached(finished, seeds),
         curve=_curve(finished),
         steps_per_second=_mean([float(r.record.figures["steps_per_second"] or 0) for r in finished]),

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, REFERENCE, TRAINED, ExternalContract, SurefootError
-from surefoot.evidence.compare import Field, construct_difference, unsound
+from surefoot.contract import NOMINAL, REFERENCE, TRAINED, ExternalContract, Field, SurefootError
+from surefoot.evidence.compare import unsound
+from surefoot.evidence.constructs import columns_difference, construct_difference
 from surefoot.runs import Result, RunFolder, load_result
 from surefoot.statistics import HOLDS_AT, SPANS, Difference, Rate, judge, paired, rate
 
@@ -73,7 +74,7 @@ class Promotion:
 def promote(candidate: Result, baseline: Result) -> Promotion:
     """Decides on the scenarios that both ran."""
     names = candidate.run.id, baseline.run.id
-    differs = construct_difference(baseline, candidate)
+    differs = construct_difference(baseline, candidate) + columns_difference(baseline, candidate)
     if differs:
         return Promotion(*names, differs, candidate_caveat=candidate.caveat, baseline_caveat=baseline.caveat)
     both = set(_values(candidate, "success")) & set(_values(baseline, "success"))

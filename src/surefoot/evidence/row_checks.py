@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from surefoot.contract import (
+    BOX_WORLD,
     NOMINAL,
+    SENSORS,
     TRAINED,
     Column,
     Half,
@@ -97,11 +99,10 @@ def check_scenarios(result: Result, panel: Panel | SeedPanel | None) -> Iterator
     """Every column has every scenario of its half once, with the keys that the panel's seeds give."""
     if panel is None or "scenario" not in result.table:
         return
-    half: Half = result.summary.half  # type: ignore[assignment]
-    numbers = _numbers(panel, half)
     seeds, scenarios = panel.seeds, panel.scenarios
     for column, engine, part in split_columns(result.table):
         name, there = f"{column} on {engine}", Counter(part["scenario"].tolist())
+        numbers = _numbers(panel, result, part)
         twice = sum(c > 1 for c in there.values())
         missing, foreign = len(set(numbers) - set(there)), len(set(there) - set(numbers))
         if twice or missing or foreign:
@@ -199,8 +200,8 @@ def _changed(part: Rows, panel: Panel | SeedPanel | None) -> np.ndarray:
     """Returns which rows' scenarios the column changes; all of them where that is not known."""
     everything = np.ones(len(part["scenario"]), bool)
     kind, strength = str(part["perturbation"][0]), float(part["strength"][0])
-    if not isinstance(panel, Panel) or kind == "dropout":
-        return everything & (strength > 0 if kind == "dropout" else True)
+    if not isinstance(panel, Panel) or kind in SENSORS:
+        return everything & (strength > 0 if kind in SENSORS else True)
     try:
         known = find_perturbation(kind)
     except SurefootError:
@@ -212,10 +213,17 @@ def _changed(part: Rows, panel: Panel | SeedPanel | None) -> np.ndarray:
     return np.array([a != b for a, b in zip(of, after, strict=True)])
 
 
-def _numbers(panel: Panel | SeedPanel, half: Half) -> tuple[int, ...]:
-    if isinstance(panel, Panel):
-        return panel.numbers(half)
-    return tuple(s.family for s in panel.select(half))
+def _numbers(panel: Panel | SeedPanel, result: Result, part: Rows) -> tuple[int, ...]:
+    """Returns the scenarios that a column must have."""
+    half: Half = result.summary.half  # type: ignore[assignment]
+    if not isinstance(panel, Panel):
+        return tuple(s.family for s in panel.select(half))
+    numbers = panel.numbers(half, perturbed=bool(str(part["perturbation"][0])))
+    if str(part["engine"][0]) != BOX_WORLD:
+        return numbers
+    # It has no exact form of some classes of terrain: those are left out whole.
+    classes = set(part["terrain"].astype(str).tolist())
+    return tuple(k for k in numbers if panel.scenarios[k].terrain.cls in classes)
 
 
 def _rows(rows: Rows, wrong: np.ndarray, says: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ from surefoot.runs import (
     Result,
     RunFolder,
     compare_seal,
+    id_problems,
     ledger_fault,
     load_pass,
     read_ledger,
@@ -26,7 +27,6 @@ from surefoot.runs import (
     read_summary,
     signed_entry,
     states_digest,
-    versions,
 )
 
 Outcome = Literal["holds", "fails", "unseen"]
@@ -175,22 +175,22 @@ def _evaluations(run: RunFolder, rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def _ids(run: RunFolder) -> Iterator[str] | None:
     r = run.record
-    stated = construct_fields(r.contract, r.panel, r.panel_digest, r.evaluation_plant)
-    if digest(stated) != r.construct_id and versions()["surefoot"] != r.versions.get("surefoot"):
-        return None
-    return _id_faults(run, digest(stated))
+    if not r.measurement_id:  # of version 1, whose fields are not written down
+        stated = construct_fields(r.contract, r.panel, r.panel_digest, r.evaluation_plant)
+        if digest(stated) != r.construct_id:
+            return None
+    return _id_faults(run)
 
 
-def _id_faults(run: RunFolder, made: str) -> Iterator[str]:
+def _id_faults(run: RunFolder) -> Iterator[str]:
     r = run.record
     if r.contract.digest != r.contract_digest:
         yield "contract_digest is not the digest of the contract in run.json."
-    if made != r.construct_id:
-        yield "construct_id does not follow from the contract, panel and plant in run.json."
     for folder in passes_of(run):
         summary = read_summary(folder)
-        if (summary.construct_id, summary.training_id) != (r.construct_id, r.training_id):
-            yield f"The ids of {folder.name} are not those of run.json."
+        yield from (f"{folder.name}: {problem}." for problem in id_problems(r, summary))
+        if summary.training_id != r.training_id:
+            yield f"The training id of {folder.name} is not that of run.json."
 
 
 def _figures(run: RunFolder) -> Iterator[str] | None:

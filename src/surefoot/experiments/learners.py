@@ -11,7 +11,7 @@ from surefoot.contract import SurefootError, Timeouts, columns
 from surefoot.evidence import LearnerComparison, compare_learners, rows_of
 from surefoot.reporting import learner_chart, learner_page
 from surefoot.runs import RunFolder
-from surefoot.training import SessionObserver, TrainedRun, robot_plan, train_planned
+from surefoot.training import Manifest, SessionObserver, TrainedRun, robot_plan, train_planned
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class LearnersOptions:
     engine: str = "auto"
     device: str = "cpu"
     timeouts: Timeouts = "stock"
+    manifest: str | None = None
+    """File of the environment manifest that every run is held to."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,11 @@ def compare_all(options: LearnersOptions, observer: LearnersObserver) -> Compare
     o = options
     check_learners(o.learners, o.seeds)
     check_comparison(o.out)
+    manifest = Manifest.load(o.manifest) if o.manifest is not None else None
     plans = {
         (learner, seed): robot_plan(
             o.task, overrides=o.overrides, seed=seed, engine=o.engine, device=o.device, learner=learner,
-            timeouts=o.timeouts,
+            timeouts=o.timeouts, manifest=manifest,
         )
         for seed in range(o.first_seed, o.first_seed + o.seeds)
         for learner in o.learners

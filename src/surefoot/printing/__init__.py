@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from surefoot.printing.comparison import forest_bar, print_comparison, print_refusal
 from surefoot.printing.display import ConsoleObserver, StudyProgress
+from surefoot.printing.panels import power_rows
 from surefoot.printing.promotion import print_promotion
 from surefoot.printing.replays import SHOWN, print_replay, value_text
 from surefoot.printing.tables import print_plan, print_summary, verdicts
@@ -22,6 +23,7 @@ __all__ = [
     "forest_bar",
     "make_console",
     "plain_table",
+    "power_rows",
     "print_comparison",
     "print_plan",
     "print_promotion",

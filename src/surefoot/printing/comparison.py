@@ -49,6 +49,17 @@ def print_comparison(console: Console, c: Comparison) -> None:
         rows.add_row(name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", detects(d), _worth(d))
     console.print(rows, highlight=False)
     print_forest(console, c)
+    if c.interface:
+        print_fields(
+            console, "Other interfaces: part of the treatment (shown, no reason to refuse)", c.interface
+        )
+    if c.other_signals:
+        say(
+            console,
+            f"Not the same signal in both, though called alike: {', '.join(c.other_signals)}. What their "
+            "noise is worth may differ.",
+            style="yellow",
+        )
     if c.training:
         print_fields(console, "Trained differently (shown, no reason to refuse)", c.training)
     drawn = sorted({f.name.split(".")[2] for f in c.training if f.name.startswith("contract.factors.")})

@@ -6,6 +6,7 @@ from functools import singledispatch
 
 from rich.console import Console
 
+from surefoot.printing.tables import panel_text
 from surefoot.printing.terminal import plain_table, say
 from surefoot.runs import typed
 from surefoot.training import ExternalPlan, Plan, RobotPlan
@@ -49,7 +50,7 @@ def _(plan: ExternalPlan) -> tuple[tuple[str, str], ...]:
 
 @_promises.register
 def _(plan: RobotPlan) -> tuple[tuple[str, str], ...]:
-    c, s = plan.task.contract, plan.task.contract.success
+    c = plan.task.contract
     sizes = [sum(t.size for t in group) for group in (c.observation, c.privileged)]
     prior = f"clock {c.prior.clock_hz:g} Hz, lift {c.prior.lift_rad:g} rad" if c.prior else "no prior"
     ranges = (
@@ -61,11 +62,7 @@ def _(plan: RobotPlan) -> tuple[tuple[str, str], ...]:
         ("sees", f"{sizes[0]} numbers; the critic {sizes[1]} more"),
         ("reward, 1/s", ", ".join(f"{w.name} {w.weight:+g}{' each' * w.event}" for w in c.rewards)),
         ("ends when", "; ".join(t.doc or t.name for t in c.terminations)),
-        (
-            "success",
-            f"no fall, velocity error < {s.velocity_error_mps:g} m/s, yaw error < {s.yaw_error_radps:g} "
-            f"rad/s after {s.settle_s:g} s",
-        ),
+        ("success", c.success.doc),
         ("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%"),
         ("randomised", ", ".join(ranges)),
     )
@@ -88,8 +85,8 @@ def _accounting(plan: Plan) -> tuple[tuple[str, str], ...]:
         ("strata", f"{a.strata}: {' x '.join(c.strata.names)}"),
         (
             "held out",
-            f"{plan.panel.name}: {a.eval_envs} scenarios in {a.eval_seed_families} families; shared with "
-            f"training: {'no key' if plan.disjointness.disjoint else 'keys'} of "
+            f"{panel_text(plan)}; shared with training: "
+            f"{'no key' if plan.disjointness.disjoint else 'keys'} of "
             f"{plan.disjointness.keys_checked:,} checked",
         ),
         (

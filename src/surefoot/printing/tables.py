@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from surefoot.printing.agreement import sim_to_sim
+from surefoot.printing.panels import beyond_shares, power_rows, values_there
 from surefoot.printing.terminal import plain_table, say, say_commands
 
 if TYPE_CHECKING:
@@ -86,19 +88,26 @@ def _robot(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
         else "none: no clock, no feed-forward",
     )
     terms.add_row("ends when", "; ".join(t.doc or t.name for t in c.terminations))
-    s = c.success
-    terms.add_row(
-        "success",
-        f"no fall, mean velocity error < {s.velocity_error_mps:g} m/s and yaw error < "
-        f"{s.yaw_error_radps:g} rad/s after {s.settle_s:g} s",
-    )
+    terms.add_row("success", c.success.doc)
     terms.add_row("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%")
-    factors = plain_table("Randomisation", "factor", "level", "training", "held-out panel", "unit")
+    factors = plain_table("Randomisation", "factor", "level", "training", "panel has", "of it beyond", "unit")
+    shares, there = beyond_shares(plan.panel, c), values_there(plan.panel)
     for f in c.factors:
         train = ", ".join(f.categories) if f.categories else f"{f.train[0]:g} .. {f.train[1]:g}"
-        held = ", ".join(f.held_out_categories) if f.categories else f"{f.held_out[0]:g} .. {f.held_out[1]:g}"
-        factors.add_row(f.name, f.level, train, held or "-", f.unit)
+        low, high = there.get(f.name, f.held_out)
+        held = ", ".join(f.held_out_categories) if f.categories else f"{low:.3g} .. {high:.3g}"
+        share = shares.get(f.name)
+        factors.add_row(f.name, f.level, train, held or "-", f"{100 * share:.0f}%" if share else "-", f.unit)
     return terms, observed, rewards, factors
+
+
+def panel_text(plan: Plan) -> str:
+    """Says how many scenarios a panel has, and what is independent of what in it."""
+    p = plan.panel
+    halves = f"{len(p.select('selection'))} to select on, {len(p.select('confirmation'))} to confirm on"
+    if p.size == len(p.scenarios):
+        return f"{p.name}: {halves}, each independent of all others"
+    return f"{p.name}: {halves}, in {plan.accounting.eval_seed_families} families"
 
 
 def _physics(plan: Plan) -> str:
@@ -145,9 +154,10 @@ def _recipe(plan: Plan) -> Table:
         ("buffer", f"{a.buffer_bytes / 1e6:.1f} MB{_of_memory(plan)}"),
         (
             "panel",
-            f"{plan.panel.name}: {a.eval_envs} scenarios in {a.eval_seed_families} families; "
-            f"held out: {plan.disjointness.disjoint}, {plan.disjointness.keys_checked:,} keys checked",
+            f"{panel_text(plan)}; held out: {plan.disjointness.disjoint}, "
+            f"{plan.disjointness.keys_checked:,} keys checked",
         ),
+        *power_rows(plan.panel),
         ("contract", c.digest[:16]),
         ("construct id", plan.construct_id[:16]),
         ("training id", plan.training_id[:16]),
@@ -171,6 +181,12 @@ def seconds_text(seconds: float | None) -> str:
     if seconds is None:
         return "not measured"
     return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:,.0f} s"
+
+
+def _unit(s: PanelSummary) -> str:
+    """Says what the intervals of a summary take for independent."""
+    success = s.figures.get("success")
+    return f"; independent: each {success.unit}" if success else ""
 
 
 def time_text(t: TimeParts) -> str:
@@ -197,13 +213,14 @@ def print_summary(
     """Prints what the panel pass in `folder` shows, where it is, and what to type next."""
     from surefoot.evidence import judgement
     from surefoot.runs import caveat, load_pass, resumable, time_parts, typed
-    from surefoot.statistics import percent
+    from surefoot.statistics import LOOKS, percent
 
     judged = judgement(load_pass(run, folder))
     s = judged.summary
 
     def number(name: str, unit: str) -> str:
-        value, f = getattr(s, name), s.figures.get(name)
+        f = s.figures.get(name)
+        value = getattr(s, name, f.value if f else None)
         text = "not measured" if value is None else f"{value:.3f} {unit}".rstrip()
         if f is None or f.low is None or f.high is None:
             return text
@@ -212,15 +229,17 @@ def print_summary(
 
     table = plain_table(
         f"{plan.task_name} on {s.panel}, {s.half} half "
-        f"({s.episodes} episodes, {s.effective_episodes:g} effective)",
+        f"({s.episodes} episodes, {s.effective_episodes:g} effective{_unit(s)})",
         "",
         "",
     )
     table.add_row(
         "success",
         f"[bold]{percent(s.success)}[/bold]  "
-        f"(95% interval {percent(s.success_low)} to {percent(s.success_high)})",
+        f"({100 * s.confidence:g}% interval {percent(s.success_low)} to {percent(s.success_high)})",
     )
+    if s.look:
+        table.add_row("looks", f"ended at look {s.look} of {len(LOOKS)}; the interval allows for all of them")
     fell = s.figures.get("fall")
     table.add_row(
         plan.early_end,
@@ -300,7 +319,8 @@ def _row(c: ColumnSummary) -> tuple[str, ...]:
 
     most = max(c.labels.items(), key=lambda x: x[1], default=None)
     return (
-        c.column.removeprefix("baseline:") + ("" if c.engine == "stride" else f", {c.engine}"),
+        c.column.removeprefix("baseline:")
+        + ("" if c.engine == "stride" else f", {c.engine.removeprefix('mujoco-')}"),
         percent(c.success),
         f"{100 * c.success_low:.0f}-{100 * c.success_high:.0f}",
         percent(c.fall_rate),
@@ -330,7 +350,8 @@ def verdicts(judged: Judgement) -> list[str]:
     out = [f"[bold red]Contradiction:[/] {escape(str(fault))}" for fault in judged.faults]
     out += [
         f"[bold {COLOURS[judged.grade]}]{judged.word}:[/] {percent(s.success)} of {s.episodes} held-out "
-        f"episodes succeed (95% interval {percent(s.success_low)} to {percent(s.success_high)}, "
+        f"episodes succeed ({100 * s.confidence:g}% interval {percent(s.success_low)} to "
+        f"{percent(s.success_high)}, "
         f"n_eff {s.effective_episodes:g})"
         + ("; the safety limit is broken." if s.safety_held is False else ".")
     ]
@@ -343,12 +364,7 @@ def verdicts(judged: Judgement) -> list[str]:
         out.append("It beats every baseline: its success interval lies above theirs.")
     held = ", ".join(f"{tag} ({_from_to(s, tag)})" for tag in s.transfer) or "nothing"
     out.append(f"Shown to hold (success interval from {HOLDS_AT:.0%} up): {held}.")
-    for a in s.agreement:
-        rank = "not measured" if a.rank_correlation is None else f"{a.rank_correlation:.2f}"
-        out.append(
-            f"Sim-to-sim, {a.engine} against {a.reference}: success agrees on "
-            f"{percent(a.success_agreement)} of {a.n} scenarios, rank correlation of errors {rank}."
-        )
+    out += sim_to_sim(s)
     if s.total_seconds and s.total_steps_per_second:
         out.append(
             f"Evaluated {len(s.columns)} {'column' if len(s.columns) == 1 else 'columns'} in "

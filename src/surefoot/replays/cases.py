@@ -18,7 +18,7 @@ from torch import Tensor
 from surefoot.artifacts import cannot_read, check_version, load_npz, parse
 from surefoot.contract import Channel, SeedPlan, Split, SurefootError, TaskContract, uniform, words
 from surefoot.engines import Parameters, Start
-from surefoot.env import NEVER, Scenarios, Script
+from surefoot.env import FAULT_NAMES, NEVER, Faults, Scenarios, Script
 from surefoot.robots import RobotSpec
 from surefoot.runs import STATES_VERSION
 from surefoot.terrain import Atlas, TileId
@@ -49,7 +49,8 @@ class Case:
     tile: TileId
     parameters: dict[str, np.ndarray]
     noise_scale: float
-    dropout: float
+    faults: dict[str, float]
+    """What is wrong with the sensors, by the names of `Faults`."""
     phase: float
     address: tuple[int, int, int]
     """family, member, episode: the key that the sensor noise follows from."""
@@ -112,7 +113,7 @@ def load_case(path: str | Path, robot: RobotSpec, contract: TaskContract) -> Cas
         tile=tile,
         parameters={k: array(k, np.shape(v), v) for k, v in PARAMETERS.items()},
         noise_scale=float(array("noise_scale", (), 1.0)),
-        dropout=float(array("dropout", (), 0.0)),
+        faults={k: float(array(name, (), 0.0)) for k, name in FAULT_NAMES.items()},
         phase=float(array("phase", (), 0.0)),
         address=(int(array("family", (), 0)), int(array("member", (), 0)), int(array("episode", (), 0))),
         label=str(raw.get("label", "")),
@@ -143,7 +144,7 @@ class CaseSampler:
     ) -> None:
         self.seeds, self.count, self.episode_steps = seeds, count, case.episode_steps
         n, steps = count, case.episode_steps
-        self.dropout = torch.full((n,), case.dropout) if case.dropout > 0 else None
+        self.faults = Faults.alike(n, **case.faults)
         move = _moves(case, count, contract, seeds)
         family, member, episode = case.address
         hold = np.concatenate(

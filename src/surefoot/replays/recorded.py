@@ -26,7 +26,7 @@ METRIC_TOLERANCE = 1e-5
 GPU_TOLERANCE = 1e-2
 """m or rad, over the first second, of an episode that was recorded on a GPU."""
 NEEDED = ("column", "perturbation", "strength", "engine", "policy", "scenario", "trace", "states_digest")
-UNCOMPARED = ("trace", "device")
+UNCOMPARED = ("trace", "device", "look")
 """Fields that say how a row was kept, not what happened."""
 EXACT = ("success", "fall", "reason", "steps", "label", "cause", "recovered", "key")
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from surefoot.contract import Frozen, Plant, SeedPlan, SurefootError, evaluation_plant
-from surefoot.env import Scenarios, TrainSampler, VecEnv
+from surefoot.env import Faults, Scenarios, TrainSampler, VecEnv
 from surefoot.evaluation import Episodes, run_episodes
 from surefoot.policy import Policy
 from surefoot.replays.cases import Case, CaseSampler
@@ -85,7 +85,7 @@ def _verdict(share: float, envs: int) -> str:
 class FamilySampler:
     """Draws some environments of one training family, as if there were no others."""
 
-    dropout: Tensor | None = None
+    faults: Faults | None = None
     first = 0
 
     def __init__(self, inner: TrainSampler, first: int, count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from surefoot.contract import BESIDE
 from surefoot.evidence import TARGET, LearnerComparison, LearnerFigures
 from surefoot.reporting.page import asset, document
 from surefoot.reporting.web.charts import Axes, Line, at_widths, legend, line_chart, rate_axis
@@ -25,6 +26,9 @@ def learner_page(c: LearnerComparison) -> str:
         el("header", el("h1", f"Learners on {c.task}"), el("p", lead, class_="about"), class_="top"),
         el("section", el("h2", "Held-out success while training"), curves(c), class_="card"),
         el("section", el("h2", "What came out"), outcomes(c), class_="card"),
+        el("section", el("h2", f"Against {c.learners[0].learner}, seed by seed"), paired(c), class_="card")
+        if c.paired
+        else None,
         el("section", el("h2", "What each did otherwise than the recipe"), differences(c), class_="card"),
     )
     return document(f"Learners on {c.task} · Surefoot", body, "page.js")
@@ -117,6 +121,22 @@ def _row(of: LearnerFigures, columns: list[str]) -> Html:
         el("td", f"{of.steps_per_second.value:,.0f}", class_="num"),
         el("td", f"{of.train_minutes.value:.1f}", class_="num"),
         el("td", syncs, class_="num"),
+    )
+
+
+def paired(c: LearnerComparison) -> Html:
+    """Shows what each learner's policies do otherwise than the first one's, trained with the same seeds."""
+    rows = []
+    for d in c.paired:
+        ends = "unbounded" if d.low is None or d.high is None else f"{d.low:+.3f} to {d.high:+.3f}"
+        name = BESIDE.get(d.figure, d.figure.replace("_", " "))
+        cells = (name, f"{d.value:+.3f}", ends, f"{d.p:.3f}", str(d.seeds))
+        rows.append(el("tr", el("th", d.learner, scope="row"), *[el("td", x) for x in cells]))
+    head = ("learner", "figure", "difference", "95% interval", "p", "seeds")
+    return el(
+        "div",
+        el("table", el("thead", el("tr", *[el("th", h) for h in head])), el("tbody", *rows)),
+        class_="scroll",
     )
 
 

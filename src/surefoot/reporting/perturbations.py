@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from surefoot.contract import TaskContract
+from surefoot.reporting.agreement import agreement
 from surefoot.reporting.figures import Column, PanelFigures, RunFigures
 from surefoot.reporting.held_out import card
 from surefoot.reporting.overview import bar, shown, value_of
@@ -34,7 +35,7 @@ def perturbations(run: RunFigures) -> Html:
         title,
         el("p", "Shown to hold: ", *chips, class_="tags"),
         _table(panel),
-        _agreement(panel),
+        agreement(panel.summary),
         _strips(panel, contract),
         lead="The same scenarios, played again with one thing made harder; the engine stands beside each.",
     )
@@ -120,25 +121,6 @@ def _holds(c: Column) -> Html:
     if c.holds is None:
         return el("span", NOT_MEASURED, class_="absent")
     return el("span", "✓ holds" if c.holds else "✗ fails", class_="tag good" if c.holds else "tag bad")
-
-
-def _agreement(panel: PanelFigures) -> Html:
-    engines = panel.summary.agreement
-    if not engines:
-        return el(
-            "p", word("sim-to-sim", "Second simulator"), ": ", el("span", NOT_MEASURED, class_="absent")
-        )
-    says = [
-        join(
-            f"{a.engine}: same outcome in ",
-            shown(f"agreement.{a.engine}.success", a.success_agreement, percent(a.success_agreement)),
-            f" of {a.n} scenarios, rank correlation of errors ",
-            shown(f"agreement.{a.engine}.rank", a.rank_correlation, number(a.rank_correlation)),
-        )
-        for a in engines
-    ]
-    named = word("sim-to-sim", "Second simulator (sim-to-sim, no real robot)")
-    return el("p", named, ": ", *[join("; " if k else "", s) for k, s in enumerate(says)])
 
 
 def _strips(panel: PanelFigures, contract: TaskContract) -> Html | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from surefoot.contract import Contract, ExternalContract, TaskContract
+from surefoot.contract import REFERENCE, Contract, ExternalContract, TaskContract, simulator
 from surefoot.reporting.figures import RunFigures
 from surefoot.reporting.ledger import thin
 from surefoot.reporting.web.charts import (
@@ -171,6 +171,7 @@ def contract(run: RunFigures) -> Html:
     r = run.record
     c, recipe, a = r.contract, r.recipe, r.accounting
     inside = isinstance(c, TaskContract)
+    judge = simulator(REFERENCE, run.panel is not None and run.panel.summary.on_terrain)
     facts = _robot_facts(c, run) if isinstance(c, TaskContract) else _outside_facts(c)
     known = c.factors if isinstance(c, TaskContract) else ()
     how = [
@@ -184,7 +185,7 @@ def contract(run: RunFigures) -> Html:
         ("discount", f"γ {recipe.gamma:g}, λ {recipe.lam:g}"),
         ("control", f"{recipe.control_hz:g} Hz"),
         ("learner", _learner(r)),
-        ("engine", f"{r.engine} on {r.device}" + ("; judged on native MuJoCo" if inside else "")),
+        ("engine", f"{r.engine} on {r.device}" + (f"; judged on {judge}" if inside else "")),
         (
             "seeds",
             f"root {r.seeds.root}, {a.train_seed_families} families × {a.envs_per_seed_family} environments",
@@ -239,19 +240,13 @@ def contract(run: RunFigures) -> Html:
 
 
 def _robot_facts(c: TaskContract, run: RunFigures) -> list[tuple[str, str]]:
-    s = c.success
     return [
         ("robot", c.robot),
         ("sees", _sees(c)),
         ("does", f"{c.action.size} joint targets: default pose + {c.action.scale_rad:g} rad × action"),
         ("prior", f"gait clock {c.prior.clock_hz:g} Hz and a scripted lift" if c.prior else "none"),
         ("ends when", "; ".join(t.doc or t.name.replace("_", " ") for t in c.terminations)),
-        (
-            "success",
-            f"no fall; after {s.settle_s:g} s mean velocity error < {s.velocity_error_mps:g} m/s and "
-            f"turning error "
-            f"< {s.yaw_error_radps:g} rad/s",
-        ),
+        ("success", c.success.doc),
         ("safety", f"{c.safety.doc} ≤ {percent(c.safety.limit)}{_came_to(run)}"),
     ]
 

@@ -52,7 +52,7 @@ def verdict(run: RunFigures) -> Verdict:
     grade: Grade = judged.grade
     detail = (
         f"{percent(s.value)} of {s.n} held-out episodes succeed "
-        f"(95% interval {percent(s.low)} to {percent(s.high)}, n_eff {number(s.n_eff)})"
+        f"({100 * s.confidence:g}% interval {percent(s.low)} to {percent(s.high)}, n_eff {number(s.n_eff)})"
     )
     if lost:
         detail += f"; not better than {', '.join(c.policy for c in lost)}"

@@ -19,6 +19,7 @@ from surefoot.runs.folder import (
     versions,
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
+from surefoot.runs.ids import id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import is_alive
 from surefoot.runs.panels import read_panel, read_rows, read_summary
@@ -42,6 +43,7 @@ __all__ = [
     "TimeParts",
     "caveat",
     "compare_seal",
+    "id_problems",
     "is_alive",
     "ledger_fault",
     "load_arrays",

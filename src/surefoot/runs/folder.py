@@ -100,6 +100,7 @@ class RunRecord(Frozen):
     """None: physics is an outside simulator's."""
     evaluation_plant: Plant | None
     construct_id: str
+    """The measurement id; before there was one, the construct id."""
     training_id: str
     engine: str
     learner: str
@@ -120,6 +121,16 @@ class RunRecord(Frozen):
     """Why a failed run failed."""
     tracker_error: str | None = None
     """Why a tracker shows only part of the run: it failed, and the run went on. The ledger has it all."""
+    measurement_id: str = ""
+    """Digest of `measurement`. Empty in runs of before there was one, as the fields after it."""
+    interface_id: str = ""
+    """Digest of `interface`."""
+    measurement: dict[str, Any] = {}
+    """How results are measured, by name: what must match before they may be compared."""
+    interface: dict[str, Any] = {}
+    """What connects the policy with its robot, by name."""
+    manifest: str = ""
+    """Digest of the environment manifest that the run was held to; empty where there was none."""
 
 
 def versions() -> dict[str, str]:
@@ -313,7 +324,12 @@ class RunFolder:
             folder / "episodes.parquet",
             result.rows,
             PANEL_ROWS_VERSION,
-            {"construct_id": summary.construct_id, "checkpoint": summary.checkpoint},
+            {
+                "construct_id": summary.construct_id,
+                "measurement_id": summary.measurement_id,
+                "interface_id": summary.interface_id,
+                "checkpoint": summary.checkpoint,
+            },
         )
         if policy is not None:
             policy.save(folder / "policy.safetensors")

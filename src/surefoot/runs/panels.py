@@ -45,6 +45,13 @@ def read_panel(folder: Path, contract: Contract) -> PanelPass:
 NEEDED = ("family", "success", "fall", "reason", "steps", "velocity_error_mps", "yaw_error_radps", "terrain")
 """Columns that no table of episodes is without."""
 
+MEASURED_LATER = (
+    *("window_velocity_error_mps", "window_yaw_error_radps", "windows_as_told", "stand_drift_m"),
+    *("stand_turn_rad", "stand_speed_mps", "stand_joint_speed_radps"),
+    *("foot_slip_per_m", "foot_clearance_m", "vibration_radps"),
+)
+"""Columns that rows of before there were windows do not have."""
+
 
 def read_summary(folder: Path) -> PanelSummary:
     """Reads a panel folder's summary. Fields that came after its version have their defaults, which say that
@@ -56,8 +63,8 @@ def read_rows(folder: Path, summary: PanelSummary) -> dict[str, np.ndarray]:
     """Reads the rows beside `summary`; refused where they say that they are of another pass."""
     path = folder / "episodes.parquet"
     rows, meta = read_table(path, newest=PANEL_ROWS_VERSION), table_meta(path)
-    of = {"construct_id": summary.construct_id, "checkpoint": summary.checkpoint}
-    if any(meta.get(k, v) != v for k, v in of.items()):
+    of = ("construct_id", "measurement_id", "interface_id", "checkpoint")
+    if any(meta.get(k, getattr(summary, k)) != getattr(summary, k) for k in of):
         raise SurefootError(
             f"'{path}' and the summary beside it are of different evaluations; make them again with "
             "`surefoot evaluate`."
@@ -66,8 +73,10 @@ def read_rows(folder: Path, summary: PanelSummary) -> dict[str, np.ndarray]:
 
 
 def _newest(rows: dict[str, np.ndarray], engine: str) -> dict[str, np.ndarray]:
-    """Version 1 had one pass and no name for it: the trained policy, undisturbed, on the summary's engine."""
+    """Version 1 had one pass and no name for it: the trained policy, undisturbed, on the summary's engine.
+    What was not measured yet is NaN."""
     n = len(next(iter(rows.values()), ()))
     names = {"column": NOMINAL, "perturbation": "", "engine": engine, "policy": TRAINED}
     missing = {k: np.full(n, v, object) for k, v in names.items()} | {"strength": np.zeros(n)}
+    missing |= {k: np.full(n, np.nan) for k in MEASURED_LATER}
     return {k: v for k, v in missing.items() if k not in rows} | rows

@@ -16,18 +16,23 @@ from surefoot.statistics.estimates import (
     rate_estimate,
     runs_estimate,
 )
+from surefoot.statistics.looks import LOOKS, look_at
 from surefoot.statistics.means import Mean, iqm, iqm_interval, mean_interval
 from surefoot.statistics.paired import Difference, paired, paired_runs, sign_flip
+from surefoot.statistics.power import smallest_true_rate
+from surefoot.statistics.predictors import predictors
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
 from surefoot.statistics.recount import disagreements, recount
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
-from surefoot.statistics.success import succeeded
+from surefoot.statistics.success import succeeded, succeeds
 from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
-from surefoot.statistics.verdict import RULE, WORDS, Grade, judge
+from surefoot.statistics.verdict import RELIABLE_AT, RULE, WORDS, Grade, judge
 
 __all__ = [
     "HOLDS_AT",
+    "LOOKS",
+    "RELIABLE_AT",
     "RULE",
     "SPANS",
     "WORDS",
@@ -52,21 +57,25 @@ __all__ = [
     "iqm",
     "iqm_interval",
     "judge",
+    "look_at",
     "mean_interval",
     "paired",
     "paired_runs",
     "panel_strata",
     "percent",
+    "predictors",
     "rate",
     "rate_estimate",
     "recount",
     "runs_estimate",
     "severity",
     "sign_flip",
+    "smallest_true_rate",
     "split_columns",
     "strata_by_factor",
     "stratum_names",
     "succeeded",
+    "succeeds",
     "summarise",
     "watched",
     "wilson",

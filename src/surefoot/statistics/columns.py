@@ -22,6 +22,7 @@ from surefoot.contract import (
     trained_range,
 )
 from surefoot.statistics.estimates import Estimate, estimate
+from surefoot.statistics.looks import confidence_of
 from surefoot.statistics.rates import rate
 
 HOLDS_AT = 0.8
@@ -39,8 +40,10 @@ class ColumnSummary(Frozen):
     trained: tuple[float, float] | None = None
     """What training saw of the perturbed quantity; None: nothing."""
     source: str = ""
-    """Digest of the function behind another package's perturbation; empty for the built-in ones, which are
-    part of the construct id."""
+    """Digest of the function behind another package's perturbation; empty for the built-in ones."""
+    shift: str = ""
+    """Digest of what the perturbation makes of the panel at this strength; empty where nothing is shifted,
+    and in files of before there was a measurement id."""
     engine: str
     policy: str
     episodes: int
@@ -64,6 +67,17 @@ class ColumnSummary(Frozen):
     labels: dict[str, int]
 
 
+class ClassAgreement(Frozen):
+    """Two engines on the scenarios of one terrain class."""
+
+    success_agreement: float
+    rank_correlation: float | None
+    success: float
+    """On the other engine."""
+    reference_success: float
+    n: int
+
+
 class Agreement(Frozen):
     """The nominal column on another engine against the reference, scenario by scenario. Sim-to-sim: it says
     nothing about a real robot."""
@@ -76,6 +90,9 @@ class Agreement(Frozen):
     rank_correlation: float | None
     """Spearman's, of the velocity errors that both engines measured."""
     n: int
+    """Scenarios that both ran: the box world has only the terrain classes with an exact form."""
+    terrain: dict[str, ClassAgreement] = {}
+    """The same by terrain class, where there are several."""
 
 
 def split_columns(rows: Rows) -> Iterator[tuple[str, str, dict[str, np.ndarray]]]:
@@ -89,7 +106,8 @@ def split_columns(rows: Rows) -> Iterator[tuple[str, str, dict[str, np.ndarray]]
 
 def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
     family = rows["family"]
-    success, fall = rate(rows["success"], family), rate(rows["fall"], family)
+    confidence = confidence_of(rows)
+    success, fall = (rate(rows[k], family, confidence) for k in ("success", "fall"))
     kind = str(rows["perturbation"][0])
     known = _known(kind)
 
@@ -147,26 +165,46 @@ def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Estimate]) -> t
 
 
 def agreement(reference: Rows, other: Rows) -> Agreement | None:
-    """Compares two engines on the scenarios that both tables have, once each; None where there is none."""
-    places, i, j = np.intersect1d(
-        np.asarray(reference["key"], str), np.asarray(other["key"], str), return_indices=True
-    )
-    if not len(places):
+    """Compares two engines on the scenarios that both ran, once each; None where there is none."""
+    _, mine, theirs = np.intersect1d(reference["key"], other["key"], return_indices=True)
+    if not len(mine):
         return None
-    order = np.argsort(i)
-    i, j = i[order], j[order]
-    a = np.asarray(reference["velocity_error_mps"], np.float64)[i]
-    b = np.asarray(other["velocity_error_mps"], np.float64)[j]
-    both = np.isfinite(a) & np.isfinite(b)
-    varied = both.sum() > 2 and np.ptp(a[both]) > 0 and np.ptp(b[both]) > 0
-    rank = float(np.corrcoef(ranks(a[both]), ranks(b[both]))[0, 1]) if varied else None
+    order = np.argsort(mine)
+    places = (reference, mine[order]), (other, theirs[order])
+    a, b = ({k: r[k][at] for k in r} for r, at in places)
+    classes = np.unique(a["terrain"])
+    by_class: dict[str, ClassAgreement] = {}
+    for cls in classes if len(classes) > 1 else ():
+        same, rank = _same(*({k: r[k][a["terrain"] == cls] for k in r} for r in (a, b)))
+        success, stated = (float(r["success"][a["terrain"] == cls].mean()) for r in (b, a))
+        n = int((a["terrain"] == cls).sum())
+        by_class[str(cls)] = ClassAgreement(
+            success_agreement=same, rank_correlation=rank, success=success, reference_success=stated, n=n
+        )
+    same, rank = _same(a, b)
     return Agreement(
-        engine=str(other["engine"][0]),
-        reference=str(reference["engine"][0]),
-        success_agreement=float((reference["success"][i] == other["success"][j]).mean()),
+        engine=str(b["engine"][0]),
+        reference=str(a["engine"][0]),
+        success_agreement=same,
         rank_correlation=rank,
-        n=len(i),
+        n=len(mine),
+        terrain=by_class,
     )
+
+
+def _same(reference: Rows, other: Rows) -> tuple[float, float | None]:
+    """Returns the share of equal outcomes and the rank correlation of errors, of the same scenarios."""
+    errors = (np.asarray(r["velocity_error_mps"], np.float64) for r in (reference, other))
+    return float((reference["success"] == other["success"]).mean()), rank_correlation(*errors)
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float | None:
+    """Returns Spearman's correlation of what is finite in both; None below three pairs or without
+    variation."""
+    both = np.isfinite(a) & np.isfinite(b)
+    if both.sum() < 3 or np.ptp(a[both]) == 0 or np.ptp(b[both]) == 0:
+        return None
+    return float(np.corrcoef(ranks(a[both]), ranks(b[both]))[0, 1])
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

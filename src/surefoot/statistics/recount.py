@@ -18,7 +18,7 @@ from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 CLOCK = frozenset({"seconds", "steps_per_second", "total_seconds", "total_steps_per_second"})
 """What no row knows: how long the pass took."""
 OF_THE_STATISTICS = frozenset(
-    {"low", "high", "n_eff", "few", "effective_episodes", "holds", "transfer", "beats_baselines"}
+    {"low", "high", "n_eff", "few", "unit", "effective_episodes", "holds", "transfer", "beats_baselines"}
 )
 """What also depends on how intervals were computed, which is another way in summaries of older schemas."""
 
@@ -37,6 +37,9 @@ def recount(rows: Mapping[str, np.ndarray], contract: Contract, stated: PanelSum
         seconds=1.0,
         steps=0,
         normaliser=stated.normaliser,
+        interface_id=stated.interface_id,
+        measurement=stated.measurement,
+        engines=stated.engines,
     )
     counted = summarise(dict(rows), contract, info)
     said = {(c.column, c.engine, c.policy): c for c in stated.columns}
@@ -46,11 +49,13 @@ def recount(rows: Mapping[str, np.ndarray], contract: Contract, stated: PanelSum
 
 
 def _named(column: ColumnSummary, said: ColumnSummary | None) -> ColumnSummary:
-    """Keeps what was written down of another package's perturbation: the one installed now may be another."""
-    own = not column.perturbation or column.perturbation in {p.name for p in PERTURBATIONS}
-    if own or said is None:
+    """Keeps what was written down of what a perturbation does, and all that another package's says of itself:
+    the one installed now may be another."""
+    if said is None:
         return column
-    return column.model_copy(update={k: getattr(said, k) for k in ("unit", "trained", "source")})
+    own = not column.perturbation or column.perturbation in {p.name for p in PERTURBATIONS}
+    kept = ("shift",) if own else ("shift", "unit", "trained", "source")
+    return column.model_copy(update={k: getattr(said, k) for k in kept})
 
 
 def disagreements(stated: PanelSummary, counted: PanelSummary, file: str) -> tuple[str, ...]:

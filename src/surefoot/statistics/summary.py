@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from surefoot.statistics.columns import (
     transfer,
 )
 from surefoot.statistics.estimates import Estimate, headline, rate_estimate
+from surefoot.statistics.looks import confidence_of
 from surefoot.statistics.rates import rate
 
 
@@ -25,11 +28,14 @@ class PanelSummary(Frozen):
     """What a panel pass says. Errors are means over episodes of time-means over the steps taken after
     settling."""
 
-    schema_version: int = 2
+    schema_version: int = 3
+    """Raised whenever the same rows give other figures: those of an older one are not compared with today's.
+    3: intervals of means over scenarios that repeat commands have two clusters."""
     panel: str
     panel_digest: str
     half: str
     construct_id: str
+    """The measurement id; before there was one, the construct id."""
     training_id: str
     checkpoint: str
     """Digest of the evaluated checkpoint."""
@@ -68,9 +74,25 @@ class PanelSummary(Frozen):
     intervals stand in `columns` and in `terrain`."""
     agreement: tuple[Agreement, ...] = ()
     beats_baselines: bool | None = None
+    look: int = 0
+    """The look at which a sequential confirmation stopped; 0: all scenarios were played at once."""
+    confidence: float = 0.95
+    """The confidence of every interval of the headline column; higher where it was looked at as it came."""
     total_seconds: float | None = None
     """Wall-clock of all columns."""
     total_steps_per_second: float | None = None
+    measurement_id: str = ""
+    """Digest of `measurement`. Empty in files of before there was one, as the three fields after it."""
+    interface_id: str = ""
+    measurement: dict[str, Any] = {}
+    """How it was measured, by name: what must match before it may be compared."""
+    engines: dict[str, str] = {}
+    """What tells versions apart of the engines that its columns were run on."""
+
+    @property
+    def on_terrain(self) -> bool:
+        """Returns whether a panel has other ground than a plane, so that it matters whose contact it is."""
+        return bool(self.terrain.keys() - {"flat"})
 
 
 @dataclass(frozen=True)
@@ -92,6 +114,9 @@ class PassInfo:
     normaliser: str = ""
     total_seconds: float | None = None
     total_steps: int = 0
+    interface_id: str = ""
+    measurement: Mapping[str, Any] = field(default_factory=dict)
+    engines: Mapping[str, str] = field(default_factory=dict)
 
 
 def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -> PanelSummary:
@@ -109,7 +134,8 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
     agreements = [agreement(reference, r) for r in others] if reference else []
     columns = [column_summary(r, contract) for _, _, r in parts]
     family = rows["family"]
-    success, fall = rate(rows["success"], family), rate(rows["fall"], family)
+    confidence = confidence_of(rows)
+    success, fall = (rate(rows[k], family, confidence) for k in ("success", "fall"))
 
     def mean(name: str) -> float | None:
         known = np.isfinite(rows[name])
@@ -125,7 +151,7 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
     terrain: dict[str, Estimate] = {}
     for c in np.unique(rows["terrain"][rows["terrain"] != ""]):
         at = rows["terrain"] == c
-        terrain[str(c)] = rate_estimate(rows["success"][at], family[at])
+        terrain[str(c)] = rate_estimate(rows["success"][at], family[at], confidence)
     return PanelSummary(
         panel=info.panel,
         panel_digest=info.panel_digest,
@@ -161,8 +187,14 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
         transfer=transfer(columns, terrain) if columns else (),
         agreement=tuple(a for a in agreements if a is not None),
         beats_baselines=beats_baselines(columns),
+        look=int(rows["look"].max()) if "look" in rows else 0,
+        confidence=confidence,
         total_seconds=info.total_seconds,
         total_steps_per_second=info.total_steps / info.total_seconds if info.total_seconds else None,
+        measurement_id=info.construct_id if info.measurement else "",
+        interface_id=info.interface_id,
+        measurement=dict(info.measurement),
+        engines=dict(info.engines),
     )
 
 

@@ -12,8 +12,8 @@ from surefoot.tasks.task import CUDA_RECIPE, Task
 from surefoot.tasks.velocity import WALK_REWARDS, Ranges, reweighted, velocity_task
 
 RANGES: Ranges = {
-    "payload": ((-5.0, 5.0), (-5.0, 5.0)),
-    "com": ((-0.04, 0.04), (0.0, 0.0)),
+    "payload": (-5.0, 5.0),
+    "com": (-0.04, 0.04),
 }
 
 REWARDS = (
@@ -29,7 +29,7 @@ def walk_anymal_flat() -> Task:
     return velocity_task(
         "walk-anymal-flat",
         robot=robot("anymal"),
-        panel="walk-anymal-flat-v1",
+        panel="walk-anymal-flat-v2",
         rewards=REWARDS,
         ranges=RANGES,
         cuda_minutes=1 / 6,
@@ -47,7 +47,7 @@ def walk_anymal_rough() -> Task:
     return velocity_task(
         "walk-anymal-rough",
         robot=robot("anymal"),
-        panel="walk-anymal-rough-v1",
+        panel="walk-anymal-rough-v2",
         rewards=rewards,
         ranges=RANGES,
         rough=True,

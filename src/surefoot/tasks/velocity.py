@@ -31,6 +31,8 @@ from surefoot.contract import (
     SurefootError,
     TaskContract,
     Termination,
+    Windows,
+    held_out_as,
     source_digest,
 )
 from surefoot.robots import RobotSpec, robot
@@ -80,17 +82,18 @@ def privileged(feet: int, scan: int) -> tuple[ObservationTerm, ...]:
 
 
 def factors(rough: bool) -> tuple[Factor, ...]:
-    """Training randomisation, all of it on by default. A family shares its floor; a robot keeps its body for
-    life, and its class of terrain: a level that was earned on slopes says nothing of stairs."""
+    """Training randomisation, all of it on by default; what is held out, the panel says. A family shares its
+    floor; a robot keeps its body for life, and its class of terrain: a level that was earned on slopes says
+    nothing of stairs."""
     table = (
-        Factor(name="friction", unit="1", level="family", train=(0.4, 1.2), held_out=(0.4, 1.1), bins=3),
-        Factor(name="payload", unit="kg", level="env", train=(-1.0, 1.0), held_out=(-1.0, 1.0), bins=3),
-        Factor(name="com", unit="m", level="env", train=(-0.02, 0.02), held_out=(0.0, 0.0)),
-        Factor(name="strength", unit="1", level="env", train=(0.9, 1.1), held_out=(1.0, 1.0)),
-        Factor(name="gains", unit="1", level="env", train=(0.9, 1.1), held_out=(1.0, 1.0)),
-        Factor(name="delay", unit="s", level="episode", train=(0.0, 0.02), held_out=(0.0, 0.0)),
-        Factor(name="noise", unit="1", level="episode", train=(0.8, 1.2), held_out=(1.0, 1.0)),
-        Factor(name="push", unit="m/s", level="episode", train=(0.0, 0.8), held_out=(0.5, 1.0)),
+        Factor(name="friction", unit="1", level="family", train=(0.4, 1.2), bins=3),
+        Factor(name="payload", unit="kg", level="env", train=(-1.0, 1.0), bins=3),
+        Factor(name="com", unit="m", level="env", train=(-0.02, 0.02)),
+        Factor(name="strength", unit="1", level="env", train=(0.9, 1.1)),
+        Factor(name="gains", unit="1", level="env", train=(0.9, 1.1)),
+        Factor(name="delay", unit="s", level="episode", train=(0.0, 0.02)),
+        Factor(name="noise", unit="1", level="episode", train=(0.8, 1.2)),
+        Factor(name="push", unit="m/s", level="episode", train=(0.0, 0.8)),
         Factor(name="pose", unit="rad", level="episode", train=(-0.1, 0.1), held_out=(-0.05, 0.05)),
         Factor(name="velocity", unit="m/s, rad/s", level="episode", train=(-0.3, 0.3), held_out=(0.0, 0.0)),
         Factor(
@@ -100,9 +103,9 @@ def factors(rough: bool) -> tuple[Factor, ...]:
             categories=("stand", "axis", "forward", "backward"),
             shares=(1, 1, 4, 4),
         ),
-        Factor(name="vx", unit="m/s", level="episode", train=(-1.0, 1.0), held_out=(-1.0, 1.0)),
-        Factor(name="vy", unit="m/s", level="episode", train=(-0.5, 0.5), held_out=(-0.5, 0.5)),
-        Factor(name="wz", unit="rad/s", level="episode", train=(-1.0, 1.0), held_out=(-1.0, 1.0)),
+        Factor(name="vx", unit="m/s", level="episode", train=(-1.0, 1.0)),
+        Factor(name="vy", unit="m/s", level="episode", train=(-0.5, 0.5)),
+        Factor(name="wz", unit="rad/s", level="episode", train=(-1.0, 1.0)),
     )
     if not rough:
         return table
@@ -117,8 +120,8 @@ def factors(rough: bool) -> tuple[Factor, ...]:
     return (*table, terrain)
 
 
-Ranges = Mapping[str, tuple[tuple[float, float], tuple[float, float]]]
-"""What is drawn in training and what panels have, by factor."""
+Ranges = Mapping[str, tuple[float, float]]
+"""What is drawn in training, by factor."""
 
 
 def ranged(table: Sequence[Factor], ranges: Ranges) -> tuple[Factor, ...]:
@@ -126,8 +129,13 @@ def ranged(table: Sequence[Factor], ranges: Ranges) -> tuple[Factor, ...]:
     unknown = ranges.keys() - {f.name for f in table}
     if unknown:
         raise SurefootError(f"There is no factor {', '.join(sorted(unknown))}; see `factors`.")
-    new = {name: {"train": train, "held_out": held_out} for name, (train, held_out) in ranges.items()}
-    return tuple(f.model_copy(update=new.get(f.name, {})) for f in table)
+    for name, train in ranges.items():
+        if len(train) != 2 or not all(isinstance(x, int | float) for x in train):
+            raise SurefootError(
+                f"The range of factor {name} is {train!r}; give the two ends that training draws between. "
+                "What is held out is read from the panel."
+            )
+    return tuple(f.model_copy(update={"train": ranges.get(f.name, f.train)}) for f in table)
 
 
 WALK_REWARDS = (
@@ -191,7 +199,7 @@ class VelocityOptions(Training, total=False):
     """What a robot of another size than the Go1 needs, besides `Training`."""
 
     ranges: Ranges | None
-    """Ranges of some factors; the others keep theirs."""
+    """Training ranges of some factors; the others keep theirs."""
     action_scale_rad: float
     """Radians of a joint's target for an action of 1; 0.3 by default."""
     success: Success | None
@@ -226,10 +234,10 @@ def velocity_task(
         command=CommandSpec(),
         rewards=tuple(rewards),
         terminations=terminations(robot),
-        success=options.pop("success", None) or Success(),
+        success=options.pop("success", None) or Success(windows=Windows()),
         safety=Safety(),
         prior=prior,
-        factors=ranged(factors(rough), options.pop("ranges", None) or {}),
+        factors=held_out_as(panel, ranged(factors(rough), options.pop("ranges", None) or {})),
         stratify=("terrain", "command", "friction") if rough else ("friction", "payload", "command"),
         terrain_levels=LEVELS if rough else 1,
         panel=panel,
@@ -307,7 +315,13 @@ seeds, and is not worse (benchmarks/time_to_walk.py)."""
 
 
 def walk_flat() -> Task:
-    return velocity_task("walk-flat", robot=robot("go1"), panel="walk-flat-v1", cuda=CUDA_RECIPE | AS_GOOD)
+    return velocity_task(
+        "walk-flat",
+        robot=robot("go1"),
+        panel="walk-flat-v2",
+        cuda=CUDA_RECIPE | AS_GOOD,
+        cuda_minutes=1 / 6,
+    )
 
 
 def trot_flat() -> Task:
@@ -315,12 +329,13 @@ def trot_flat() -> Task:
     return velocity_task(
         "trot-flat",
         robot=robot("go1"),
-        panel="walk-flat-v1",
+        panel="walk-flat-v2",
         rewards=TROT_REWARDS,
         recipe=recipe,
         prior=TROT,
         minutes=4.0,
         cuda=CUDA_RECIPE | AS_GOOD | {"epochs": 3},
+        cuda_minutes=1 / 6,
     )
 
 
@@ -337,7 +352,7 @@ def walk_rough() -> Task:
     return velocity_task(
         "walk-rough",
         robot=robot("go1"),
-        panel="walk-rough-v1",
+        panel="walk-rough-v2",
         rewards=rewards,
         rough=True,
         minutes=20.0,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from surefoot.terrain.atlas import MARGIN_M, Atlas, mujoco_hfield, wrap
+from surefoot.terrain.solids import BoxWorld, box_world, has_solids
 from surefoot.terrain.tiles import (
     HELD_OUT,
     LEVELS,
@@ -18,7 +19,9 @@ from surefoot.terrain.tiles import (
     Figure,
     TerrainClass,
     TileId,
+    class_digest,
     generators,
+    heights_digest,
     level_table,
     tile,
 )
@@ -35,11 +38,16 @@ __all__ = [
     "SIZE_M",
     "TRAINED",
     "Atlas",
+    "BoxWorld",
     "Figure",
     "HeightField",
     "TerrainClass",
     "TileId",
+    "box_world",
+    "class_digest",
     "generators",
+    "has_solids",
+    "heights_digest",
     "level_table",
     "mujoco_hfield",
     "tile",

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from surefoot.contract import SurefootError, load_plugin, offered, unknown
+from surefoot.contract import SurefootError, behaviour_digest, load_plugin, offered, unknown
 
 SIZE_M = 8.0
 RESOLUTION_M = 0.1
@@ -52,6 +52,8 @@ TRAINED = ("flat", "rough", "slope_up", "slope_down", "stairs_up", "stairs_down"
 HELD_OUT = ("curbs", "stones")
 
 _HALF = SAMPLES // 2
+SLOPE_RUN = 28.0
+"""Samples that a ramp is long."""
 _PLATFORM = 8  # half width of the spawn platform in samples
 _QUANTUM_PER_M = 4096.0
 """Heights are multiples of 1/4096 m (0.24 mm): exact in float32, and a last-bit difference between two maths
@@ -94,6 +96,9 @@ class TerrainClass:
 
     make: Make
     figures: tuple[Figure, ...] = ()
+    stepped: bool = False
+    """Whether the ground is level around every sample and steps half way between them. The box world
+    (`solids`) then has an exact form of it."""
 
 
 def tile(
@@ -108,9 +113,7 @@ def tile(
     terrain = terrain_class(cls, classes)
     level = _integer("terrain level", level, LEVELS)
     key = _integer("terrain key", key, 1 << 64)
-    family = int.from_bytes(hashlib.sha256(cls.encode()).digest()[:8], "big")
-    rng = np.random.Generator(np.random.Philox(key=(family << 64) | key))
-    heights = np.asarray(terrain.make(rng, *(figure.at(level) for figure in terrain.figures)))
+    heights = np.asarray(terrain.make(draws(cls, key), *(figure.at(level) for figure in terrain.figures)))
     if heights.shape != (SAMPLES, SAMPLES) or not np.isfinite(heights).all():
         raise SurefootError(
             f"The terrain class '{cls}' made heights of shape {heights.shape}"
@@ -119,6 +122,27 @@ def tile(
         )
     exact = np.round(heights * _QUANTUM_PER_M) / _QUANTUM_PER_M + 0.0  # + 0.0: no negative zeros in the bytes
     return exact.astype(np.float32)
+
+
+def draws(cls: str, key: int) -> np.random.Generator:
+    """Returns the random numbers that a class makes its tile `key` from."""
+    family = int.from_bytes(hashlib.sha256(cls.encode()).digest()[:8], "big")
+    return np.random.Generator(np.random.Philox(key=(family << 64) | key))
+
+
+def heights_digest(tiles: Iterable[TileId]) -> str:
+    """Returns the SHA-256 of the heights of tiles, whoever makes them and however."""
+    sha = hashlib.sha256()
+    for t in sorted(set(tiles)):
+        sha.update(f"{t}".encode() + tile(*t).astype("<f4").tobytes())
+    return sha.hexdigest()
+
+
+def class_digest(cls: str) -> str:
+    """Returns what a terrain class is known by: the heights of two of its tiles at every level and, where it
+    is another package's, what its functions do."""
+    heights = heights_digest(TileId(cls, level, key) for level in range(LEVELS) for key in (0, 1))
+    return heights if cls in _BUILT_IN else heights + behaviour_digest({cls: terrain_class(cls)})
 
 
 def level_table(cls: str, classes: Mapping[str, TerrainClass] | None = None) -> tuple[dict[str, float], ...]:
@@ -197,9 +221,14 @@ def _rough(rng: np.random.Generator, amplitude_m: float) -> Heights:
     return _around_platform(full, 4.0)
 
 
+def slope_sides(rng: np.random.Generator) -> Heights:
+    """Returns how many samples from the centre the ramps of a slope begin: [4] (x+, x-, y+, y-)."""
+    return 7.0 + 2.0 * rng.random(4)
+
+
 def _slope(rng: np.random.Generator, slope: float) -> Heights:
     """Height of a pit above its bottom: 2.8 m of ramp around a platform whose sides are 0.7 to 0.9 m away."""
-    run = np.clip(_beyond(7.0 + 2.0 * rng.random(4)), 0.0, 28.0)
+    run = np.clip(_beyond(slope_sides(rng)), 0.0, SLOPE_RUN)
     return slope * RESOLUTION_M * run
 
 
@@ -270,15 +299,19 @@ _SLOPE = (Figure("slope", 0.04, 0.40),)
 _RISER = (Figure("riser_m", 0.05, 0.20),)
 _BUILT_IN: Mapping[str, TerrainClass] = MappingProxyType(
     {
-        "flat": TerrainClass(_flat),
+        "flat": TerrainClass(_flat, stepped=True),
         "rough": TerrainClass(_rough, (Figure("amplitude_m", 0.02, 0.08),)),
         "slope_up": TerrainClass(_pyramid(_slope, spawn_on_top=False), _SLOPE),
         "slope_down": TerrainClass(_pyramid(_slope, spawn_on_top=True), _SLOPE),
-        "stairs_up": TerrainClass(_pyramid(_stairs, spawn_on_top=False), _RISER),
-        "stairs_down": TerrainClass(_pyramid(_stairs, spawn_on_top=True), _RISER),
-        "boxes": TerrainClass(_boxes, (Figure("range_m", 0.05, 0.20),)),
+        "stairs_up": TerrainClass(_pyramid(_stairs, spawn_on_top=False), _RISER, stepped=True),
+        "stairs_down": TerrainClass(_pyramid(_stairs, spawn_on_top=True), _RISER, stepped=True),
+        "boxes": TerrainClass(_boxes, (Figure("range_m", 0.05, 0.20),), stepped=True),
         "wave": TerrainClass(_wave, (Figure("amplitude_m", 0.02, 0.12),)),
-        "curbs": TerrainClass(_curbs, (Figure("height_m", 0.05, 0.15),)),
-        "stones": TerrainClass(_stones, (Figure("gap_m", 0.1, 0.3, step=0.1), Figure("depth_m", 0.15, 0.30))),
+        "curbs": TerrainClass(_curbs, (Figure("height_m", 0.05, 0.15),), stepped=True),
+        "stones": TerrainClass(
+            _stones,
+            (Figure("gap_m", 0.1, 0.3, step=0.1), Figure("depth_m", 0.15, 0.30)),
+            stepped=True,
+        ),
     }
 )

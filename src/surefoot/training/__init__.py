@@ -6,6 +6,8 @@ from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.iteration import collect
+from surefoot.training.looks import check_sequential
+from surefoot.training.manifest import Manifest
 from surefoot.training.observers import UNOBSERVED, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.plan_makers import make_plan, robot_plan
@@ -21,6 +23,7 @@ __all__ = [
     "EvaluateOptions",
     "ExternalPlan",
     "Limits",
+    "Manifest",
     "Observer",
     "PassOptions",
     "Plan",
@@ -31,6 +34,7 @@ __all__ = [
     "TrainedRun",
     "Trainer",
     "block_statistics",
+    "check_sequential",
     "collect",
     "evaluate_policy",
     "evaluate_run",

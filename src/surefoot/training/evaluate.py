@@ -11,7 +11,8 @@ from surefoot.contract import TRAINED, Column, Half, as_half
 from surefoot.evaluation import Watch, unwatched
 from surefoot.policy import Policy, PolicyBundle
 from surefoot.runs import CHECKPOINTS, RunFolder
-from surefoot.statistics import PanelSummary
+from surefoot.statistics import PanelResult, PanelSummary
+from surefoot.training.looks import check_sequential, look
 from surefoot.training.observers import UNOBSERVED, EvaluationObserver
 from surefoot.training.plan import Plan
 from surefoot.training.restore import resolve_policy, restore_plan
@@ -35,6 +36,10 @@ class EvaluateOptions:
     """Whether every declared strength of the perturbations is a column."""
     baselines: bool = True
     """Whether baselines run on the same panel."""
+    scenarios: int | None = None
+    """Scenarios to confirm on, where the panel is drawn; None: as many as the plan has."""
+    sequential: bool = False
+    """Whether the confirmation half is looked at as it grows, until the verdict is decided."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class PassOptions:
     columns: tuple[Column, ...]
     engine: str = "auto"
     baselines: bool = True
+    first: PanelResult | None = None
+    """The nominal column, where it was played before: in looks."""
     keep_policy: bool = False
     """Whether the policy is kept beside the rows: one that is no checkpoint of the run."""
 
@@ -67,17 +74,23 @@ def evaluate_run(
     o = options or EvaluateOptions()
     half, engine = as_half(o.half), o.engine
     run = RunFolder.open(folder)
-    plan = restore_plan(run).judged_on(o.panel, engine)
+    plan = restore_plan(run).judged_on(o.panel, engine, o.scenarios)
     for text in plan.panel_notes():
         observer.note(text)
+    if o.sequential:
+        check_sequential(plan, half)
     passes = PassOptions(half, plan.columns(o.perturb, o.sweep), engine, o.baselines)
     prepare_torch()
     policy, digest, name = resolve_policy(plan, run, o.checkpoint)
     stem = Path(o.checkpoint.replace(":", "-")).stem
     where = f"{half}-{stem}-{digest[:8]}" + ("" if engine == "auto" else f"-{engine}")
+    where += "-sequential" * o.sequential
     keep = isinstance(policy, PolicyBundle) and o.checkpoint not in CHECKPOINTS
     passes = replace(passes, keep_policy=keep)
     with observer.evaluating("evaluating") as watch:
+        if o.sequential:
+            plan, looked = look(plan, policy, half, engine=engine, name=name, watch=watch)
+            passes = replace(passes, first=looked)
         summary = evaluate_policy(
             plan, run, policy, digest, where=where, options=passes, name=name, watch=watch
         )
@@ -100,7 +113,14 @@ def evaluate_policy(
     begun = time.perf_counter()
     o = options
     table, passes = plan.evaluate(
-        policy, o.half, o.columns, engine=o.engine, baselines=o.baselines, name=name, watch=watch
+        policy,
+        o.half,
+        o.columns,
+        engine=o.engine,
+        baselines=o.baselines,
+        name=name,
+        watch=watch,
+        first=o.first,
     )
     normaliser = getattr(policy, "normaliser_digest", "")
     summary = panel_summary(plan, o.half, table, passes[0], digest, normaliser, time.perf_counter() - begun)

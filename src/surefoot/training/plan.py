@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,11 +35,12 @@ from surefoot.contract import (
     SurefootError,
     Timeouts,
     columns,
-    construct_id,
     environment_seeds,
     evaluation_plant,
     load_panel,
+    measurement_fields,
 )
+from surefoot.engines import engine_version
 from surefoot.env import TrainingEnv, TrainSampler, VecEnv
 from surefoot.env.compiled import CompiledEnv
 from surefoot.env.external import ExternalEnv, ExternalTask
@@ -49,6 +50,8 @@ from surefoot.evaluation import (
     PanelEvaluator,
     Passes,
     Watch,
+    code_digests,
+    column_digest,
     engines_for,
     evaluate_panel,
     evaluate_seeds,
@@ -64,6 +67,7 @@ from surefoot.statistics import PanelResult
 from surefoot.tasks import BUILT_IN, Task
 from surefoot.terrain import Atlas
 from surefoot.training.checks import check_disjoint
+from surefoot.training.identified import Identified
 
 Evaluator = PanelEvaluator | ExternalEvaluator
 PassResults = tuple[PanelResult, list[PanelResult]]
@@ -71,7 +75,7 @@ PassResults = tuple[PanelResult, list[PanelResult]]
 
 
 @dataclass(frozen=True)
-class Plan(ABC):
+class Plan(Identified):
     """A run that has not started. Subclasses say how its environments are made and judged."""
 
     task: Task | ExternalTask
@@ -88,7 +92,6 @@ class Plan(ABC):
     """Why this engine, in a sentence."""
     device: str
     accounting: Accounting
-    construct_id: str
     training_id: str
     learner: str = "ppo"
     timeouts: Timeouts = "stock"
@@ -105,6 +108,8 @@ class Plan(ABC):
             "task": self.task_name,
             **self.accounting.model_dump(mode="json"),
             "construct_id": self.construct_id,
+            "measurement_id": self.measurement_id,
+            "interface_id": self.interface_id,
             "training_id": self.training_id,
             "contract_digest": self.task.contract.digest,
             "panel": self.panel.name,
@@ -188,9 +193,9 @@ class Plan(ABC):
         """Returns the perturbation columns called `perturb`; unknown ones are refused."""
 
     @abstractmethod
-    def judged_on(self, panel: str | None, engine: str) -> Plan:
-        """Returns the plan to evaluate with: on the panel called `panel` (None: its own). An `engine` that
-        cannot run it is refused."""
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> Plan:
+        """Returns the plan to evaluate with: on the panel called `panel` (None: its own), with `scenarios` to
+        confirm on (None: as many as it has). An `engine` that cannot run it is refused."""
 
     @abstractmethod
     def baseline(self, name: str) -> Policy:
@@ -207,9 +212,11 @@ class Plan(ABC):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         """Runs `policy` over a half of the panel: nominally, under `columns`, and beside the baselines.
-        Rows call it `name`; `watch` is told how far it is."""
+        Rows call it `name`; `watch` is told how far it is. `first` is the headline where it was played
+        before."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +233,9 @@ class RobotPlan(Plan):
         ("velocity error", "velocity_error_mps", "m/s"),
         ("yaw-rate error", "yaw_error_radps", "rad/s"),
         ("energy", "cost_of_transport", "cost of transport"),
+        ("foot slip", "foot_slip_per_m", "m per metre"),
+        ("foot clearance", "foot_clearance_m", "m"),
+        ("vibration", "vibration_radps", "rad/s"),
     )
 
     def atlas(self) -> Atlas | None:
@@ -270,6 +280,12 @@ class RobotPlan(Plan):
         task, r = self.task, self.recipe
         return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise, observation_clip)
 
+    def engine_version(self, engine: str) -> str:
+        return engine_version(engine, self.evaluation_plant.heightfield is not None)
+
+    def column_digest(self, column: Column) -> str:
+        return column_digest(self.panel, column)
+
     def selection_evaluator(self) -> PanelEvaluator:
         """Measures on the evaluation plant, but on stride where training is: choosing may be fast, confirming
         is not."""
@@ -285,18 +301,22 @@ class RobotPlan(Plan):
         construct."""
         check_disjoint(self.seeds, panel)
         plant = evaluation_plant(self.recipe.control_hz, self.task.on_heightfield(panel))
-        identity = construct_id(self.task.contract, panel, plant)
-        return dataclasses.replace(self, panel=panel, evaluation_plant=plant, construct_id=identity)
+        code = code_digests(self.task, panel, plant)
+        measured = measurement_fields(self.task.contract, panel.name, panel.digest, plant, code)
+        return dataclasses.replace(self, panel=panel, evaluation_plant=plant, measurement=measured)
 
-    def judged_on(self, panel: str | None, engine: str) -> RobotPlan:
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> RobotPlan:
         plan = self if panel is None else self.on_panel(load_panel(panel))
+        if scenarios is not None and plan.panel.with_scenarios(scenarios) is not plan.panel:
+            plan = plan.on_panel(plan.panel.with_scenarios(scenarios))
         engines_for(engine, plan.task, plan.panel, plan.recipe.control_hz)
         return plan
 
     def panel_notes(self) -> list[str]:
         name = self.panel.name.partition("+")[0]
-        own = self.task.contract
-        theirs = [c for c in (make().contract for make in BUILT_IN.values()) if c.panel == name]
+        own, kind = self.task.contract, name.rpartition("-v")[0]  # of any version
+        made = (make().contract for make in BUILT_IN.values())
+        theirs = [c for c in made if c.panel.rpartition("-v")[0] == kind]
         if not theirs or own.panel == name or own.robot in {c.robot for c in theirs}:
             return []
         return [
@@ -318,6 +338,7 @@ class RobotPlan(Plan):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         return evaluate_panel(
             self.task,
@@ -325,7 +346,7 @@ class RobotPlan(Plan):
             half,
             self.recipe.control_hz,
             policy,
-            Passes(engine, columns, BASELINES if baselines else ()),
+            Passes(engine, columns, BASELINES if baselines else (), first),
             name=name,
             watch=watch,
         )
@@ -363,6 +384,13 @@ class ExternalPlan(Plan):
         r = self.recipe
         return external_card(self.task.contract, r.control_hz, r.hidden, r.normalise)
 
+    def engine_version(self, engine: str) -> str:
+        """The environment's versions are in its contract."""
+        return ""
+
+    def column_digest(self, column: Column) -> str:
+        return ""
+
     def selection_evaluator(self) -> ExternalEvaluator:
         return ExternalEvaluator(self.task, self.panel, "selection", self.device)
 
@@ -376,11 +404,11 @@ class ExternalPlan(Plan):
             )
         return ()
 
-    def judged_on(self, panel: str | None, engine: str) -> ExternalPlan:
-        if panel is not None or engine not in ("auto", self.engine):
+    def judged_on(self, panel: str | None, engine: str, scenarios: int | None = None) -> ExternalPlan:
+        if panel is not None or scenarios is not None or engine not in ("auto", self.engine):
             raise SurefootError(
                 f"{self.task_name} comes from outside and has one panel of seeds and its own simulator; "
-                "leave out --panel and --engine."
+                "leave out --panel and --engine, and --scenarios."
             )
         return self
 
@@ -397,6 +425,7 @@ class ExternalPlan(Plan):
         baselines: bool = True,
         name: str = TRAINED,
         watch: Watch = unwatched,
+        first: PanelResult | None = None,
     ) -> PassResults:
         return evaluate_seeds(
             self.task,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import torch
 
@@ -19,17 +19,21 @@ from surefoot.contract import (
     SeedPanel,
     SeedPlan,
     SurefootError,
+    TaskContract,
     Timeouts,
     account,
-    construct_id,
+    check_ranges,
     evaluation_plant,
+    interface_fields,
     load_panel,
+    measurement_fields,
     prove_seeds_disjoint,
     seed_panel,
     training_id,
 )
 from surefoot.engines import choose_engine
 from surefoot.env.external import external_task, is_external
+from surefoot.evaluation import code_digests, external_digests
 from surefoot.learners.libraries import find_learner
 from surefoot.tasks import task as find_task
 from surefoot.training.checks import (
@@ -40,6 +44,7 @@ from surefoot.training.checks import (
     check_share,
     check_terrain,
 )
+from surefoot.training.manifest import Manifest
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 
 
@@ -61,6 +66,13 @@ class PlanOptions:
     """Version of the library that a run was trained with, which then need not be installed to judge it."""
     success_return: float | None = None
     """Return that an episode of an environment from outside must reach to succeed."""
+    scenarios: int | None = None
+    """Scenarios to confirm on, where the panel is drawn; None: as many as it ships with."""
+    judged_by: TaskContract | None = None
+    """The contract that a run was recorded with: its panel, what it held out and what it called a success
+    are the run's for ever, whatever the task names now."""
+    manifest: Manifest | None = None
+    """The environment that the plan is held to; another is refused."""
     restored: bool = False
     """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
 
@@ -77,6 +89,9 @@ class Options(TypedDict, total=False):
     timeouts: Timeouts
     trained_with: str | None
     success_return: float | None
+    scenarios: int | None
+    judged_by: TaskContract | None
+    manifest: Manifest | None
     restored: bool
 
 
@@ -108,6 +123,8 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         raise SurefootError(f"Every environment of {task} is a seed family of its own; leave out --families.")
     if changed.get("control_hz", outside.recipe.control_hz) != outside.recipe.control_hz:
         raise SurefootError(f"{task} has a control rate of its own; leave out --control-hz.")
+    if o.scenarios is not None:
+        raise SurefootError(f"The panel of {task} is a list of seeds; leave out --scenarios.")
     panel = seed_panel(contract.episode_steps, changed.get("eval_families", PANEL_SEEDS))
     families = {"families": envs, "eval_families": len(panel.scenarios)}
     recipe = Recipe(**(outside.recipe.model_dump() | changed | families))
@@ -119,7 +136,8 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
     proof = prove_seeds_disjoint(seeds, panel)
     if not proof.disjoint:
         raise SurefootError(f"Panel {panel.name} shares seeds with training; use another --seed.")
-    return ExternalPlan(
+    code = external_digests(outside)
+    plan = ExternalPlan(
         task=dataclasses.replace(outside, recipe=recipe),
         task_name=task,
         recipe=recipe,
@@ -132,10 +150,12 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         engine_reason="the environment's own simulator",
         device=o.device,
         accounting=accounting(recipe, contract, panel),
-        construct_id=construct_id(contract, panel, None),
+        measurement=measurement_fields(contract, panel.name, panel.digest, None, code),
+        interface=interface_fields(contract, recipe.control_hz, code),
         training_id=training_id(contract, recipe, None, contract.source, o.learner, seeds),
         learner=o.learner,
     )
+    return _held_to(o.manifest, plan)
 
 
 def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
@@ -159,20 +179,24 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     if not o.restored:
         check_precision(recipe, o.device)
     chosen = dataclasses.replace(chosen, recipe=recipe, plant=plant, minutes=chosen.minutes_on(o.device))
+    if o.judged_by is not None:
+        chosen = dataclasses.replace(chosen, contract=_judged_by(chosen.contract, o.judged_by))
     contract = chosen.contract
     seeds = SeedPlan(root=o.seed, split="train", families=recipe.families, envs=recipe.envs)
     check_terrain(contract, seeds)
     panel = load_panel(contract.panel)
-    families = (o.overrides or {}).get("eval_families") or panel.seeds.families
-    panel = panel.with_families(families)
-    recipe = recipe.model_copy(update={"eval_families": families})
+    if panel.version > 1 or o.judged_by is None:  # contracts that named version 1 were never held to it
+        check_ranges(contract, panel)
+    panel = _of_length(panel, (o.overrides or {}).get("eval_families"), o.scenarios)
+    recipe = recipe.model_copy(update={"eval_families": panel.size})
     judged_in = evaluation_plant(recipe.control_hz, chosen.on_heightfield(panel))
     proof = check_disjoint(seeds, panel)
     if not o.restored:
         check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
     if torch.device(o.device).type == "cuda":
         check_memory(chosen, torch.cuda.mem_get_info(o.device)[0], o.processes)
-    return RobotPlan(
+    code = code_digests(chosen, panel, judged_in)
+    plan = RobotPlan(
         task=chosen,
         task_name=task,
         recipe=recipe,
@@ -185,11 +209,46 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         engine_reason=reason,
         device=o.device,
         accounting=accounting(recipe, contract, panel),
-        construct_id=construct_id(contract, panel, judged_in),
+        measurement=measurement_fields(contract, panel.name, panel.digest, judged_in, code),
+        interface=interface_fields(contract, recipe.control_hz, code),
         training_id=training_id(contract, recipe, plant, engine, treatment, seeds),
         learner=o.learner,
         timeouts=timeouts,
     )
+    return _held_to(o.manifest, plan)
+
+
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
+
+
+def _held_to(manifest: Manifest | None, plan: AnyPlan) -> AnyPlan:
+    """Returns the plan with the manifest that it fits; one that does not is refused."""
+    if manifest is None:
+        return plan
+    manifest.check(plan)
+    return dataclasses.replace(plan, manifest=manifest.digest)
+
+
+def _judged_by(contract: TaskContract, then: TaskContract) -> TaskContract:
+    """Returns a task's contract with all that judged a run `then`."""
+    held_out = {f.name: f.held_out for f in then.factors}
+    factors = tuple(
+        f.model_copy(update={"held_out": held_out.get(f.name, f.held_out)}) for f in contract.factors
+    )
+    judging = {"panel": then.panel, "success": then.success, "safety": then.safety, "factors": factors}
+    return contract.model_copy(update=judging)
+
+
+def _of_length(panel: Panel, families: int | None, scenarios: int | None) -> Panel:
+    """Returns the panel with as many scenarios as were asked for, in one way or the other."""
+    if scenarios is None:
+        return panel if families is None else panel.with_families(families)
+    asked = panel.with_scenarios(scenarios)
+    if families is not None and panel.with_families(families).digest != asked.digest:
+        raise SurefootError(
+            "--scenarios and --eval-families both say how long the panel is; leave one of them out."
+        )
+    return asked
 
 
 def _treatment(o: PlanOptions) -> tuple[str, Timeouts]:

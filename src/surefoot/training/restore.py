@@ -6,7 +6,7 @@ import torch
 from pydantic import ValidationError
 
 from surefoot.compute import SINGLE, ProcessGroup, local_device
-from surefoot.contract import TRAINED, ExternalContract, SurefootError, text_digest
+from surefoot.contract import TRAINED, ExternalContract, SurefootError, TaskContract, text_digest
 from surefoot.policy import PREFIX, Policy, PolicyBundle, PolicyCard
 from surefoot.runs import Checkpoint, RunFolder, section
 from surefoot.training.plan import Plan, RobotPlan
@@ -27,6 +27,7 @@ def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
         timeouts=r.library.timeouts if r.library else "stock",
         trained_with=r.library.version if r.library else None,
         restored=True,
+        judged_by=r.contract if isinstance(r.contract, TaskContract) else None,
         success_return=r.contract.success.return_at_least
         if isinstance(r.contract, ExternalContract)
         else None,

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from surefoot.compute import Writer
-from surefoot.contract import Half, SurefootError
+from surefoot.contract import Column, Half, SurefootError, digest
 from surefoot.evaluation import PendingResult, Watch, unwatched
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
@@ -201,18 +201,29 @@ def panel_summary(
 ) -> PanelSummary:
     """Summarises `table`, all passes of one policy over the plan's panel, of which `headline` is the first.
     `total_seconds` is the wall-clock of all; that of the passes unless said otherwise."""
+    engine = str(headline.rows["engine"][0])
+    engines = dict.fromkeys(table.rows["engine"].astype(str).tolist())
     info = PassInfo(
         panel=plan.panel.name,
         panel_digest=plan.panel.digest,
         half=half,
-        construct_id=plan.construct_id,
+        construct_id=digest(plan.measured_on(engine)),
+        measurement=plan.measured_on(engine),
+        interface_id=plan.interface_id,
+        engines={e: plan.engine_version(e) for e in engines},
         training_id=plan.training_id,
         checkpoint=checkpoint,
-        engine=str(headline.rows["engine"][0]),
+        engine=engine,
         seconds=headline.seconds,
         steps=headline.steps,
         normaliser=normaliser,
         total_seconds=table.seconds if total_seconds is None else total_seconds,
         total_steps=table.steps,
     )
-    return summarise(table.rows, plan.task.contract, info)
+    summary = summarise(table.rows, plan.task.contract, info)
+    shifted = {
+        Column(name=c.column, perturbation=c.perturbation, strength=c.strength) for c in summary.columns
+    }
+    made = {c.name: plan.column_digest(c) for c in shifted}
+    columns = tuple(c.model_copy(update={"shift": made[c.column]}) for c in summary.columns)
+    return summary.model_copy(update={"columns": columns})

@@ -10,7 +10,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from surefoot.statistics import PanelSummary
 from surefoot.trackers import check_tracker
 from surefoot.training.evaluate import PassOptions, evaluate_policy
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
+from surefoot.training.looks import check_sequential, look
+from surefoot.training.manifest import Manifest
 from surefoot.training.measurements import Clock
 from surefoot.training.observers import UNOBSERVED, SessionObserver
 from surefoot.training.plan import Plan
@@ -64,6 +66,12 @@ class TrainOptions:
     """Columns of the closing evaluation beside the nominal one."""
     baselines: bool = True
     """Whether baselines run on the same panel at the end; they do not where nothing is perturbed."""
+    scenarios: int | None = None
+    """Scenarios to confirm on, where the panel is drawn; None: as many as it ships with."""
+    sequential: bool = False
+    """Whether the confirmation half is looked at as it grows, until the verdict is decided."""
+    manifest: str | None = None
+    """File of the environment manifest that the run is held to."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +125,19 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 learner=o.learner,
                 timeouts=o.timeouts,
                 success_return=o.success_return,
+                scenarios=o.scenarios,
+                manifest=Manifest.load(o.manifest) if o.manifest is not None else None,
             )
             if group.is_main:
                 observer.planned(plan)
             plan.columns(o.perturb)  # what is not known is refused before an hour is spent
+            if o.sequential:
+                check_sequential(plan)
             prepare_torch()
             run = new_run(plan, o.out, group)
             if group.is_main:
                 stack.enter_context(run.hold())
-        closing = _Closing(o.tracker, o.perturb, o.baselines)
+        closing = _Closing(o.tracker, o.perturb, o.baselines, o.sequential)
         return _Session(plan, run, closing, observer, clock, group).train(limits)
 
 
@@ -254,6 +266,7 @@ class _Closing:
     tracker: str
     perturb: tuple[str, ...]
     baselines: bool = True
+    sequential: bool = False
 
 
 @dataclass(frozen=True)
@@ -356,8 +369,11 @@ class _Session:
         perturb = self.closing.perturb
         baselines = self.closing.baselines and perturb != ("none",)
         passes = PassOptions("confirmation", plan.columns(perturb), baselines=baselines)
-        where = staged / "panels" / plan.panel.name / "confirmation"
+        where = staged / "panels" / plan.panel.name / "confirmation"  # whatever its length turns out to be
         with self.observer.evaluating("confirming") as watch:
+            if self.closing.sequential:
+                plan, looked = look(plan, bundle, "confirmation", watch=watch)
+                passes = replace(passes, first=looked)
             summary = evaluate_policy(
                 plan, run, bundle, checkpoint.digest, where=where, options=passes, watch=watch
             )

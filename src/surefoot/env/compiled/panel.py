@@ -68,14 +68,13 @@ class CompiledPanel(Compiled):
         frame = {"outputs": a.outputs[:, :n].clone(), "flags": a.flags[:, :n].clone()}
         frame |= {"task": self.memory.real[self._task, :n].clone()}
         frame |= {"terms": self._terms, "reward": self._reward, "reason": self._reason}
-        dropout = self.plain.sampler.dropout
-        before = self.obs.clone() if dropout is not None else self.obs
+        env = self.plain
+        before = self.obs.clone() if env.faulty is not None else self.obs
         self._run(self._look)
-        if dropout is not None:
-            env = self.plain
+        if env.faulty is not None:
             env.obs = before
             env.state = replace(env.state, age=self.memory.integers("age").long())
-            self.obs.copy_(env.drop_readings(self.obs, env.script, dropout))
+            self.obs.copy_(env.see(self.obs))
         return frame
 
     def decode(self, frames: Mapping[str, Tensor]) -> dict[str, Tensor]:

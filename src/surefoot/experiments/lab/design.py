@@ -130,7 +130,7 @@ def make_lab(options: LabOptions) -> tuple[LabDesign, dict[Job, RobotPlan]]:
     if o.updates is not None and o.updates < 1:
         raise SurefootError(f"--updates is {o.updates}; use 1 or more.")
     known = robot_plan(o.task, engine=o.engine, device=o.device)
-    quick = QUICK | {"eval_families": min(32, known.panel.seeds.families)} if o.quick else {}
+    quick = QUICK | {"eval_families": min(32, known.panel.size)} if o.quick else {}
     column = choose_column(known.panel, o.perturbation)
     runs = count * len(o.learners) * (2 if column is None else 1)
     design = LabDesign(

@@ -10,7 +10,7 @@ from surefoot.contract import Panel, Recipe, RewardTerm, TaskContract
 def contract_prose(c: TaskContract, recipe: Recipe, panel: Panel) -> tuple[str, ...]:
     """Writes a paragraph each: what it is asked, sees and does; what it is told; paid for; when it ends;
     success; what varies."""
-    s, scenarios = c.success, panel.select("confirmation")
+    scenarios = panel.select("confirmation")
     sees = _list(f"{_plain(t.name)} ({t.size})" for t in c.observation)
     privileged = _list(_plain(t.name) for t in c.privileged)
     prior = (
@@ -32,9 +32,7 @@ def contract_prose(c: TaskContract, recipe: Recipe, panel: Panel) -> tuple[str, 
         else reward_prose(c.rewards),
         f"An episode ends early when: {_list((t.doc or _plain(t.name) for t in c.terminations), ' or ')}. "
         f"Otherwise it lasts {c.episode_s:g} s in training and {panel.episode_s:g} s on the panel.",
-        f"An episode is a success when it does not end early and, after the first {s.settle_s:g} s, the mean "
-        f"velocity error is below {s.velocity_error_mps:g} m/s and the mean turning error below "
-        f"{s.yaw_error_radps:g} rad/s. The safety constraint: {c.safety.doc} at most "
+        f"What a success is: {c.success.doc}. The safety constraint: {c.safety.doc} at most "
         f"{100 * c.safety.limit:g}%.",
         f"Training draws {_list(_plain(f.name) for f in c.factors)} anew, by seed family, robot or episode. "
         f"Results are stated on {len(scenarios)} held-out scenarios in "

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from surefoot.contract import Column, Frozen, SurefootError, applies, columns, find_perturbation
 from surefoot.engines import choose_engine
 from surefoot.tasks import task as find_task
-from surefoot.training import RobotPlan, robot_plan
+from surefoot.training import Manifest, RobotPlan, robot_plan
 
 Kind = Literal["parallelism", "horizon", "epochs"]
 Budget = Literal["samples", "seconds"]
@@ -85,6 +85,8 @@ class Design(Frozen):
     overrides: dict[str, Any]
     """Recipe fields that are not the task's own, the same for all runs."""
     settings: tuple[Setting, ...]
+    manifest: Manifest | None = None
+    """The environment that every run is held to."""
 
     @property
     def knob(self) -> Knob:
@@ -97,8 +99,9 @@ class Design(Frozen):
         s = self.setting(value)
         varied = {self.knob.field: value, "minibatches": s.minibatches}
         return robot_plan(
-            self.task, overrides=self.overrides | varied, seed=seed, engine=self.engine, device=self.device
-        )
+            self.task, overrides=self.overrides | varied, seed=seed, engine=self.engine, device=self.device,
+            manifest=self.manifest,
+        )  # fmt: skip
 
     def scaled(self) -> list[str]:
         """Says what else changes with the varied quantity, and what stays, in sentences."""
@@ -163,12 +166,15 @@ class DesignOptions:
     sweep: bool = False
     margin: float = 0.03
     keep: Keep = "minibatches"
+    manifest: str | None = None
+    """File of the environment manifest that every run is held to."""
 
 
 def make_design(options: DesignOptions) -> Design:
     """Fixes a study. Every contradiction is found here, before anything is written."""
     o, knob = options, KNOBS[options.kind]
-    base = robot_plan(o.task, overrides=o.overrides, seed=o.seed, device=o.device)
+    manifest = Manifest.load(o.manifest) if o.manifest is not None else None
+    base = robot_plan(o.task, overrides=o.overrides, seed=o.seed, device=o.device, manifest=manifest)
     values = _values(knob, o.values, getattr(base.recipe, knob.field))
     _check(o)
     size = {v: _samples_per_update(base, knob, v) for v in values}
@@ -191,6 +197,7 @@ def make_design(options: DesignOptions) -> Design:
         keep=o.keep,
         overrides=o.overrides,
         settings=tuple(_setting(o, knob, v, minibatches[v], samples) for v in values),
+        manifest=manifest,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.contract import NOMINAL, Frozen, SurefootError
+from surefoot.contract import BESIDE, NOMINAL, Frozen, SurefootError
 from surefoot.evidence import check_sound, construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
 from surefoot.runs import Result, RunFolder, read_panel
@@ -24,7 +24,7 @@ RATES = ("success", "fall", "disturbed_success")
 """Figures that lie between 0 and 1."""
 JUDGED = "success"
 """The figure that verdicts are about."""
-COMPARED = (JUDGED, "fall", "disturbed_success", "velocity_error_mps")
+COMPARED = (JUDGED, "fall", "disturbed_success", "velocity_error_mps", *BESIDE)
 
 
 class ColumnFigure(Frozen):
@@ -69,6 +69,11 @@ class Point(Frozen):
     success: float
     fall: float
     velocity_error_mps: float | None
+    cost_of_transport: float | None = None
+    foot_slip_per_m: float | None = None
+    foot_clearance_m: float | None = None
+    vibration_radps: float | None = None
+    """Beside the verdict, as the three before it; None in studies of before they were measured."""
     disturbed_success: float | None
     """Mean over the perturbed columns."""
     columns: tuple[ColumnFigure, ...]
@@ -180,7 +185,11 @@ def _read(
         for name, i in at.items()
     )
     disturbed = [c.success for c in columns if c.column != NOMINAL]
-    error = nominal_rows["velocity_error_mps"].astype(np.float64)
+
+    def mean(name: str) -> float | None:
+        x = nominal_rows[name].astype(np.float64)
+        return float(np.nanmean(x)) if np.isfinite(x).any() else None
+
     point = Point(
         value=value,
         seed=seed,
@@ -205,7 +214,8 @@ def _read(
         episodes=len(nominal),
         success=float(nominal_rows["success"].mean()),
         fall=float(nominal_rows["fall"].mean()),
-        velocity_error_mps=float(np.nanmean(error)) if np.isfinite(error).any() else None,
+        velocity_error_mps=mean("velocity_error_mps"),
+        **{name: mean(name) for name in BESIDE},
         disturbed_success=float(np.mean(disturbed)) if disturbed else None,
         columns=columns,
         labels=_labels(rows, nominal),
@@ -235,6 +245,7 @@ GROUPED = (
     "success",
     "fall",
     "velocity_error_mps",
+    *BESIDE,
     "disturbed_success",
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surefoot.contract import BESIDE
 from surefoot.experiments.studies.design import Budget
 from surefoot.experiments.studies.figures import RATES, Group, Step
 from surefoot.experiments.studies.plots import same
@@ -14,6 +15,7 @@ NAMES = {
     "fall": "fall rate",
     "disturbed_success": "success under disturbances",
     "velocity_error_mps": "velocity error, m/s",
+    **BESIDE,
 }
 
 

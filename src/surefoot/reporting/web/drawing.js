@@ -137,7 +137,7 @@ const Drawing = (() => {
     void main() { vec4 at = model * vec4(p, 1.0); world = at.xyz; normal = turned * n; gl_Position = camera * at; }`;
   // The shadow is the robot's outline as the sun sees it; the ground looks up whether it lies behind that.
   const FRAGMENT = `precision highp float; varying vec3 normal, world; uniform vec3 colour, line, sky, middle, sun;
-    uniform float grid, flatly; uniform mat4 light; uniform sampler2D outline;
+    uniform float grid, flatly; uniform vec4 dark_in; uniform mat4 light; uniform sampler2D outline;
     void main() {
       vec3 n = normalize(normal); float lit = max(dot(n, sun), 0.0);
       vec3 c = colour * mix(grid > 0.5 ? 0.36 + 0.12 * n.z + 0.63 * lit : 0.62 + 0.16 * n.z + 0.36 * lit, 1.0, flatly);
@@ -146,7 +146,7 @@ const Drawing = (() => {
         float width = 0.004 + 0.0035 * d; float on = 1.0 - smoothstep(width * 0.4, width, min(edge.x, edge.y));
         c = mix(c, line, on * 0.75);
         vec2 at = (light * vec4(world, 1.0)).xy * 0.5 + 0.5; float dark = 0.0;
-        if (all(greaterThan(at, vec2(0.01))) && all(lessThan(at, vec2(0.99))))
+        if (all(greaterThan(at, dark_in.xy)) && all(lessThan(at, dark_in.zw))) // elsewhere 25 look-ups would find nothing
           for (int i = -2; i <= 2; i++) for (int j = -2; j <= 2; j++)
             dark += texture2D(outline, at + vec2(i, j) * 1.4 / ${SHADOW}.0).r / 25.0;
         c *= 1.0 - 0.42 * dark; c = mix(c, sky, smoothstep(3.0, 8.5, d));
@@ -182,7 +182,7 @@ const Drawing = (() => {
       gl.linkProgram(program);
       gl.useProgram(program);
       this.at = {};
-      for (const name of ["model", "camera", "turned", "colour", "line", "sky", "middle", "sun", "grid", "flatly", "light"])
+      for (const name of ["model", "camera", "turned", "colour", "line", "sky", "middle", "sun", "grid", "flatly", "dark_in", "light"])
         this.at[name] = gl.getUniformLocation(program, name);
       gl.enable(gl.DEPTH_TEST);
       gl.enableVertexAttribArray(0);
@@ -222,6 +222,7 @@ const Drawing = (() => {
         Object.assign(canvas, { width: Math.max(width, canvas.width), height: Math.max(height, canvas.height) });
       const light = times(flat(scene.reach), lookAt(plus(scene.middle, SUN, 4), scene.middle));
       gl.uniformMatrix4fv(at.light, false, light);
+      gl.uniform4fv(at.dark_in, casting(scene, light));
       gl.uniform3fv(at.sun, SUN);
       gl.uniform3fv(at.sky, colour.sky);
       gl.uniform3fv(at.line, colour["ground-line"]);
@@ -349,6 +350,18 @@ const Drawing = (() => {
     return [...half(sorted), ...half(sorted.reverse())];
   }
   const flat = (reach) => [1 / reach, 0, 0, 0, 0, 1 / reach, 0, 0, 0, 0, -0.1, 0, 0, 0, 0, 1];
+  // Where on the outline something casts a shadow: the rectangle around all that does, within its edge.
+  function casting({ solids, reach }, light) {
+    const box = [0.99, 0.99, 0.01, 0.01], blur = 4 / SHADOW;
+    for (const s of solids) if (s.casts)
+      for (const r of [0, 1]) {
+        const at = (light[r] * s.p[0] + light[4 + r] * s.p[1] + light[8 + r] * s.p[2] + light[12 + r] + 1) / 2;
+        const far = s.size.reduce((a, b) => a + b) / reach / 2 + blur;
+        box[r] = Math.max(Math.min(box[r], at - far), 0.01);
+        box[2 + r] = Math.min(Math.max(box[2 + r], at + far), 0.99);
+      }
+    return box;
+  }
   function project(camera, p, width, height) {
     const at = [0, 1, 3].map((r) => camera[r] * p[0] + camera[4 + r] * p[1] + camera[8 + r] * p[2] + camera[12 + r]);
     return [((at[0] / at[2] + 1) / 2) * width, ((1 - at[1] / at[2]) / 2) * height];

@@ -13,8 +13,8 @@ WORDS = {
         "The half of the panel that training looked at to stop and to pick its best checkpoint."
     ),
     "interval": (
-        "Where the true figure lies with 95% confidence, counting families of episodes, not episodes, as "
-        "independent."
+        "Where the true figure lies with 95% confidence, counting scenarios (on older panels families of "
+        "them) as independent."
     ),
     "over seeds": (
         "Where the mean over training seeds lies with 95% confidence: Student's t with one degree less than "
