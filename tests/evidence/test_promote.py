@@ -15,11 +15,11 @@ import surefoot as sf
 from remeasured import under_another_contract
 from surefoot.contract import SurefootError, fresh_panel, fresh_root, make_panel
 from surefoot.evidence import Registry, decide, open_registry
-from surefoot.evidence.promote import RECOMPUTED, promote
-from surefoot.evidence.sides import from_rows
+from surefoot.evidence.promote import promote
 from surefoot.printing.promotion import sentence
 from surefoot.runs import LOOKS, Look, RunFolder
 from surefoot.runs.results import Result, load_result
+from surefoot.statistics import recount
 from tiny import surefoot, tiny_panel
 
 N = 248
@@ -67,9 +67,7 @@ def told(like: Result, table: dict[str, np.ndarray], checkpoint: str) -> Result:
     found = dataclasses.replace(
         like, run=run, table=table, rows=rows, index=index, engine="mujoco", summary=summary
     )
-    again = from_rows(found)
-    said = {n: getattr(again, n) for n in (*RECOMPUTED, "columns")}
-    return dataclasses.replace(found, summary=summary.model_copy(update=said))
+    return dataclasses.replace(found, summary=recount(table, found.run.contract, summary))
 
 
 def edited(result: Result, where: np.ndarray, **values: object) -> Result:

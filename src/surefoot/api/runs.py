@@ -22,7 +22,9 @@ from surefoot.statistics import Estimate, PanelSummary
 if TYPE_CHECKING:
     from surefoot.training import TrainedRun
 
-COLOURS = {"good": "#229954", "mixed": "#c98710", "bad": "#d64040", "none": "#808080"}
+COLOURS = {
+    "good": "#229954", "mixed": "#c98710", "bad": "#d64040", "unproven": "#d64040", "none": "#808080",
+}  # fmt: skip
 """What grades are shown in, on white and on black."""
 SPARK = (120, 24)
 """Pixels of the curve of success."""
@@ -98,7 +100,7 @@ class Run(Shown):
 
     @property
     def verdict(self) -> str:
-        """Reliable, Partly working, Failing or Not confirmed, as the report states it."""
+        """Reliable, Partly working, Failing, Unproven or Not confirmed, as the report states it."""
         return self._standing().verdict
 
     @property
@@ -115,8 +117,9 @@ class Run(Shown):
 
     @property
     def summary(self) -> PanelSummary | None:
-        """Every figure of the confirmation half, as the run states it; None while nothing is confirmed."""
-        return self.record.confirmation
+        """Every figure of the confirmation half, counted from its rows; None while nothing is confirmed."""
+        run = RunFolder.open(self.path)
+        return load_result(run).summary if run.record.confirmation is not None else None
 
     @property
     def policy(self) -> Policy:
@@ -167,7 +170,7 @@ class Run(Shown):
         figures = read_run(self.path)
         v = verdict(figures)
         success = figures.panel.nominal.success if figures.panel else None
-        return _Standing(v.grade, v.headline, v.detail, " ".join(v.caveats), success)
+        return _Standing(v.grade, v.headline, v.detail, " ".join((*v.faults, *v.caveats)), success)
 
     def _lines(self) -> tuple[_Standing | None, list[str]]:
         """Says how the run stands; a run whose files are damaged still shows what can be said of it."""

@@ -23,6 +23,7 @@ from surefoot.evidence import (
     Refusal,
     as_text,
     compare_runs,
+    judgement,
     promote_run,
     refusal_sentence,
     write_postmortem,
@@ -38,8 +39,8 @@ from surefoot.printing import (
     print_summary,
     say,
 )
-from surefoot.runs import RunFolder, read_rows
-from surefoot.statistics import WORDS, Estimate, PanelSummary, judge
+from surefoot.runs import RunFolder, load_pass, read_rows
+from surefoot.statistics import Estimate, PanelSummary
 
 if TYPE_CHECKING:
     from surefoot.replays import Verdict
@@ -74,9 +75,8 @@ class Evaluation(Shown):
 
     @property
     def verdict(self) -> str:
-        """Reliable, Partly working or Failing, by the rule that the report states."""
-        s = self.summary
-        return WORDS[judge(s.success, s.success_low, s.safety_held, s.beats_baselines)]
+        """Reliable, Partly working, Failing or Unproven, by the rule that the report states."""
+        return judgement(load_pass(self.run, self.folder)).word
 
     @property
     def episodes(self) -> Frame:
@@ -84,7 +84,7 @@ class Evaluation(Shown):
         return frame(read_rows(self.folder, self.summary))
 
     def show(self, console: Console) -> None:
-        print_summary(console, self.plan, self.run, self.summary, training=False)
+        print_summary(console, self.plan, self.run, self.folder, training=False)
 
 
 class PanelLength(TypedDict, total=False):

@@ -22,6 +22,7 @@ from surefoot.cli.report import ReportCommand, ServeCommand
 from surefoot.cli.study import EpochsCommand, HorizonCommand, ParallelismCommand
 from surefoot.cli.track import TrackCommand
 from surefoot.cli.train import PlanCommand, TrainCommand
+from surefoot.cli.verify import VerifyCommand
 from surefoot.contract import unknown
 
 Command: TypeAlias = type[Any]
@@ -56,6 +57,7 @@ CHAPTERS: dict[str, dict[str, Command | Group]] = {
         "serve": ServeCommand,
         "evaluate": EvaluateCommand,
         "replay": ReplayCommand,
+        "verify": VerifyCommand,
         "postmortem": PostmortemCommand,
         "track": TrackCommand,
     },

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import BESIDE, NOMINAL, TRAINED, Frozen, Recipe, SurefootError
+from surefoot.evidence.judgement import check_sound
 from surefoot.runs import Result, RunFolder, load_result, versions
 from surefoot.statistics import OverSeeds, over_seeds, shown_above, shown_below
 
@@ -115,6 +116,8 @@ def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
     if not done:
         raise SurefootError("None of the runs has finished; there is nothing to compare.")
     results = {r.path: load_result(r) for r in done}
+    for result in results.values():
+        check_sound(result)
     check_alike(list(results.values()))
     first = done[0].record
     names = dict.fromkeys(r.record.learner for r in runs)

@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from surefoot.evidence.judgement import judgement
 from surefoot.evidence.promote import Promotion, check_promotable, promote
 from surefoot.evidence.registry import Registry
-from surefoot.runs import Look, Result, RunFolder, load_result, note_look, scenarios_of
+from surefoot.runs import Look, Result, RunFolder, load_result, note_look, scenarios_of, typed
 
 
 def promote_run(candidate: str | Path, baseline: str | Path, registry: str | Path | None = None) -> Promotion:
@@ -31,7 +32,7 @@ def decide(
     """Counts the look, decides on the rows, and keeps the decision. `root`: of the scenarios, where they were
     made for this decision."""
     runs, results = (candidate[0], baseline[0]), (candidate[1], baseline[1])
-    made = promote(*results)
+    made = _sound(promote(*results), results)
     if made.outcome != "INVALID":  # what cannot be decided is no decision, and spends nothing
         seeds = runs[0].record.panel_seeds
         seeds = seeds if root is None else seeds.model_copy(update={"root": root})
@@ -50,3 +51,13 @@ def decide(
     kept = Registry(Path(registry))
     decision = kept.keep(made, candidate, baseline)
     return replace(made, record=str(kept.path / "decisions" / f"{decision.number:04d}.json"))
+
+
+def _sound(made: Promotion, results: tuple[Result, Result]) -> Promotion:
+    """Returns the decision, or that there can be none: evidence that contradicts itself decides nothing."""
+    wrong = []
+    for who, result in zip(("candidate", "baseline"), results, strict=True):
+        if faults := judgement(result).faults:
+            look = typed("verify", result.home or result.folder)
+            wrong.append(f"The {who}'s evidence contradicts itself ({faults[0]}); look closer with `{look}`.")
+    return replace(made, outcome="INVALID", reasons=(*made.reasons, *wrong)) if wrong else made

@@ -22,6 +22,7 @@ from surefoot.statistics.paired import Difference, paired, sign_flip
 from surefoot.statistics.power import smallest_true_rate
 from surefoot.statistics.predictors import predictors
 from surefoot.statistics.rates import Rate, clopper_pearson, rate, wilson
+from surefoot.statistics.recount import disagreements, recount
 from surefoot.statistics.rows import PanelResult, severity, watched
 from surefoot.statistics.seeds import (
     Collapses,
@@ -36,7 +37,7 @@ from surefoot.statistics.seeds import (
     shown_below,
 )
 from surefoot.statistics.strata import panel_strata, strata_by_factor, stratum_names
-from surefoot.statistics.success import succeeds
+from surefoot.statistics.success import succeeded, succeeds
 from surefoot.statistics.summary import PanelSummary, PassInfo, summarise
 from surefoot.statistics.verdict import RELIABLE_AT, RULE, WORDS, Grade, judge
 
@@ -65,6 +66,7 @@ __all__ = [
     "column_summary",
     "decision_alpha",
     "design_effect",
+    "disagreements",
     "effective_n",
     "estimate",
     "findable",
@@ -85,6 +87,7 @@ __all__ = [
     "predictors",
     "rate",
     "rate_estimate",
+    "recount",
     "seeds_needed",
     "severity",
     "shown_above",
@@ -94,6 +97,7 @@ __all__ = [
     "split_columns",
     "strata_by_factor",
     "stratum_names",
+    "succeeded",
     "succeeds",
     "summarise",
     "watched",

@@ -129,5 +129,7 @@ def evaluate_policy(
     normaliser = getattr(policy, "normaliser_digest", "")
     summary = panel_summary(plan, o.half, table, passes[0], digest, normaliser, time.perf_counter() - begun)
     kept = policy if o.keep_policy and isinstance(policy, PolicyBundle) else None
-    run.save_panel(where, summary, table, kept)
+    folder = run.save_panel(where, summary, table, kept)
+    if isinstance(where, str):  # what is being confirmed is sealed when it is in its place
+        run.seal("evaluated", [folder])
     return summary

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import BESIDE, NOMINAL, Frozen, SurefootError
-from surefoot.evidence import construct_difference
+from surefoot.evidence import check_sound, construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
-from surefoot.runs import Result, RunFolder, read_rows, read_summary
+from surefoot.runs import Result, RunFolder, read_panel
 from surefoot.statistics import (
     ALPHA,
     Collapses,
@@ -177,11 +177,14 @@ def _read(
     run: RunFolder, ledger: list[dict[str, Any]], value: int, seed: int, budget: Budget
 ) -> tuple[Result, Point]:
     folder = run.path / "panels" / run.record.panel / place(budget)
-    summary = read_summary(folder)
-    rows = read_rows(folder, summary)
+    read = read_panel(folder, run.record.contract)
+    summary, rows = read.summary, read.rows
     nominal = np.flatnonzero(rows["column"].astype(str) == NOMINAL)
     nominal_rows = {k: v[nominal] for k, v in rows.items()}
-    result = Result(run.record, folder, summary, nominal_rows, summary.engine, nominal, rows)
+    result = Result(
+        run.record, folder, summary, nominal_rows, summary.engine, nominal, rows, "", read.stated, run.path
+    )
+    check_sound(result)
     update = int(summary.checkpoint.removeprefix("update-"))
     until = [r for r in ledger if int(r["update"]) <= update]
     last, looked = until[-1], [r for r in until if "honesty.n" in r]
