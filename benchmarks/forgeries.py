@@ -112,7 +112,13 @@ def _compare(run: Path, honest: Path) -> str:
 
 
 def _promote(run: Path, honest: Path) -> str:
-    return _refused(lambda: ", ".join(f.name for f in promote_run(run, honest).differs))
+    def look() -> str:
+        made = promote_run(run, honest)
+        names = [f.name for f in made.differs]
+        wrong = [r for r in made.reasons if "contradict each other" in r]
+        return ", ".join([*names, *wrong]) if made.outcome == "INVALID" else ""
+
+    return _refused(look)
 
 
 def _replay(run: Path) -> str:

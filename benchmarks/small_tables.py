@@ -33,6 +33,33 @@ def beyond() -> str:
     return table(["families", "of which", "coverage of the mean"], rows)
 
 
+def study_verdicts() -> str:
+    """What studies of six comparisons say, by truth and seeds."""
+    found = measured("study_verdicts.json")
+
+    def share(x: float) -> str:
+        return f"{100 * x:.1f}%"
+
+    rows = []
+    for c in found["cases"]:
+        said, any_of, old = c["of_comparisons"], c["of_studies_with_any"], c["plain_t_of_comparisons"]
+        rows.append(
+            [
+                c["truth"]["name"],
+                f"{100 * c['median_difference']:+.1f}",
+                str(c["seeds"]),
+                share(said["helped"]),
+                share(any_of["helped"]),
+                share(said["made it worse"]),
+                share(said["no difference that matters"]),
+                f"{share(old['helped'])} / {share(old['made it worse'])}",
+            ]
+        )
+    head = ["truth", "typical seed, points", "seeds", "helped", "any helped in a study", "made it worse"]
+    head += ["no difference that matters", "plain t: helped / worse"]
+    return table(head, rows)
+
+
 def looks() -> str:
     """What sequential confirmation holds, and what looking without an allowance would."""
     found = measured("sequential_coverage.json")
@@ -146,6 +173,7 @@ def outside() -> str:
 BLOCKS = {
     "coverage": Block(coverage, ("interval_coverage.json",)),
     "coverage beyond": Block(beyond, ("interval_coverage.json",)),
+    "study verdicts": Block(study_verdicts, ("study_verdicts.json",)),
     "looks": Block(looks, ("sequential_coverage.json",)),
     "panel cost": Block(panel_cost, ("panel_cost.json",)),
     "oracles": Block(oracles, ("success_rule.json",)),

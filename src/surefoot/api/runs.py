@@ -10,7 +10,7 @@ from rich.console import Console
 
 from surefoot.api.frames import Frame, frame, frame_of_rows
 from surefoot.api.policies import Policy
-from surefoot.api.shown import Shown, escaped
+from surefoot.api.shown import Shown, escaped, link
 from surefoot.api.verbs import Evaluation, Replay, Report, evaluate, folder_of, replay, report
 from surefoot.artifacts import read_table
 from surefoot.contract import Contract, Recipe, SeedPlan, SurefootError
@@ -197,11 +197,11 @@ class Run(Shown):
         standing, (title, *lines) = self._lines()
         colour = COLOURS[standing.grade if standing else "none"]
         page = self.path / "report.html"
-        link = f'<div><a href="{escaped(page)}" target="_blank">report</a></div>' if page.is_file() else ""
+        report = f"<div>{link(page, 'report')}</div>" if page.is_file() else ""
         body = "".join(f"<div>{escaped(line)}</div>" for line in lines)
         return (
             f'<div style="border-left:4px solid {colour};padding:2px 0 2px 10px;line-height:1.5">'
-            f"<div><b>{escaped(title)}</b> {self._sparkline(colour)}</div>{body}{link}</div>"
+            f"<div><b>{escaped(title)}</b> {self._sparkline(colour)}</div>{body}{report}</div>"
         )
 
     def _sparkline(self, colour: str) -> str:

@@ -21,6 +21,7 @@ from surefoot.contract.external import (
 from surefoot.contract.factors import Factor, Strata
 from surefoot.contract.fields import Field, differences
 from surefoot.contract.find_panel import find_panel
+from surefoot.contract.fresh_panel import fresh_panel, fresh_root
 from surefoot.contract.identity import (
     CodeDigests,
     evaluation_plant,
@@ -190,6 +191,8 @@ __all__ = [
     "evaluation_plant",
     "find_panel",
     "find_perturbation",
+    "fresh_panel",
+    "fresh_root",
     "held_out_as",
     "interface_fields",
     "load_panel",

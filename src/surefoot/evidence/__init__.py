@@ -19,8 +19,11 @@ from surefoot.evidence.judgement import Judgement, check_sound, judgement
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
-from surefoot.evidence.promote import METRICS, Promotion, Side, promote_run
+from surefoot.evidence.promote import Promotion, check_promotable
+from surefoot.evidence.promote_runs import decide, promote_run
+from surefoot.evidence.registry import Decision, Registry, open_registry
 from surefoot.evidence.representatives import Case, representative_failures
+from surefoot.evidence.sides import METRICS, Side, Stratum
 from surefoot.evidence.verification import Check, outcome, passes_of, verify_files
 
 __all__ = [
@@ -31,6 +34,7 @@ __all__ = [
     "Check",
     "Compared",
     "Comparison",
+    "Decision",
     "Field",
     "Improvement",
     "Judgement",
@@ -39,19 +43,24 @@ __all__ = [
     "Postmortem",
     "Promotion",
     "Refusal",
+    "Registry",
     "Sentence",
     "Side",
+    "Stratum",
     "as_text",
+    "check_promotable",
     "check_sound",
     "compare",
     "compare_learners",
     "compare_runs",
     "compare_sound",
     "construct_difference",
+    "decide",
     "improvement",
     "judgement",
     "look_back",
     "metrics_of",
+    "open_registry",
     "outcome",
     "passes_of",
     "promote_run",

@@ -18,7 +18,7 @@ from surefoot.evidence.constructs import (
     training_difference,
 )
 from surefoot.evidence.judgement import judgement
-from surefoot.runs import Result, RunFolder, load_result
+from surefoot.runs import Look, Result, RunFolder, load_result, note_look, scenarios_of
 from surefoot.statistics import SPANS, Difference, paired, panel_strata
 
 METRICS = {
@@ -204,6 +204,8 @@ class Compared:
     a: str
     b: str
     outcome: Comparison | Refusal
+    look: Look | None = None
+    """The look at the confirmation half; None where nothing was compared, or on the other half."""
 
 
 def compare_runs(
@@ -217,9 +219,19 @@ def compare_runs(
     if len(folders) < 2:
         raise SurefootError("Comparing takes two runs or more: surefoot compare RUN_A RUN_B.")
     chosen = as_half(half)
-    first, *others = (load_result(RunFolder.open(f), chosen, column) for f in folders)
-    pairs = [(r.run.id, compare_sound(first, r, half, column, shared_panel)) for r in others]
-    return [Compared(first.run.id, name, outcome) for name, outcome in pairs]
+    runs = [RunFolder.open(f) for f in folders]
+    first, *others = results = [load_result(run, chosen, column) for run in runs]
+    found = [(r, compare_sound(first, r, half, column, shared_panel)) for r in others]
+    look = None
+    if chosen != "selection" and any(isinstance(outcome, Comparison) for _, outcome in found):
+        seen = Look(
+            scenarios_of(first.summary.panel, first.run.panel_seeds),
+            first.summary.panel_digest,
+            "compare",
+            tuple(r.summary.checkpoint for r in results),
+        )
+        look = note_look([run.path.parent for run in runs], seen)
+    return [Compared(first.run.id, r.run.id, outcome, look) for r, outcome in found]
 
 
 def compare_sound(

@@ -21,7 +21,8 @@ from surefoot.runs.folder import (
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ids import id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
-from surefoot.runs.lock import is_alive
+from surefoot.runs.lock import appending, is_alive
+from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
 from surefoot.runs.panels import read_panel, read_rows, read_summary
 from surefoot.runs.results import Result, load_pass, load_result, perturbed
 from surefoot.runs.seal import compare_seal, read_seal
@@ -33,14 +34,17 @@ from surefoot.runs.traces import STATES, states_digest
 __all__ = [
     "CHECKPOINTS",
     "LEDGER_VERSION",
+    "LOOKS",
     "STATES",
     "STATES_VERSION",
     "Checkpoint",
     "LibraryRecord",
+    "Look",
     "Result",
     "RunFolder",
     "RunRecord",
     "TimeParts",
+    "appending",
     "caveat",
     "compare_seal",
     "id_problems",
@@ -50,6 +54,7 @@ __all__ = [
     "load_checkpoint",
     "load_pass",
     "load_result",
+    "note_look",
     "perturbed",
     "read_ledger",
     "read_panel",
@@ -61,6 +66,7 @@ __all__ = [
     "resume_hint",
     "run_name",
     "save_checkpoint",
+    "scenarios_of",
     "section",
     "sign",
     "signed_entry",
