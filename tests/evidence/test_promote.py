@@ -69,7 +69,7 @@ def told(like: Result, table: dict[str, np.ndarray], checkpoint: str) -> Result:
     )
     again = from_rows(found)
     said = {n: getattr(again, n) for n in (*RECOMPUTED, "columns")}
-    return dataclasses.replace(found, summary=summary.model_copy(update=said))
+    return dataclasses.replace(found, summary=summary.model_copy(update=said), stated=None)
 
 
 def edited(result: Result, where: np.ndarray, **values: object) -> Result:

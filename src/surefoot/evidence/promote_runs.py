@@ -58,6 +58,6 @@ def _sound(made: Promotion, results: tuple[Result, Result]) -> Promotion:
     faults = [
         f"The {who}'s files contradict each other: {fault}."
         for who, result in zip(("candidate", "baseline"), results, strict=True)
-        for fault in judgement(result).faults
+        for fault in (judgement(result).faults if result.stated is not None else ())
     ]
     return replace(made, outcome="INVALID", reasons=(*faults, *made.reasons)) if faults else made

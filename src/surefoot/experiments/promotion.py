@@ -14,7 +14,7 @@ from surefoot.contract import NOMINAL, TRAINED, Panel, SurefootError, digest, fr
 from surefoot.evidence import Promotion, Registry, check_promotable, construct_difference, decide
 from surefoot.policy import PolicyBundle
 from surefoot.runs import Result, RunFolder, caveat, load_result, read_rows, read_summary
-from surefoot.statistics import PanelSummary
+from surefoot.statistics import PanelSummary, recount
 from surefoot.training import (
     UNOBSERVED,
     EvaluationObserver,
@@ -100,4 +100,7 @@ def _result(c: _Contender, folder: Path, summary: PanelSummary, table: dict[str,
     own = (table["column"].astype(str) == NOMINAL) & (table["policy"].astype(str) == TRAINED)
     index = np.flatnonzero(own & (table["engine"].astype(str) == summary.engine))
     rows = {k: v[index] for k, v in table.items()}
-    return Result(c.run.record, folder, summary, rows, summary.engine, index, table, caveat(c.run))
+    counted = recount(table, c.run.record.contract, summary)
+    return Result(
+        c.run.record, folder, counted, rows, summary.engine, index, table, caveat(c.run), stated=summary
+    )
