@@ -253,7 +253,7 @@ def recompute(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return written, found
 
 
-DECLARED = {"column", "perturbation", "strength", "unit", "trained", "source", "engine", "policy"}
+DECLARED = {"column", "perturbation", "strength", "unit", "trained", "source", "shift", "engine", "policy"}
 """What a column says that does not follow from its rows, or is one of their own values."""
 
 

@@ -19,7 +19,7 @@ from surefoot.runs.folder import (
     versions,
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
-from surefoot.runs.ids import id_problems
+from surefoot.runs.ids import check_ids, id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import is_alive
 from surefoot.runs.panels import read_rows, read_summary
@@ -38,6 +38,7 @@ __all__ = [
     "RunRecord",
     "TimeParts",
     "caveat",
+    "check_ids",
     "id_problems",
     "is_alive",
     "ledger_fault",

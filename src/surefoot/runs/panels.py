@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from surefoot.artifacts import read_json, read_table, table_meta
-from surefoot.contract import NOMINAL, TRAINED, SurefootError
+from surefoot.contract import NOMINAL, TRAINED, SurefootError, digest
 from surefoot.runs.folder import PANEL_ROWS_VERSION
 from surefoot.statistics import PanelSummary
 
@@ -26,7 +26,15 @@ MEASURED_LATER = (
 def read_summary(folder: Path) -> PanelSummary:
     """Reads a panel folder's summary. Fields that came after its version have their defaults, which say that
     nothing was measured."""
-    return read_json(folder / "summary.json", PanelSummary)
+    summary = read_json(folder / "summary.json", PanelSummary)
+    made = digest(summary.measurement) if summary.measurement or summary.measurement_id else ""
+    if made and {summary.measurement_id, summary.construct_id} != {made}:
+        raise SurefootError(
+            f"'{folder / 'summary.json'}' is not what it was: its measurement_id is "
+            f"{summary.measurement_id[:12]}, its construct_id {summary.construct_id[:12]}, and its measurement "
+            f"gives {made[:12]}; make it again with `surefoot evaluate`."
+        )
+    return summary
 
 
 def read_rows(folder: Path, summary: PanelSummary) -> dict[str, np.ndarray]:

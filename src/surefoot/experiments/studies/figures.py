@@ -17,7 +17,7 @@ import numpy as np
 from surefoot.contract import BESIDE, NOMINAL, Frozen, SurefootError
 from surefoot.evidence import construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
-from surefoot.runs import Result, RunFolder, read_rows, read_summary
+from surefoot.runs import Result, RunFolder, check_ids, read_rows, read_summary
 from surefoot.statistics import Estimate, paired_runs, runs_estimate
 
 RATES = ("success", "fall", "disturbed_success")
@@ -157,6 +157,7 @@ def _read(
 ) -> tuple[Result, Point]:
     folder = run.path / "panels" / run.record.panel / place(budget)
     summary = read_summary(folder)
+    check_ids(run.record, summary, folder)
     rows = read_rows(folder, summary)
     nominal = np.flatnonzero(rows["column"].astype(str) == NOMINAL)
     nominal_rows = {k: v[nominal] for k, v in rows.items()}
