@@ -31,8 +31,8 @@ def read_summary(folder: Path) -> PanelSummary:
     if made and {summary.measurement_id, summary.construct_id} != {made}:
         raise SurefootError(
             f"'{folder / 'summary.json'}' is not what it was: its measurement_id is "
-            f"{summary.measurement_id[:12]}, its construct_id {summary.construct_id[:12]}, and its measurement "
-            f"gives {made[:12]}; make it again with `surefoot evaluate`."
+            f"{summary.measurement_id[:12]}, its construct_id {summary.construct_id[:12]}, and its "
+            f"measurement gives {made[:12]}; make it again with `surefoot evaluate`."
         )
     return summary
 
