@@ -5,8 +5,8 @@
 All in native MuJoCo, evaluation plant, both halves of the run's panel:
 
 - surface: heightfields by Surefoot's contact function; what results are stated on;
-- steep surface: the box world's ground as a heightfield of 2 cm samples, by that function. Its geometry is
-  the box world's but for risers that are ramps 2 cm wide, so the step from here to the box world is contact,
+- steep surface: the box world's ground as a heightfield of 1 cm samples, by that function. Its geometry is
+  the box world's but for risers that are ramps 1 cm wide, so the step from here to the box world is contact,
   and the step from surface to here is geometry;
 - box world: MuJoCo's own contact with boxes, planes and convex meshes;
 - prisms: MuJoCo's own contact with the heightfields. Its control is the same policy on level ground: a plane,
@@ -28,7 +28,7 @@ import torch
 from agreement import on_level_ground
 from machines import about, device_name
 from surefoot.artifacts import write_json
-from surefoot.compute import prepare_torch
+from surefoot.compute import cores, prepare_torch
 from surefoot.contract import BOX_WORLD, REFERENCE, Plant, evaluation_plant
 from surefoot.engines import registry, scene
 from surefoot.engines.mujoco import MujocoEngine
@@ -40,7 +40,7 @@ from surefoot.statistics.columns import Rows, agreement, column_summary
 from surefoot.terrain import MARGIN_M, SIZE_M, Atlas, TileId, box_world, has_solids
 from surefoot.training.restore import load_policy, restore_plan
 
-STEP_M = 0.02
+STEP_M = 0.01
 SCORES = {"episodes", "effective_episodes", "success", "success_low", "success_high", "fall_rate"}
 
 
@@ -55,7 +55,7 @@ class Given:
 
 
 class SteepSurface(MujocoEngine):
-    """Native MuJoCo on the box world's ground, sampled every 2 cm and touched as a surface."""
+    """Native MuJoCo on the box world's ground, sampled every 1 cm and touched as a surface."""
 
     def _build(self, robot: RobotSpec, plant: Plant, atlas: Atlas | None) -> scene.Scene:
         assert atlas is not None
@@ -64,7 +64,7 @@ class SteepSurface(MujocoEngine):
 
 
 def _finer(atlas: Atlas) -> Atlas:
-    """Returns blocks of 2 cm samples side by side, a tile each; tiles that the box world lacks are level."""
+    """Returns blocks of 1 cm samples side by side, a tile each; tiles that the box world lacks are level."""
     half = SIZE_M / 2 + MARGIN_M
     line = np.linspace(-half, half, round(2 * half / STEP_M) + 1)
     xy = np.stack(np.meshgrid(line, line, indexing="ij"), -1)
@@ -115,7 +115,7 @@ def measure(folder: Path) -> dict[str, Any]:
     contract = run.record.contract
     pairs = (("surface", "steep surface"), ("steep surface", "box world"), ("surface", "box world"))
     return {
-        "device": device_name(torch.device("cpu")),
+        "machine": {"cpu": device_name(torch.device("cpu")), "cores": cores()},
         **about(torch.device("cpu"), quick=False),
         "policy": f"{run.record.task}, seed {run.record.seeds.root}, trained on {run.record.engine}",
         "training_figures": run.record.figures,

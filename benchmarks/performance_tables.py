@@ -15,6 +15,7 @@ from document import Block, table
 from gpu_training import Sizes
 from performance_plots import plot_training, plot_walking
 from roofline import Peaks, learning
+from surefoot.statistics import median_interval
 
 HERE = Path(__file__).parent
 MISSING = "not measured"
@@ -118,13 +119,16 @@ def precisions(machine: dict[str, Any]) -> str:
     for task in ("trot-flat", "walk-flat"):
         tasks = machine.get("tasks", {})
         a, b = tasks.get(task, {}), tasks.get(f"{task} bf16", {})
-        against = b.get("against", {}).get("tf32", {})
         median = [number(x.get("summary", {}).get("train_seconds_median"), "{:.2f} s") for x in (a, b)]
         ends = [[r["last"]["success"] for r in x.get("runs", []) if "last" in r] for x in (a, b)]
-        last = [number(statistics.fmean(e) if e else None, "{:.1%}") for e in ends]
-        gap = [number(against.get(k), "{:+.1%}") for k in ("difference", "low", "high")]
-        difference = MISSING if MISSING in gap else f"{gap[0]} ({gap[1]} to {gap[2]})"
-        rows.append([f"`{task}`", *median, *last, difference, number(against.get("seeds"), "{:d}")])
+        last = [number(statistics.median(e) if e else None, "{:.1%}") for e in ends]
+        by = [{r["seed"]: r["last"]["success"] for r in x.get("runs", []) if "last" in r} for x in (a, b)]
+        gaps = [by[1][seed] - by[0][seed] for seed in by[0].keys() & by[1].keys()]
+        difference = MISSING
+        if len(gaps) > 1:
+            low, high, sure = median_interval(gaps)
+            difference = f"{statistics.median(gaps):+.1%} ({low:+.1%} to {high:+.1%} at {100 * sure:.3g}%)"
+        rows.append([f"`{task}`", *median, *last, difference, number(len(gaps) or None, "{:d}")])
     head = ("to 95% held-out", "tf32", "bf16", "last policy, tf32", "bf16", "difference", "seeds")
     return table(head, rows)
 

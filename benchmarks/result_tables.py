@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from document import Block, measured, table
+from document import HERE, Block, measured, table
 from roofline import Peaks
-from surefoot.statistics import rate
-from surefoot.statistics.means import mean_interval
+from surefoot.experiments.studies.record import read_study
+from surefoot.statistics import median_interval, rate
 from surefoot.terrain import HELD_OUT
 
 STUDIES = ("parallelism-1s", "parallelism-4s", "horizon-1s", "epochs-1s")
@@ -21,6 +21,21 @@ Rate = dict[str, Any]
 
 def percent(x: float, digits: int = 1) -> str:
     return f"{100 * x:.{digits}f}%"
+
+
+def typical_seed(values: Sequence[float]) -> str:
+    """The typical seed and its interval, as everything over training seeds is stated."""
+    return f"{percent(statistics.median(values))} {typical_span(values)}"
+
+
+def typical_span(values: Sequence[float]) -> str:
+    low, high, confidence = median_interval(values)
+    return f"({percent(low)} to {percent(high)} at {100 * confidence:.3g}%, {len(values)} seeds)"
+
+
+def study(name: str) -> dict[str, Any]:
+    """A study that was measured, judged as today."""
+    return read_study(HERE / "studies" / f"{name}.json").model_dump(mode="json")
 
 
 def interval(f: dict[str, Any]) -> str:
@@ -102,8 +117,7 @@ def gpu() -> str:
         took = ", ".join(f"{walked(r):.2f}" for r in runs)
         sure = [r["confirmation"] for r in runs]
         success, falls = (", ".join(percent(c[k]) for c in sure) for k in ("success", "fall_rate"))
-        mean = mean_interval([c["success"] for c in sure], range(len(sure)), (0.0, 1.0))
-        over = f"{percent(mean.value)} ({100 * mean.low:.0f} to {100 * mean.high:.0f})"
+        over = typical_seed([c["success"] for c in sure])
         rows.append([f"`{task}`", ", ".join(first), goal, took, success, over, falls])
     head = [
         "task",
@@ -111,7 +125,7 @@ def gpu() -> str:
         "median (goal)",
         "training s of the confirmed policy",
     ]
-    return table([*head, "its success", "mean (95%)", "falls"], rows)
+    return table([*head, "its success", "typical seed", "falls"], rows)
 
 
 def engines_agree() -> str:
@@ -198,11 +212,9 @@ def rough(task: str) -> str:
         statistics.mean(r["classes"]["mujoco"][c][0] / r["classes"]["mujoco"][c][1] for c in trained)
         for r in runs
     ]
-    half = stats.t.ppf(0.975, len(runs) - 1) * statistics.stdev(by_run) / len(runs) ** 0.5
-    middle = statistics.mean(by_run)
-    limits = f"({percent(middle - half)} to {percent(min(1.0, middle + half))}, t over seeds)"
     other = percent(statistics.mean(mean("stride", c) for c in trained))
-    rows.append(["**all trained classes**", f"**{percent(middle)}** {limits}", percent(min(by_run)), other])
+    typical = f"**{percent(statistics.median(by_run))}** {typical_span(by_run)}"
+    rows.append(["**all trained classes**", typical, percent(min(by_run)), other])
     what = f"success on native MuJoCo, Surefoot's surface contact, {len(runs)} seeds"
     return table(["terrain class", what, "worst seed", "on stride"], rows)
 
@@ -223,8 +235,7 @@ def runs() -> str:
         success, falls = (", ".join(percent(c[k]) for c in sure) for k in ("success", "fall_rate"))
         over = "-"
         if len(sure) >= ENOUGH:
-            m = mean_interval([c["success"] for c in sure], range(len(sure)), (0.0, 1.0))
-            over = f"{percent(m.value)} ({100 * m.low:.0f} to {100 * m.high:.0f})"
+            over = typical_seed([c["success"] for c in sure])
         safe = ", ".join(percent(c["torque_saturation"]) for c in sure)
         rows.append([f"`{task}`", spent, process, success, over, falls, safe])
     head = [
@@ -232,7 +243,7 @@ def runs() -> str:
         "training s, seed by seed",
         "whole process, s",
         "confirmed success",
-        "mean (95%)",
+        "typical seed",
         "falls",
         "steps with a torque at its limit",
     ]
@@ -242,7 +253,7 @@ def runs() -> str:
 def studies() -> str:
     parts = []
     for name in STUDIES:
-        s = measured(f"studies/{name}.json")
+        s = study(name)
         for verdict in s["verdicts"]:
             groups = [g for g in s["groups"] if g["budget"] == verdict["budget"]]
             rows = []
@@ -267,7 +278,7 @@ def judged(name: str, verdict: dict[str, Any], rows: str) -> list[str]:
 def study_on_two_cores() -> str:
     """Success column by column: a curve over pushes for every value."""
     name = "parallelism-cpu"
-    s, parts = measured(f"studies/{name}.json"), []
+    s, parts = study(name), []
     for verdict in s["verdicts"]:
         groups = [g for g in s["groups"] if g["budget"] == verdict["budget"]]
         columns = sorted(groups[0]["columns"], key=lambda c: c != "nominal")

@@ -3,8 +3,8 @@
     python benchmarks/sequential_coverage.py   seconds; writes sequential_coverage.json beside it
 
 Scenarios succeed independently with a true rate; looks are those of the product (`surefoot.statistics`), at
-256, 512, 1024 and 2048 of them, and end when its rule says so. Beside it stands what looking without an
-allowance would have done: the same stopping with plain 95% intervals.
+1, 2, 4 and 8 times the scenarios of walk-flat-v2, and end when its rule says so. Beside it stands what
+looking without an allowance would have done: the same stopping with plain 95% intervals.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 import tyro
 
 from surefoot.artifacts import atomic_write
+from surefoot.contract import make_panel
 from surefoot.statistics import LOOKS, RELIABLE_AT, clopper_pearson, look_at
 
 OUT = Path(__file__).with_name("sequential_coverage.json")
-OWN = 256
+OWN = len(make_panel("walk-flat-v2").select("confirmation"))
 TRUTHS = (0.8, 0.85, 0.88, 0.89, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.98, 0.99)
 
 

@@ -33,6 +33,33 @@ def beyond() -> str:
     return table(["families", "of which", "coverage of the mean"], rows)
 
 
+def study_verdicts() -> str:
+    """What studies of six comparisons say, by truth and seeds."""
+    found = measured("study_verdicts.json")
+
+    def share(x: float) -> str:
+        return f"{100 * x:.1f}%"
+
+    rows = []
+    for c in found["cases"]:
+        said, any_of, old = c["of_comparisons"], c["of_studies_with_any"], c["plain_t_of_comparisons"]
+        rows.append(
+            [
+                c["truth"]["name"],
+                f"{100 * c['median_difference']:+.1f}",
+                str(c["seeds"]),
+                share(said["helped"]),
+                share(any_of["helped"]),
+                share(said["made it worse"]),
+                share(said["no difference that matters"]),
+                f"{share(old['helped'])} / {share(old['made it worse'])}",
+            ]
+        )
+    head = ["truth", "typical seed, points", "seeds", "helped", "any helped in a study", "made it worse"]
+    head += ["no difference that matters", "plain t: helped / worse"]
+    return table(head, rows)
+
+
 def looks() -> str:
     """What sequential confirmation holds, and what looking without an allowance would."""
     found = measured("sequential_coverage.json")
@@ -63,6 +90,27 @@ def panel_cost() -> str:
     ]
     head = ["panel", "scenarios", "columns", "episodes in all", "headline on native MuJoCo", "all of it"]
     return table(head, rows)
+
+
+def recipes() -> str:
+    """Every recipe's policies as version 1 and version 2 judge them."""
+    rows = []
+    for r in measured("recipes.json")["rows"]:
+        said = [f"{100 * r[k]['success']:.1f}% ({100 * r[k]['low']:.1f}% up)" for k in ("v1", "v2")]
+        held = sum(bool(c[2]) for c in r["columns"].values())
+        boxes = [sum(x) for x in zip(*r["boxes"].values(), strict=True)]
+        row = [
+            f"`{r['task']}`",
+            r["seed"],
+            f"{r['train_seconds']:.1f}",
+            said[0],
+            f"**{said[1]}**",
+            r["verdict"],
+        ]
+        row += [f"{r['standing'][0]} of {r['standing'][1]}", f"{held} of {len(r['columns'])}"]
+        rows.append([*map(str, row), f"{100 * boxes[0] / boxes[1]:.1f}%" if boxes else "-"])
+    head = ["task", "seed", "training s", "version 1", "version 2", "verdict", "told to stand: still"]
+    return table([*head, "columns that hold", "box world"], rows)
 
 
 def oracles() -> str:
@@ -146,8 +194,10 @@ def outside() -> str:
 BLOCKS = {
     "coverage": Block(coverage, ("interval_coverage.json",)),
     "coverage beyond": Block(beyond, ("interval_coverage.json",)),
+    "study verdicts": Block(study_verdicts, ("study_verdicts.json",)),
     "looks": Block(looks, ("sequential_coverage.json",)),
     "panel cost": Block(panel_cost, ("panel_cost.json",)),
+    "recipes": Block(recipes, ("recipes.json",)),
     "oracles": Block(oracles, ("success_rule.json",)),
     "honest gaits": Block(gaits, ("success_rule.json",)),
     "standing": Block(standing, ("success_rule.json",)),

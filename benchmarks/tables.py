@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import distributed_plan
+import forgeries
 import learners
 import mirroring
 import performance_tables
@@ -28,7 +29,7 @@ from document import HERE, Block, filled, places, table
 ROOT = HERE.parent
 MODULES = (
     result_tables, proof_tables, performance_tables, learners, mirroring, distributed_plan, small_tables,
-    terrain_tables,
+    forgeries, terrain_tables,
 )  # fmt: skip
 BLOCKS: dict[str, Block] = {name: block for m in MODULES for name, block in m.BLOCKS.items()}
 SOURCES = {name for block in BLOCKS.values() for name in block.sources}

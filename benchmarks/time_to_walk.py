@@ -27,7 +27,6 @@ import dataclasses
 import functools
 import itertools
 import json
-import math
 import multiprocessing
 import os
 import statistics
@@ -41,9 +40,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from scipy import stats
 
 from machines import about, device_name, kept
 from performance_plots import plot_walking
@@ -54,7 +51,7 @@ from surefoot.contract import Half
 from surefoot.evaluation import PanelEvaluator
 from surefoot.policy.bundle import PolicyBundle, PolicyCard
 from surefoot.runs import RunFolder, checkpoint
-from surefoot.statistics import PanelResult
+from surefoot.statistics import PanelResult, median_interval
 from surefoot.training.plan import Plan
 from surefoot.training.plan_makers import make_plan
 from training_loop import Loop, seconds
@@ -209,26 +206,21 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def against(runs: list[dict[str, Any]], reference: list[dict[str, Any]]) -> dict[str, Any]:
-    """Success of the last policies minus that of the same seeds' in `reference`, with a t interval over
-    seeds. Not worse: the interval does not end below zero."""
+    """Success of the last policies minus that of the same seeds' in `reference`: the typical seed's, with its
+    interval. Not worse: it does not end below zero."""
     theirs = {r["seed"]: r["last"]["success"] for r in reference}
     gains = [r["last"]["success"] - theirs[r["seed"]] for r in runs if r["seed"] in theirs]
     if len(gains) < 2:
         return {"seeds": len(gains), "not_measured": "too few seeds"}
-    low, high = mean_interval(np.array(gains))
+    low, high, confidence = median_interval(gains)
     return {
         "seeds": len(gains),
-        "difference": statistics.fmean(gains),
+        "difference": statistics.median(gains),
+        "confidence": confidence,
         "low": low,
         "high": high,
         "not_worse": high >= 0,
     }
-
-
-def mean_interval(x: np.ndarray) -> tuple[float, float]:
-    """95%, by Student's t."""
-    half = stats.t.ppf(0.975, len(x) - 1) * x.std(ddof=1) / math.sqrt(len(x))
-    return float(x.mean() - half), float(x.mean() + half)
 
 
 def _alone(free: Any) -> None:

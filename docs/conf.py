@@ -37,6 +37,7 @@ PAGES = {
         "Evaluating <guides/evaluating>",
         "Comparing and promoting <guides/comparing>",
         "Replaying <guides/replay>",
+        "Verifying <guides/verifying>",
         "The page <guides/report>",
         "Learners <guides/learners>",
         "The lab <guides/lab>",

@@ -20,9 +20,9 @@ import torch
 
 import surefoot
 from surefoot.contract import SeedPlan, SurefootError, columns, load_panel
+from surefoot.contract.perturb import perturb_all
 from surefoot.env import VecEnv
 from surefoot.env.scenarios import TrainSampler
-from surefoot.evaluation.perturb import perturb_all
 from surefoot.evidence.compare import Comparison, Refusal, compare
 from surefoot.robots import RobotSpec
 from surefoot.robots import robot as find_robot

@@ -148,7 +148,8 @@ run = surefoot.Run.load(folder)
 assert isinstance(run.ledger, pa.Table) and run.ledger.num_rows == 6
 assert isinstance(run.held_out, pa.Table) and run.episodes.num_rows > 0
 np.save(acts, run.policy(np.load(obs)))
-print(run, surefoot.compare(run, run), surefoot.promote(run, run), surefoot.postmortem(run), sep="\\n~\\n")
+promoted = surefoot.promote(run, run, fresh=False)
+print(run, surefoot.compare(run, run), promoted, surefoot.postmortem(run), sep="\\n~\\n")
 assert surefoot.report(run).path.is_file() and run._repr_html_()
 assert not {"torch", "mujoco", "warp"} & set(sys.modules)
 """,
@@ -158,7 +159,12 @@ assert not {"torch", "mujoco", "warp"} & set(sys.modules)
         absent=("torch", "mujoco", "warp", "gymnasium", "tensorboard", "pandas"),
     )
     here = surefoot.Run.load(folder)
-    said = (here, surefoot.compare(here, here), surefoot.promote(here, here), surefoot.postmortem(here))
+    said = (
+        here,
+        surefoot.compare(here, here),
+        surefoot.promote(here, here, fresh=False),
+        surefoot.postmortem(here),
+    )
     assert out.strip() == "\n~\n".join(map(str, said))
     bundle = read_policy(folder / "policy.safetensors")
     expected = bundle(torch.from_numpy(obs), torch.zeros(5, 0))[0].numpy()
@@ -192,10 +198,25 @@ def test_a_notebook_shows_it_and_its_name_is_only_text(extended_run: Path, tmp_p
         html = Tags(result._repr_html_())
         assert html.open == []
         assert not {"script", "img"} & set(html.tags)
+        if "<pre" in result._repr_html_():
+            assert "font-family" in result._repr_html_(), "a notebook's own font has no columns"
     card = run._repr_html_()
     assert run.verdict in card
     assert "svg" in Tags(card).tags, "success over training"
     assert not re.search(r"(?<!-)color:|background:#", card), "light or dark is the notebook's choice"
+
+
+def test_a_notebook_opens_reports_below_its_folder(
+    extended_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server would look for an absolute path at its own root."""
+    shutil.copytree(extended_run, tmp_path / "my runs" / "one")
+    page = surefoot.report(tmp_path / "my runs" / "one")
+    monkeypatch.chdir(tmp_path)
+    for shown in (page, surefoot.Run.load("my runs/one")):
+        assert 'href="my%20runs/one/report.html"' in shown._repr_html_()
+    monkeypatch.chdir(tmp_path / "my runs" / "one" / "panels")
+    assert f'href="{page.path.resolve().as_uri()}"' in page._repr_html_()
 
 
 def test_a_damaged_run_still_shows_itself(tiny_run: Path, tmp_path: Path) -> None:

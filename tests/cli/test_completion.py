@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import re
 import select
 import shutil
+import signal
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -61,43 +66,70 @@ def test_the_lists_are_those_of_the_registries() -> None:
     assert set(KNOWN["perturb"]) | {"curbs", "stones"} == {"all", "none", *(p.name for p in PERTURBATIONS)}
 
 
-def test_bash_completes(tmp_path: Path) -> None:
+BEGINS = {
+    "bash": (".bashrc", 'PS1="ready> "\neval "$(surefoot completion bash)"\n'),
+    "zsh": (".zshrc", 'PS1="ready> "\neval "$(surefoot completion zsh)"\n'),
+    "fish": (
+        ".config/fish/config.fish",
+        'function fish_prompt; echo -n "ready> "; end\nsurefoot completion fish | source\n',
+    ),
+}
+"""What a user of a shell writes into which file, as the command's help says; and a prompt to wait for."""
+ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[a-zA-Z]|\][^\x07]*\x07|\(B)|\r")
+"""What a shell writes to colour words and move about."""
+
+
+@pytest.mark.parametrize("shell", SCRIPTS)
+def test_a_shell_completes(shell: str, tmp_path: Path) -> None:
     """A real one, at a terminal, with the tab key."""
-    program = tmp_path / "surefoot"
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell} here")
+    program = tmp_path / "bin" / "surefoot"
+    program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{SOURCE}" exec "{sys.executable}" -m surefoot "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    begin = tmp_path / "begin"
-    begin.write_text('PS1="ready> "\neval "$(surefoot completion bash)"\n')
-    (tmp_path / "runs" / "first").mkdir(parents=True)
-    (tmp_path / "runs" / "first" / "run.json").touch()
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TERM": "dumb", "COLUMNS": "200"}
-    ours, theirs = pty.openpty()
-    bash = subprocess.Popen(
-        ["bash", "--noprofile", "--rcfile", str(begin), "-i"],
-        stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=tmp_path, start_new_session=True,
-    )  # fmt: skip
-    os.close(theirs)
+    name, text = BEGINS[shell]
+    begin = tmp_path / "home" / name
+    begin.parent.mkdir(parents=True)
+    begin.write_text(text)
+    work = tmp_path / "work"
+    for run in ("first", "of mine"):
+        (work / "runs" / run).mkdir(parents=True)
+        (work / "runs" / run / "run.json").touch()
+    (work / "my-plan.json").touch()
+    homes = {"HOME": tmp_path / "home", "ZDOTDIR": tmp_path / "home"}
+    homes |= {f"XDG_{of}_HOME": tmp_path / "home" / f".{of.lower()}" for of in ("CONFIG", "DATA")}
+    environment = {**os.environ, **{k: str(v) for k, v in homes.items()}, "COLUMNS": "200"}
+    environment |= {"PATH": f"{program.parent}:{os.environ['PATH']}", "TERM": "xterm"}
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(work)
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+        os.execvpe(shell, [shell, "-i"], environment)
     try:
-        wait_for(ours, "ready> ")
+        wait_for(terminal, "ready> ")
         for typed, completed in (
-            ("surefoot trai", "surefoot train "),
-            ("surefoot panel mak", "surefoot panel make "),
-            ("surefoot train trot", "surefoot train trot-flat "),
-            ("surefoot train --upd", "surefoot train --updates "),
-            ("surefoot report runs/fi", "surefoot report runs/first "),
+            ("surefoot trai", "train "),
+            ("surefoot panel mak", "make "),
+            ("surefoot train trot", "trot-flat "),
+            ("surefoot train --upd", "--updates "),
+            ("surefoot train --config my-p", "my-plan.json "),
+            ("surefoot report runs/fi", "runs/first "),
+            ("surefoot report runs/of", r"runs/of\ mine "),
+            (r"surefoot report runs/of\ mi", r"runs/of\ mine "),
         ):
-            os.write(ours, f"{typed}\t".encode())
-            wait_for(ours, completed)
-            os.write(ours, b"\x15")  # forget the line
+            os.write(terminal, f"{typed}\t".encode())
+            wait_for(terminal, completed)
+            os.write(terminal, b"\x15")  # forget the line
     finally:
-        bash.kill()
-        bash.wait()
-        os.close(ours)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(terminal)
 
 
 def wait_for(terminal: int, text: str, seconds: float = 60) -> None:
     seen, end = "", time.monotonic() + seconds
-    while text not in seen:
+    while text not in ESCAPES.sub("", seen):
         assert time.monotonic() < end, seen
         if select.select([terminal], [], [], 0.2)[0]:
             seen += os.read(terminal, 4096).decode(errors="replace")

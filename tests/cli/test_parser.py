@@ -73,7 +73,7 @@ BAD = (
     (["evaluate", "--perturb", "none", "runs/x"], "before --perturb, which took 'none runs/x'"),
     (["evaluate", "a", "b"], "'b' is too much"),
     (["postmortem"], "needs RUN"),
-    (["promote", "a"], "needs RUN"),
+    (["promote", "a"], "--over BASELINE"),
     (["promote", "a", "b", "c"], "'c' is too much"),
     (["track"], "needs RUN"),
     (["report"], "Say which run to report"),

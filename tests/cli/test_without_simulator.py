@@ -75,7 +75,7 @@ def test_rooms_of_the_proof_import_no_simulator(bare: dict[str, str]) -> None:
         ("compare", "RUN", "RUN", "--json"),
         ("compare", "RUN", "RUN", "--column", "push_1.5", "--panel-half", "confirmation"),
         ("postmortem", "RUN", "--json"),
-        ("promote", "RUN", "RUN", "--json"),
+        ("promote", "RUN", "RUN", "--no-fresh", "--json"),
     ],
     ids=lambda command: " ".join(command[:1] + command[3:]),
 )

@@ -84,8 +84,8 @@ def test_plan_of_the_textbook_recipe_adds_up(capsys: pytest.CaptureFixture[str])
         "policy_lag": [24, 5],
         "train_seed_families": 128,
         "envs_per_seed_family": 32,
-        "eval_seed_families": 320,
-        "eval_envs": 320,
+        "eval_seed_families": 400,
+        "eval_envs": 400,
         "strata": 36,
     }
     assert {k: plan[k] for k in expected} == expected

@@ -230,6 +230,9 @@ def test_what_cannot_be_traced_is_refused_by_name() -> None:
         torch.add(x, x, alpha=2)
     with pytest.raises(Untraceable, match="div with these arguments"):
         torch.div(x, 2.0, rounding_mode="floor")
+    for name, use in (("matmul", lambda: x @ x), ("logical_xor", lambda: (x > 0) ^ (x > 1))):
+        with pytest.raises(Untraceable, match=name):
+            use()
     with pytest.raises(Untraceable, match="takes a number out"):
         float(x[0, 0])
     with pytest.raises(Untraceable, match="assigns to a part"):

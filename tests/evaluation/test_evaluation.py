@@ -201,6 +201,7 @@ def step(age: int, vx: list[float], reason: list[int], contact: bool = True) -> 
         gravity=torch.tensor([[0.0, math.sin(0.1), -math.cos(0.1)]] * n),
         torque=torque,
         joint_velocity=speed,
+        joint_position=torch.zeros(n, 12),
         foot_velocity=feet,
         foot_position=torch.zeros(n, 4, 3),
         quaternion=torch.tensor([[1.0, 0.0, 0.0, 0.0]] * n),

@@ -19,8 +19,8 @@ from surefoot.contract import (
     trained_range,
 )
 from surefoot.contract import perturbation as perturbation_module
+from surefoot.contract.perturb import perturb, perturb_all
 from surefoot.evaluation import PanelEvaluator, code, column_digest
-from surefoot.evaluation.perturb import perturb, perturb_all
 from surefoot.policy.bundle import HoldPose
 from surefoot.terrain import tiles
 from surefoot.training import robot_plan
@@ -139,7 +139,7 @@ def test_columns_differ_by_what_they_make_of_the_panel(monkeypatch: pytest.Monke
     stones = columns(ROUGH, ("stones",))[0]
     ground = column_digest(ROUGH, stones)
     monkeypatch.setattr(
-        "surefoot.evaluation.perturb.at_speed", lambda push, speed: push.model_copy(update={"vx_mps": speed})
+        "surefoot.contract.perturb.at_speed", lambda push, speed: push.model_copy(update={"vx_mps": speed})
     )
     assert {n for n, d in made.items() if column_digest(FLAT, one(n)) != d} == {"push_1.0", "push_1.5"}
     code._class.cache_clear()

@@ -213,10 +213,9 @@ def test_a_changed_field_does_not_give_its_id(tiny_run: Path, tmp_path: Path, fi
         written = json.loads(path.read_text())
         written["measurement"][field] = value
         path.write_text(json.dumps(written))
-    assert any("measurement_id of run.json" in p for p in id_problems(RunFolder.open(run).record))
-    with pytest.raises(SurefootError, match="is not what it was"):
-        read_summary(panel)
-    with pytest.raises(SurefootError):
+    problems = id_problems(RunFolder.open(run).record, read_summary(panel))
+    assert any("measurement_id of summary.json" in p for p in problems)
+    with pytest.raises(SurefootError, match="is not what its ids say"):
         opened(run)
 
 

@@ -20,7 +20,7 @@ from surefoot.evidence.look_back import look_back
 from surefoot.experiments.lab import LabOptions, LabRecord, make_lab, open_lab
 from surefoot.experiments.lab.cases import find_cases
 from surefoot.experiments.lab.design import Job
-from surefoot.experiments.lab.gather import co_computed
+from surefoot.experiments.lab.gather import co_computed, gather
 from surefoot.experiments.lab.judge import checked_summary
 from surefoot.experiments.lab.page import lab_page
 from surefoot.experiments.lab.progress import Stages
@@ -328,6 +328,24 @@ def test_an_interrupted_run_goes_on_and_a_librarys_is_set_aside(lab: Path, tmp_p
     assert train_planned(plan, theirs, 1, ("none",)).exit_status == 0
     assert (tmp_path / "cleanrl-seed1-unfinished1" / "run.json").is_file()
     assert RunFolder.open(theirs).record.confirmation is not None
+
+
+def test_a_run_that_was_trained_on_by_hand_is_no_result_of_the_lab(lab: Path, tmp_path: Path) -> None:
+    design, plans = make_lab(OPTIONS)
+    folder = tmp_path / "lab"
+    shutil.copytree(lab, folder)
+    run = RunFolder.open(folder / "runs" / "ppo-seed1")
+    as_it_was = run.record.figures
+    for changed, says in (
+        ({"status": "interrupted", "figures": {**as_it_was, "updates": 4}}, "4 updates.*of 3"),
+        ({"status": "interrupted"}, "resumed from update 3"),
+        ({"status": "unconfirmed"}, "resumed and ended at update 3, unconfirmed"),
+        ({"status": "running"}, "resumed from update 3"),
+        ({"figures": {**as_it_was, "updates": 6}}, "6 updates.*of 3"),
+    ):
+        run.write_record(**{"status": "finished", "figures": as_it_was, **changed})
+        with pytest.raises(SurefootError, match=rf"(?s)not as the lab trained it.*{says}.*Move it away"):
+            gather(folder, design, plans, ("hold-pose",), None)
 
 
 def test_a_failed_run_of_our_own_is_tried_again_and_a_librarys_is_left(lab: Path, tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 from rich.console import Console
 
 from surefoot.evaluation import EvaluationProgress
+from surefoot.evidence import Judgement, judgement
 from surefoot.printing import print_summary, verdicts
 from surefoot.printing.display import ConsoleObserver, Display, EvaluationDisplay, evaluation_text
 from surefoot.printing.tables import seconds_text
-from surefoot.runs import RunFolder
+from surefoot.runs import RunFolder, load_result
 from surefoot.training import Limits
 from surefoot.training.restore import restore_plan
 
@@ -83,17 +84,17 @@ def test_elsewhere_it_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_no_word_is_broken(width: int, tiny_run: Path) -> None:
     run = RunFolder.open(tiny_run)
-    assert run.record.confirmation is not None
     console = terminal(width)
     sentence = (
         "The evidence is of update 300; training was resumed and stands at update 312, unconfirmed. " * 3
     )
     ConsoleObserver(console).note(sentence)
-    print_summary(console, restore_plan(run), run, run.record.confirmation)
+    result = load_result(run)
+    print_summary(console, restore_plan(run), run, result.folder)
     lines = written(console).splitlines()
     whole = " ".join(" ".join(lines).split())
     assert sentence.strip() in whole
-    for verdict in verdicts(run.record.confirmation):
+    for verdict in verdicts(judgement(result)):
         assert re.sub(r"\[/?[^\]]*\]", "", verdict) in whole
     own = [line for line in lines if line and "surefoot " not in line and str(tiny_run) not in line]
     assert max(map(len, own)) <= width, "nothing is left to the terminal to break"
@@ -101,10 +102,10 @@ def test_no_word_is_broken(width: int, tiny_run: Path) -> None:
 
 def test_a_summary_names_its_digests_and_all_of_its_time(tiny_run: Path) -> None:
     run = RunFolder.open(tiny_run)
-    s = run.record.confirmation
-    assert s is not None
+    result = load_result(run)
+    s = result.summary
     console = terminal(200)
-    print_summary(console, restore_plan(run), run, s)
+    print_summary(console, restore_plan(run), run, result.folder)
     shown = written(console)
     for part in ("in all:", "start-up", "training", "selection", "confirmation"):
         assert part in shown
@@ -117,8 +118,7 @@ def test_seconds_below_ten_have_a_decimal() -> None:
 
 
 def test_one_column_is_not_several(tiny_run: Path) -> None:
-    s = RunFolder.open(tiny_run).record.confirmation
-    assert s is not None
+    s = load_result(RunFolder.open(tiny_run)).summary
     one = s.model_copy(update={"columns": s.columns[:1], "transfer": (), "agreement": ()})
-    assert any("Evaluated 1 column in " in line for line in verdicts(one))
-    assert any(f"Evaluated {len(s.columns)} columns in " in line for line in verdicts(s))
+    assert any("Evaluated 1 column in " in line for line in verdicts(Judgement(one)))
+    assert any(f"Evaluated {len(s.columns)} columns in " in line for line in verdicts(Judgement(s)))

@@ -17,14 +17,13 @@ import pytest
 import tiny
 from surefoot.artifacts import load_npz, read_table, save_npz, table_meta, write_table
 from surefoot.contract import SurefootError
-from surefoot.evaluation.episodes import states_digest
 from surefoot.replays import find_recorded, replay_episode
 from surefoot.replays.cases import JITTER, CaseSampler, load_case
 from surefoot.replays.recorded import verify
 from surefoot.replays.rerun import rerun_case
 from surefoot.replays.video import PUSHED, _arrows, _colour, _rgba, write_video
 from surefoot.robots import make_skeleton
-from surefoot.runs import RunFolder
+from surefoot.runs import RunFolder, states_digest
 from surefoot.runs.folder import PANEL_ROWS_VERSION
 from surefoot.training.restore import load_policy, restore_plan
 from tiny import surefoot

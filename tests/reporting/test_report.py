@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from extended import restate
 from places import GOLDEN
 from remeasured import under_another_contract
 from surefoot.artifacts import (
@@ -31,7 +32,8 @@ from surefoot.artifacts import (
 )
 from surefoot.contract import SurefootError, digest, load_panel
 from surefoot.evaluation import PanelEvaluator
-from surefoot.evidence.compare import Comparison, Refusal, compare, metrics_of, refusal_sentence
+from surefoot.evidence import Judgement
+from surefoot.evidence.compare import Comparison, Refusal, compare_sound, metrics_of, refusal_sentence
 from surefoot.evidence.postmortem import _weakest
 from surefoot.policy.bundle import HoldPose
 from surefoot.printing import verdicts
@@ -192,7 +194,7 @@ def test_page_postmortem_comparison_and_rows_call_strata_alike(full: Page, exten
         " ".join(n.removeprefix("stratum.").split(".", 1)) for n in full.figures if n.startswith("stratum.")
     }
     cells = {n.removeprefix("cell.cell.") for n in full.figures if n.startswith("cell.")}
-    compared = compare(result, result)
+    compared = compare_sound(result, result)
     assert isinstance(compared, Comparison)
     weakest = _weakest(result, "here").text.split(" at ")[1].split(":")[0]
     assert {"command forward", "command backward"} < on_page <= named
@@ -284,7 +286,10 @@ def test_edited_summary_shows(extended_run: Path, tmp_path: Path) -> None:
     summary["success"] = 0.999
     atomic_write(path, json.dumps(summary).encode())
     page = Page(write_report([run], tmp_path / "r.html"))
-    assert "does not agree with its own rows" in page.words
+    assert "The files of this run contradict each other; nothing below is proven." in page.words
+    assert "summary: success: summary.json says 0.999, the rows say" in page.words
+    assert '<strong class="stamp word" tabindex="0"' in page.raw
+    assert verdict(read_run(run)).headline == "Unproven"
     assert page.value("success") != 0.999
 
 
@@ -410,29 +415,45 @@ def test_terminal_and_page_say_the_same_word(
     said = RunFolder.open(extended_run).record.confirmation
     assert said is not None
     words = {"success": success, "success_low": low, "safety_held": held, "beats_baselines": beats}
-    line = verdicts(said.model_copy(update=words))[0]
+    judged = Judgement(said.model_copy(update=words))
+    line = verdicts(judged)[0]
     assert f"]{word}:[/]" in line
     nominal = dataclasses.replace(
         run.panel.nominal, success=run.panel.nominal.success.model_copy(update={"value": success, "low": low})
     )
     summary = run.panel.summary.model_copy(update={"safety_held": held, "beats_baselines": beats})
-    panel = dataclasses.replace(run.panel, nominal=nominal, summary=summary)
+    panel = dataclasses.replace(run.panel, nominal=nominal, summary=summary, judgement=judged)
     if beats is None:
         panel = dataclasses.replace(panel, columns=tuple(c for c in panel.columns if not c.baseline))
     assert verdict(dataclasses.replace(run, panel=panel)).headline == word
 
 
 def test_verdict_weighs_baselines_and_perturbations(extended_run: Path, tmp_path: Path) -> None:
+    """By the rows: what summary.json says of them makes nothing better, and is itself a fault."""
     run = tmp_path / "run"
     shutil.copytree(extended_run, run)
-    path = next((run / "panels").glob("*/confirmation")) / "summary.json"
-    summary = json.loads(path.read_text())
-    for beats, grade in ((True, "mixed"), (False, "bad")):
-        path.write_text(json.dumps(summary | {"beats_baselines": beats}))
-        assert verdict(read_run(run)).grade == grade
-    path.write_text(json.dumps(summary | {"beats_baselines": True, "safety_held": False}))
-    assert verdict(read_run(run)).grade == "bad"
-    assert "of 11 perturbations" in verdict(read_run(run)).claims[2].says
+    folder = next((run / "panels").glob("*/confirmation"))
+    found = verdict(read_run(run))
+    assert (found.grade, found.faults) == ("bad", ()), "eight episodes beat nobody"
+    assert "not better than" in found.detail
+    assert "of 11 perturbations" in found.claims[2].says
+    summary = json.loads((folder / "summary.json").read_text())
+    for forged in (
+        {"beats_baselines": True},
+        {"safety_held": not summary["safety_held"]},
+        {"transfer": ["x"]},
+    ):
+        (folder / "summary.json").write_text(json.dumps(summary | forged))
+        found = verdict(read_run(run))
+        assert (found.grade, found.claims[2].grade) == ("unproven", "unproven"), forged
+        assert "not better than" in found.detail
+    (folder / "summary.json").write_text(json.dumps(summary))
+    rows, meta = read_table(folder / "episodes.parquet"), table_meta(folder / "episodes.parquet")
+    full = rows | {"torque_saturation": np.ones(len(rows["family"]))}
+    write_table(folder / "episodes.parquet", full, PANEL_ROWS_VERSION, meta)
+    restate(run)
+    found = verdict(read_run(run))
+    assert (found.grade, "safety limit is broken" in found.detail) == ("bad", True)
 
 
 def test_training_range_is_the_contract_s(extended_run: Path) -> None:
@@ -462,13 +483,14 @@ def test_runs_side_by_side(plain_run: Path, extended_run: Path, tmp_path: Path) 
 
 
 def turned(run: Path) -> None:
-    """The same scenarios with outcomes of one another."""
+    """The same scenarios with larger errors, stated wherever they are."""
     path = next((run / "panels").glob("*/confirmation")) / "episodes.parquet"
     table = pq.read_table(path)
-    for name in ("success", "fall", "velocity_error_mps", "cost_of_transport"):
-        column = pa.array(np.roll(table.column(name).to_numpy(), 1))
+    for name in ("velocity_error_mps", "error_vx", "error_vy"):
+        column = pa.array(1.5 * table.column(name).to_numpy())
         table = table.set_column(table.column_names.index(name), name, column)
     pq.write_table(table, path)
+    restate(run)
 
 
 def another_construct(run: Path) -> None:
@@ -525,21 +547,18 @@ def test_page_and_terminal_compare_alike(
     assert differences == {}
     (why,) = re.findall(r'data-refused="true"><b>Comparison refused\. </b>(.*?)</p>', page.raw)
     why = html.unescape(why)
-    assert surefoot("compare", tiny_run, other) == code == (2 if change is other_scenarios else 3)
+    assert surefoot("compare", tiny_run, other) == code == 3
     printed = capsys.readouterr()
     terminal = "".join((printed.out + printed.err).split())  # whose lines are broken to its width
-    if code == 3:
-        refusal = compare(*(load_result(RunFolder.open(r)) for r in (tiny_run, other)))
-        assert isinstance(refusal, Refusal)
-        ids = [RunFolder.open(r).record.id for r in (tiny_run, other)]
-        sentence = refusal_sentence(*ids, refusal.differs)
-        assert why == f"{sentence} {refusal.offer}"
-        for part in (sentence, refusal.offer):
-            assert "".join(part.split()) in terminal
-        assert surefoot("promote", other, tiny_run) == 3
-        assert "".join(sentence.split()) in "".join(capsys.readouterr().out.split())
-    else:
-        assert "".join(why.split()) in terminal
+    refusal = compare_sound(*(load_result(RunFolder.open(r)) for r in (tiny_run, other)))
+    assert isinstance(refusal, Refusal)
+    ids = [RunFolder.open(r).record.id for r in (tiny_run, other)]
+    sentence = refusal_sentence(*ids, refusal.differs)
+    assert why == f"{sentence} {refusal.offer}"
+    for part in (sentence, refusal.offer):
+        assert "".join(part.split()) in terminal
+    assert surefoot("promote", other, tiny_run) == 3
+    assert "".join(sentence.split()) in "".join(capsys.readouterr().out.split())
 
 
 def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path: Path) -> None:
@@ -548,7 +567,7 @@ def test_comparison_is_refused_when_constructs_differ(plain_run: Path, tmp_path:
     another_construct(other)
     page = Page(write_report([plain_run, other], tmp_path / "r.html"))
     assert "Comparison refused." in page.words
-    assert "not measured alike (success.velocity_error_mps" in page.words
+    assert "not measured alike (evidence, success.velocity_error_mps" in page.words
     assert not any(".difference." in n for n in page.figures)
 
 

@@ -80,13 +80,13 @@ def test_an_interrupted_resume_keeps_what_was_confirmed_and_says_so(
     assert (compared["a_caveat"], compared["b_caveat"]) == ("", caveat(stopped))
     assert surefoot("compare", tiny_run, run) == 0
     assert "training was resumed" in capsys.readouterr().out
-    assert surefoot("promote", run, tiny_run, "--json") == 1
+    assert surefoot("promote", run, tiny_run, "--json") == 3
     promoted = json.loads(capsys.readouterr().out)
     assert (promoted["candidate_caveat"], promoted["baseline_caveat"]) == (caveat(stopped), "")
-    assert surefoot("promote", run, tiny_run) == 1
+    assert surefoot("promote", run, tiny_run, "--no-fresh") == 3
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"Not promoted: {caveat(stopped)}" in shown
-    assert surefoot("promote", tiny_run, run, "--json") == 1
+    assert f"INVALID: {caveat(stopped)}" in shown
+    assert surefoot("promote", tiny_run, run, "--json") == 3
     assert json.loads(capsys.readouterr().out)["baseline_caveat"] == caveat(stopped)
     # and when it has run to its end, there is another confirmation and nothing to say
     begun = time.monotonic()

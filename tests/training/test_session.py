@@ -104,7 +104,8 @@ def test_an_observer_is_shown_plan_limits_and_every_update(tmp_path: Path) -> No
     assert seen.plans == [trained.plan]
     assert seen.limits == [Limits(3)]
     assert seen.updates == [1, 2, 3]
-    assert seen.notes == [f"Run folder: {tmp_path / 'run'}"]
+    assert seen.notes[0] == f"Run folder: {tmp_path / 'run'}"
+    assert [n.split(" (")[0] for n in seen.notes[1:]] == ["Look 1 at the confirmation half of tiny-v1"]
     assert seen.work[0].startswith("Preparing 16 environments")
 
 

@@ -41,7 +41,7 @@ class Policy(Shown):
                     f"{path.parent} has no {BUNDLE}: it is written when a run has been confirmed; let it "
                     "finish with surefoot.resume, or give another run."
                 )
-        arrays, meta = load_arrays(path)
+        arrays, meta, _ = load_arrays(path)
         if "policy" not in meta or "mean" not in arrays:
             raise SurefootError(f"'{path}' is not a policy bundle; give a {BUNDLE}.")
         try:

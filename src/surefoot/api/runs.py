@@ -10,7 +10,7 @@ from rich.console import Console
 
 from surefoot.api.frames import Frame, frame, frame_of_rows
 from surefoot.api.policies import Policy
-from surefoot.api.shown import Shown, escaped
+from surefoot.api.shown import Shown, escaped, link
 from surefoot.api.verbs import Evaluation, Replay, Report, evaluate, folder_of, replay, report
 from surefoot.artifacts import read_table
 from surefoot.contract import Contract, Recipe, SeedPlan, SurefootError
@@ -22,7 +22,9 @@ from surefoot.statistics import Estimate, PanelSummary
 if TYPE_CHECKING:
     from surefoot.training import TrainedRun
 
-COLOURS = {"good": "#229954", "mixed": "#c98710", "bad": "#d64040", "none": "#808080"}
+COLOURS = {
+    "good": "#229954", "mixed": "#c98710", "bad": "#d64040", "unproven": "#d64040", "none": "#808080",
+}  # fmt: skip
 """What grades are shown in, on white and on black."""
 SPARK = (120, 24)
 """Pixels of the curve of success."""
@@ -98,7 +100,7 @@ class Run(Shown):
 
     @property
     def verdict(self) -> str:
-        """Reliable, Partly working, Failing or Not confirmed, as the report states it."""
+        """Reliable, Partly working, Failing, Unproven or Not confirmed, as the report states it."""
         return self._standing().verdict
 
     @property
@@ -115,8 +117,9 @@ class Run(Shown):
 
     @property
     def summary(self) -> PanelSummary | None:
-        """Every figure of the confirmation half, as the run states it; None while nothing is confirmed."""
-        return self.record.confirmation
+        """Every figure of the confirmation half, counted from its rows; None while nothing is confirmed."""
+        run = RunFolder.open(self.path)
+        return load_result(run).summary if run.record.confirmation is not None else None
 
     @property
     def policy(self) -> Policy:
@@ -167,7 +170,7 @@ class Run(Shown):
         figures = read_run(self.path)
         v = verdict(figures)
         success = figures.panel.nominal.success if figures.panel else None
-        return _Standing(v.grade, v.headline, v.detail, " ".join(v.caveats), success)
+        return _Standing(v.grade, v.headline, v.detail, " ".join((*v.faults, *v.caveats)), success)
 
     def _lines(self) -> tuple[_Standing | None, list[str]]:
         """Says how the run stands; a run whose files are damaged still shows what can be said of it."""
@@ -194,11 +197,11 @@ class Run(Shown):
         standing, (title, *lines) = self._lines()
         colour = COLOURS[standing.grade if standing else "none"]
         page = self.path / "report.html"
-        link = f'<div><a href="{escaped(page)}" target="_blank">report</a></div>' if page.is_file() else ""
+        report = f"<div>{link(page, 'report')}</div>" if page.is_file() else ""
         body = "".join(f"<div>{escaped(line)}</div>" for line in lines)
         return (
             f'<div style="border-left:4px solid {colour};padding:2px 0 2px 10px;line-height:1.5">'
-            f"<div><b>{escaped(title)}</b> {self._sparkline(colour)}</div>{body}{link}</div>"
+            f"<div><b>{escaped(title)}</b> {self._sparkline(colour)}</div>{body}{report}</div>"
         )
 
     def _sparkline(self, colour: str) -> str:

@@ -115,8 +115,10 @@ def observer_of(progress: bool | SessionObserver | None) -> SessionObserver:
     from surefoot.training import UNOBSERVED
 
     if progress is None or isinstance(progress, bool):
-        console = Console(stderr=True)
-        looks = console.is_terminal or console.is_jupyter
-        shown = progress or (progress is None and looks)
+        notebook = Console().is_jupyter
+        # A notebook marks what is written to stderr as a fault, calls its stdout a terminal though lines that
+        # were drawn stay, and has bars for widgets alone; so a run is followed in lines, on stdout.
+        console = Console(force_jupyter=False, force_terminal=False) if notebook else Console(stderr=True)
+        shown = progress or (progress is None and (notebook or console.is_terminal))
         return ConsoleObserver(console, with_plan=False) if shown else UNOBSERVED
     return progress

@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from surefoot.api.frames import Frame, frame
-from surefoot.api.shown import Shown, escaped
+from surefoot.api.shown import Shown, link
 from surefoot.contract import SurefootError
 from surefoot.evidence import (
     Compared,
@@ -23,6 +23,7 @@ from surefoot.evidence import (
     Refusal,
     as_text,
     compare_runs,
+    judgement,
     promote_run,
     refusal_sentence,
     write_postmortem,
@@ -31,14 +32,15 @@ from surefoot.evidence import Postmortem as Written
 from surefoot.evidence import Promotion as Decided
 from surefoot.printing import (
     print_comparison,
+    print_looks,
     print_promotion,
     print_refusal,
     print_replay,
     print_summary,
     say,
 )
-from surefoot.runs import RunFolder, read_rows
-from surefoot.statistics import WORDS, Estimate, PanelSummary, judge
+from surefoot.runs import RunFolder, load_pass, read_rows
+from surefoot.statistics import Estimate, PanelSummary
 
 if TYPE_CHECKING:
     from surefoot.replays import Verdict
@@ -73,9 +75,8 @@ class Evaluation(Shown):
 
     @property
     def verdict(self) -> str:
-        """Reliable, Partly working or Failing, by the rule that the report states."""
-        s = self.summary
-        return WORDS[judge(s.success, s.success_low, s.safety_held, s.beats_baselines)]
+        """Reliable, Partly working, Failing or Unproven, by the rule that the report states."""
+        return judgement(load_pass(self.run, self.folder)).word
 
     @property
     def episodes(self) -> Frame:
@@ -83,7 +84,7 @@ class Evaluation(Shown):
         return frame(read_rows(self.folder, self.summary))
 
     def show(self, console: Console) -> None:
-        print_summary(console, self.plan, self.run, self.summary, training=False)
+        print_summary(console, self.plan, self.run, self.folder, training=False)
 
 
 class PanelLength(TypedDict, total=False):
@@ -159,6 +160,7 @@ class Comparisons(Shown):
                 print_refusal(console, r.a, r.b, r.outcome)
             else:
                 print_comparison(console, r.outcome)
+        print_looks(console, self.results)
 
 
 def compare(
@@ -176,16 +178,40 @@ def compare(
 
 
 class Promotion(Shown, Decided):
-    """The decision whether a candidate may replace a baseline run; `promoted` says it in one word."""
+    """The decision whether a candidate may replace a baseline run: `outcome` is PROMOTE, REJECT, INVALID or
+    INCONCLUSIVE, `reasons` say why, `record` is its file in the registry."""
 
     def show(self, console: Console) -> None:
         print_promotion(console, self)
 
 
-def promote(candidate: RunLike, baseline: RunLike) -> Promotion:
+def promote(
+    candidate: RunLike,
+    baseline: RunLike,
+    *,
+    fresh: bool = True,
+    scenarios: int | None = None,
+    registry: str | os.PathLike[str] | None = None,
+) -> Promotion:
     """Decides whether `candidate` may replace `baseline`: only if it is better under held-out disturbances
-    and on a second simulator, both at once, and works by itself."""
-    return Promotion(**vars(promote_run(folder_of(candidate), folder_of(baseline))))
+    and on a second simulator, both at once, worse in no stratum, and works by itself.
+
+    `fresh`: both are evaluated on scenarios that are made for this decision, so that nobody can have chosen
+    on them; without it the recorded confirmation half decides, and each decision on it must show more than
+    the one before. `scenarios`: how many fresh ones. `registry`: a folder that keeps the decision, what it
+    rests on, and the promoted policy.
+
+        surefoot.promote(candidate, baseline, registry="registry").outcome
+    """
+    folders = folder_of(candidate), folder_of(baseline)
+    kept = None if registry is None else os.fspath(registry)
+    if not fresh:
+        if scenarios is not None:
+            raise SurefootError("Recorded rows have the scenarios that they have; give scenarios with fresh.")
+        return Promotion(**vars(promote_run(*folders, registry=kept)))
+    from surefoot.experiments import promote_fresh
+
+    return Promotion(**vars(promote_fresh(*folders, scenarios=scenarios, registry=kept)))
 
 
 class Postmortem(Shown, Written):
@@ -266,7 +292,7 @@ class Report(Shown):
         say(console, f"{self.path} ({self.path.stat().st_size / 1e6:.1f} MB)")
 
     def _repr_html_(self) -> str:
-        return f'<a href="{escaped(self.path)}" target="_blank">{escaped(self)}</a>'
+        return link(self.path, self)
 
 
 def report(

@@ -5,6 +5,7 @@ On the ground floor: stands on `contract` alone. Main names: `atomic_write`, `re
 
 from __future__ import annotations
 
+from surefoot.artifacts.chain import chain_fault, is_chained
 from surefoot.artifacts.documents import check_version, parse, plain, read_json, write_json
 from surefoot.artifacts.files import (
     atomic_write,
@@ -25,11 +26,13 @@ __all__ = [
     "cannot_read",
     "cannot_use",
     "cannot_write",
+    "chain_fault",
     "check_folder",
     "check_output",
     "check_version",
     "clean_temporaries",
     "csv_text",
+    "is_chained",
     "load_npz",
     "new_folder",
     "parse",

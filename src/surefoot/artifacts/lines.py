@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from surefoot.artifacts.chain import head, linked
 from surefoot.artifacts.documents import parse, plain
 from surefoot.artifacts.files import atomic_write, cannot_read, cannot_write, sync_folder, write_all
 from surefoot.contract import SurefootError
@@ -20,12 +21,15 @@ class JsonLines:
     """Holds one JSON object per line. Many may read while one writes; two writers are not guarded against.
 
     `sync_every`: fsync after this many rows (0: only in `sync` and `close`). A kill of the process never
-    loses a row that was appended; unsynced rows are lost only if the machine itself goes down.
+    loses a row that was appended; unsynced rows are lost only if the machine itself goes down. `chained`:
+    every row that is appended ends in a link to the one before it (`chain_fault`).
     """
 
-    def __init__(self, path: str | Path, sync_every: int = 1) -> None:
+    def __init__(self, path: str | Path, sync_every: int = 1, chained: bool = False) -> None:
         self.path = Path(path)
         self.sync_every = sync_every
+        self.chained = chained
+        self._head = ""
         self._descriptor: int | None = None
         self._unsynced = 0
 
@@ -33,8 +37,9 @@ class JsonLines:
         """Adds one row with one write; NaN and infinities become null. The first append mends a torn tail."""
         if not isinstance(row, Mapping):
             raise TypeError(f"a row is a mapping, not {type(row).__name__}")
-        line = json.dumps(plain(row), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(plain(row), allow_nan=False, separators=(",", ":")).encode()
         descriptor = self._open()
+        line = (linked(line, self._head) if self.chained else line) + b"\n"
         try:
             written = os.write(descriptor, line)
             if written < len(line):  # a full disk takes what fits; a later row must not continue that half
@@ -42,6 +47,7 @@ class JsonLines:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise cannot_write(self.path, error) from error
+        self._head = head([line[:-1]]) if self.chained else ""
         self._unsynced += 1
         if self.sync_every and self._unsynced >= self.sync_every:
             self.sync()
@@ -119,6 +125,7 @@ class JsonLines:
         except OSError as error:
             raise cannot_write(self.path, error) from error
         self._descriptor = descriptor
+        self._head = head(lines) if self.chained else ""
         return descriptor
 
     def _scan(self) -> tuple[list[bytes], list[dict[str, Any]], bool]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from surefoot.cli.parser import Positional
-from surefoot.printing import print_comparison, print_refusal
+from surefoot.printing import print_comparison, print_looks, print_refusal
 
 if TYPE_CHECKING:
     from surefoot.evidence import Compared
@@ -56,6 +56,7 @@ class CompareCommand:
                     print_refusal(console, r.a, r.b, r.outcome)
                 else:
                     print_comparison(console, r.outcome)
+            print_looks(console, results)
         return REFUSED if any(isinstance(r.outcome, Refusal) for r in results) else 0
 
 
@@ -65,4 +66,5 @@ def _json(compared: Compared) -> dict[str, Any]:
     outcome = compared.outcome
     if isinstance(outcome, Refusal):
         return {"b": compared.b, "comparable": False, **asdict(outcome)}
-    return {"comparable": True, **outcome.as_json()}
+    look = asdict(compared.look) if compared.look is not None else None
+    return {"comparable": True, **outcome.as_json(), "look": look}

@@ -74,5 +74,5 @@ class EvaluateCommand:
         if self.json:
             print(json.dumps(evaluated.summary.model_dump(mode="json"), indent=2))
         else:
-            print_summary(console, evaluated.plan, evaluated.run, evaluated.summary, training=False)
+            print_summary(console, evaluated.plan, evaluated.run, evaluated.folder, training=False)
         return 0

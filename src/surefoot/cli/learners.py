@@ -95,7 +95,7 @@ class ComparisonDisplay(ConsoleObserver):
 def print_learners(console: Console, c: LearnerComparison) -> None:
     """Prints a row per learner, and how they do under disturbances."""
     table = plain_table(
-        f"{c.task}: {c.samples:,} samples each, {c.panel}, {c.half} half; 95% intervals over training seeds",
+        f"{c.task}: {c.samples:,} samples each, {c.panel}, {c.half} half; typical seed and its interval",
         "learner", "seeds", "success", "steps/s", "minutes", "95% reached", "samples to it", "syncs/step",
     )  # fmt: skip
     for learner in c.learners:

@@ -56,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(words: list[str], console: Console) -> int:
     if words[:1] == [COMPLETE]:
-        print("\n".join(candidates(words[1:])))
+        for word in candidates(words[1:]):
+            print(word)
         return 0
     if words[:1] == ["--version"]:
         print(f"surefoot {__version__}")

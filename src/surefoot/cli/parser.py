@@ -23,6 +23,7 @@ Positional = Annotated[T, POSITIONAL]
 
 METAVARS = {
     "run_folder": "RUN", "run_folders": "RUN", "candidate": "RUN", "baseline": "RUN", "resume": "RUN",
+    "over": "RUN", "registry": "FOLDER", "scenarios": "N",
     "envs": "N", "horizon": "T", "horizons": "T", "minibatches": "N", "epochs": "N", "families": "N",
     "eval_families": "N", "evaluate_every": "UPDATES", "updates": "N", "samples": "N", "seeds": "N",
     "family": "K", "hidden": "WIDTH", "control_hz": "HZ", "until": "RATE", "margin": "RATE",

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class StudyOptions:
     """Budgets, seeds, scoring; recipe options hold for all runs."""
 
-    seeds: int = 5
-    """Training seeds per value, 2 or more: the intervals are over these."""
+    seeds: int = 8
+    """Training seeds per value, 2 or more. Eight can show a difference among up to six comparisons; fewer
+    describe, and the verdict says that they decide nothing."""
     seed: int = 1
     """The first of them; the others follow."""
     samples: int | None = None
@@ -37,7 +38,7 @@ class StudyOptions:
     """Time budget of every run, in training seconds (default: what the first run takes for the samples, and
     no more than the task's own minutes)."""
     margin: float = 0.03
-    """Gain of held-out success below which more counts as no help, 0 to 1."""
+    """Difference of held-out success, either way, below which it counts as none, 0 to 1."""
     engine: str = "auto"
     """Simulator of the panel: auto (the fastest that can take the robot, on the training device) or mujoco
     (native, on the CPU). Training always takes auto."""
@@ -165,10 +166,25 @@ def print_design(console: Console, record: StudyRecord, plan: RobotPlan) -> None
         f"Scored: the last policy of each budget on the confirmation half of {record.panel} "
         f"({len(plan.panel.select('confirmation'))} episodes), on {d.scored_on} ({panel_device(d)}), "
         f"columns: {', '.join(['nominal', *(c.name for c in d.columns)])}.",
-        f"A gain of less than {100 * d.margin:g} points of success counts as none.",
+        f"A difference of less than {100 * d.margin:g} points of success, either way, counts as none.",
+        *_too_few(d),
     ]
     for line in lines:
         say(console, f"  {line}")
+
+
+def _too_few(d: Design) -> list[str]:
+    """Says before anything is trained that so few seeds can show nothing."""
+    from surefoot.statistics import ALPHA, seeds_needed
+
+    comparisons = 2 * (len(d.values) - 1)
+    need = seeds_needed(ALPHA / comparisons)
+    if len(d.seeds) >= need:
+        return []
+    return [
+        f"{len(d.seeds)} seeds describe, they decide nothing: to show a difference at 95% among "
+        f"{comparisons} comparisons takes {need} (--seeds {need})."
+    ]
 
 
 def print_results(console: Console, record: StudyRecord) -> None:
@@ -192,8 +208,8 @@ def print_results(console: Console, record: StudyRecord) -> None:
                 say(console, f"  {s.sentence}")
     say(
         console,
-        f"[dim]Mean (95% interval) over {len(d.seeds)} training seeds; panel on {d.scored_on}. "
-        "Every step is judged on its own.",
+        f"[dim]Typical (median) seed of {len(d.seeds)} and its interval; panel on {d.scored_on}. All steps "
+        "share an error of 5% (Holm).",
         markup=True,
     )
 
@@ -214,6 +230,7 @@ def _rows(groups: list[Group]) -> dict[str, list[str]]:
         "reuse, epochs": cells("reuse", lambda f: f"{f.value:g}"),
         "policy change, KL": cells("kl", lambda f: f"{f.value:.4f}"),
         "success": cells("success", _rate),
+        "collapsed seeds": [f"{g.collapses.count} of {g.collapses.n}" for g in groups],
         "falls": cells("fall", _rate),
         "success, disturbed": cells("disturbed_success", _rate),
     }

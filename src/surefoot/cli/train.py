@@ -152,8 +152,9 @@ class TrainCommand:
 
 def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) -> int:
     """Prints what came of a run, or why it broke off; returns the exit code. One process of a group does."""
+    from surefoot.evidence import judgement
     from surefoot.printing import print_summary
-    from surefoot.runs import caveat, resume_hint, time_parts
+    from surefoot.runs import caveat, load_result, resume_hint, time_parts
 
     run, summary = trained.run, trained.summary
     if not trained.is_main:
@@ -164,10 +165,12 @@ def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) 
         except OSError:  # the terminal is gone, which is why the run was stopped
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     elif summary is not None and as_json:
-        more = {"time": asdict(time_parts(run.record)), "caveat": caveat(run)}
+        judged = judgement(load_result(run)).as_json()
+        more = {"time": asdict(time_parts(run.record)), "caveat": caveat(run), "judgement": judged}
         print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json") | more, indent=2))
     elif summary is not None:
-        print_summary(console, trained.plan, run, summary, report=trained.report)
+        folder = run.path / "panels" / summary.panel / summary.half
+        print_summary(console, trained.plan, run, folder, report=trained.report)
     return trained.exit_status
 
 

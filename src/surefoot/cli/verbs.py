@@ -16,11 +16,13 @@ from surefoot.cli.list import EnginesCommand, TasksCommand
 from surefoot.cli.panels import PanelMakeCommand, PanelShowCommand
 from surefoot.cli.postmortem import PostmortemCommand
 from surefoot.cli.promote import PromoteCommand
+from surefoot.cli.registry import RegistryLineageCommand, RegistryListCommand, RegistryShowCommand
 from surefoot.cli.replay import ReplayCommand
 from surefoot.cli.report import ReportCommand, ServeCommand
 from surefoot.cli.study import EpochsCommand, HorizonCommand, ParallelismCommand
 from surefoot.cli.track import TrackCommand
 from surefoot.cli.train import PlanCommand, TrainCommand
+from surefoot.cli.verify import VerifyCommand
 from surefoot.contract import unknown
 
 Command: TypeAlias = type[Any]
@@ -44,6 +46,10 @@ STUDY = Group(
     "over several seeds, with the same samples and with the same time, and judges all policies on one panel.",
     {"parallelism": ParallelismCommand, "horizon": HorizonCommand, "epochs": EpochsCommand},
 )
+REGISTRY = Group(
+    "Registries: every decision about a promotion, what it rests on, and how what stands came there.",
+    {"list": RegistryListCommand, "show": RegistryShowCommand, "lineage": RegistryLineageCommand},
+)
 CHAPTERS: dict[str, dict[str, Command | Group]] = {
     "Train": {"tasks": TasksCommand, "plan": PlanCommand, "train": TrainCommand},
     "Judge a run": {
@@ -51,10 +57,11 @@ CHAPTERS: dict[str, dict[str, Command | Group]] = {
         "serve": ServeCommand,
         "evaluate": EvaluateCommand,
         "replay": ReplayCommand,
+        "verify": VerifyCommand,
         "postmortem": PostmortemCommand,
         "track": TrackCommand,
     },
-    "Decide between runs": {"compare": CompareCommand, "promote": PromoteCommand},
+    "Decide between runs": {"compare": CompareCommand, "promote": PromoteCommand, "registry": REGISTRY},
     "Experiments of many runs": {
         "lab": LabCommand,
         "compare-learners": CompareLearnersCommand,

@@ -45,6 +45,23 @@ class Operators(ABC):
     def __pow__(self, o: Any) -> Self:
         return self._apply("pow", self, o)
 
+    def __rmod__(self, o: Any) -> Self:
+        return self._apply("remainder", o, self)
+
+    def __rpow__(self, o: Any) -> Self:
+        return self._apply("pow", o, self)
+
+    def __matmul__(self, o: Any) -> Self:
+        return self._apply("matmul", self, o)
+
+    def __rmatmul__(self, o: Any) -> Self:
+        return self._apply("matmul", o, self)
+
+    def __xor__(self, o: Any) -> Self:
+        return self._apply("logical_xor", self, o)
+
+    __rxor__ = __xor__
+
     def __neg__(self) -> Self:
         return self._apply("neg", self)
 

@@ -102,7 +102,7 @@ class Symbols(Operators):
         raise Untraceable("A term assigns to a part of a tensor; use torch.where or torch.cat.")
 
     def _apply(self, name: str, *args: Any) -> Self:
-        out: Self = _FUNCTIONS[name](*args)
+        out: Self = _call(name, *args)
         return out
 
     def __floordiv__(self, o: Any) -> Symbols:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 from pathlib import Path
 
@@ -13,6 +14,16 @@ def cores() -> int:
     """Returns how many cores this process may use: its share, where torchrun started several."""
     all_of_them = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, all_of_them // world_info().local_world)
+
+
+def cpu_name() -> str:
+    """Returns what the processor calls itself: episodes repeat to the bit on the same kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (x.partition(":")[2].strip() for x in lines if x.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def prepare_torch() -> None:

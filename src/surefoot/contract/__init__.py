@@ -20,6 +20,8 @@ from surefoot.contract.external import (
 )
 from surefoot.contract.factors import Factor, Strata
 from surefoot.contract.fields import Field, differences
+from surefoot.contract.find_panel import find_panel
+from surefoot.contract.fresh_panel import fresh_panel, fresh_root
 from surefoot.contract.identity import (
     CodeDigests,
     evaluation_plant,
@@ -54,6 +56,7 @@ from surefoot.contract.panel_checks import beyond, check_ranges, held_out_as, ou
 from surefoot.contract.panel_files import dump_panel, load_panel, panel_names, parse_panel
 from surefoot.contract.panel_makers import MAKERS, make_panel
 from surefoot.contract.panel_recipes import RECIPES
+from surefoot.contract.perturb import perturb_all
 from surefoot.contract.perturbation import (
     PERTURBATIONS,
     SENSORS,
@@ -64,6 +67,7 @@ from surefoot.contract.perturbation import (
     find_perturbation,
     trained_range,
 )
+from surefoot.contract.perturbation import at as column_at
 from surefoot.contract.plant import EVALUATION_PLANT, FAST_PLANT, MAX_DELAY_S, TRAINING_PLANT, Plant
 from surefoot.contract.plugins import load_plugin, offered, spelled
 from surefoot.contract.recipe import Accounting, Recipe, account
@@ -177,6 +181,7 @@ __all__ = [
     "beyond",
     "canonical",
     "check_ranges",
+    "column_at",
     "columns",
     "construct_fields",
     "differences",
@@ -184,7 +189,10 @@ __all__ = [
     "dump_panel",
     "environment_seeds",
     "evaluation_plant",
+    "find_panel",
     "find_perturbation",
+    "fresh_panel",
+    "fresh_root",
     "held_out_as",
     "interface_fields",
     "load_panel",
@@ -198,6 +206,7 @@ __all__ = [
     "pair_words",
     "panel_names",
     "parse_panel",
+    "perturb_all",
     "philox_pairs",
     "prove_disjoint",
     "prove_seeds_disjoint",

@@ -14,20 +14,22 @@ APART = 1_000_003
 """Added to the root seed; shipped panels have roots next to each other."""
 
 
-def second_panel(panel: Panel) -> Panel:
-    """Deals a second panel like `panel`.
+def second_panel(panel: Panel, root: int | None = None, tag: str = SECOND) -> Panel:
+    """Deals a second panel like `panel`, from the root seed `root` (None: its own and `APART`); `tag` is
+    added to its name.
 
     Commands, friction and terrain stay where they are; payloads and pushes are dealt anew within their half,
     pushes in new directions, and all that is drawn by key (start, sensor noise) follows another root seed. So
     it holds what `panel` holds, in scenarios that `panel` does not have. One of version 2 is simply drawn
     again, by another root.
     """
+    root = (panel.seeds.root + APART) % 2**32 if root is None else root
     if isinstance(panel, DrawnPanel):
-        return panel.with_root((panel.seeds.root + APART) % 2**32, SECOND)
-    seeds = panel.seeds.model_copy(update={"root": (panel.seeds.root + APART) % 2**32})
+        return panel.with_root(root, tag)
+    seeds = panel.seeds.model_copy(update={"root": root})
     if not prove_disjoint(panel.seeds, seeds).disjoint:
         raise SurefootError(f"Panel {panel.name} and a second one would share draws; use another root seed.")
-    made = panel.model_copy(update={"name": f"{panel.name}{SECOND}", "seeds": seeds})
+    made = panel.model_copy(update={"name": f"{panel.name}{tag}", "seeds": seeds})
     dealt: list[Scenario | None] = [None] * len(panel.scenarios)
     halves: tuple[Half, ...] = ("selection", "confirmation")
     for half in halves:

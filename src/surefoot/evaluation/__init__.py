@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from surefoot.evaluation.code import code_digests, column_digest, external_digests
-from surefoot.evaluation.episodes import STATES, Episodes, run_episodes, states_digest
+from surefoot.evaluation.episodes import Episodes, run_episodes
 from surefoot.evaluation.evaluator import PanelEvaluator, PendingResult
 from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_seeds, external_baseline
 from surefoot.evaluation.labels import CAUSES, LABELS, label
@@ -14,7 +14,6 @@ __all__ = [
     "BASELINES",
     "CAUSES",
     "LABELS",
-    "STATES",
     "Episodes",
     "EvaluationProgress",
     "ExternalEvaluator",
@@ -33,6 +32,5 @@ __all__ = [
     "label",
     "look_until_decided",
     "run_episodes",
-    "states_digest",
     "unwatched",
 ]

@@ -18,6 +18,7 @@ from surefoot.contract import (
     behaviour_digest,
     digest,
     package_digest,
+    perturb_all,
 )
 from surefoot.engines import engine_version, minor_version
 from surefoot.env import FAULT_NAMES
@@ -25,7 +26,7 @@ from surefoot.env.external import ExternalTask
 from surefoot.evaluation.external import ExternalEvaluator
 from surefoot.evaluation.labels import label
 from surefoot.evaluation.metrics import episode_metrics
-from surefoot.evaluation.perturb import faults_of, perturb_all
+from surefoot.evaluation.perturb import faults_of
 from surefoot.evaluation.recovery import recoveries, recovery
 from surefoot.tasks import Task, View
 from surefoot.terrain import class_digest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,9 +21,8 @@ from surefoot.evaluation.recorder import TRACED, TrajectoryBuffer
 from surefoot.evaluation.recovery import recoveries, recovery
 from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import FixedBatch, Policy, first_state
+from surefoot.runs import states_digest
 
-STATES = ("position", "quaternion", "joint_position")
-"""What an episode's digest is taken of, at every step before its end."""
 JUDGED_BY = (
     *("windows_as_told", "stand_drift_m", "stand_turn_rad", "stand_speed_mps", "stand_joint_speed_radps"),
     *BESIDE,
@@ -238,12 +236,3 @@ def _labels(episodes: Episodes) -> dict[str, np.ndarray]:
     failed = ~episodes.rows["success"]
     labels = [label(episodes.trace(i)) if failed[i] else ("", "") for i in range(len(failed))]
     return {"label": np.array([a for a, _ in labels]), "cause": np.array([b for _, b in labels])}
-
-
-def states_digest(trace: Mapping[str, np.ndarray]) -> str:
-    """Returns 16 hex digits of the SHA-256 of every state of an episode: equal only if they agree to the
-    bit."""
-    sha = hashlib.sha256()
-    for k in STATES:
-        sha.update(np.ascontiguousarray(trace[k], "<f4").tobytes())
-    return sha.hexdigest()[:16]

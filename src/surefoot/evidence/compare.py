@@ -17,7 +17,8 @@ from surefoot.evidence.constructs import (
     other_signals,
     training_difference,
 )
-from surefoot.runs import Result, RunFolder, load_result
+from surefoot.evidence.judgement import judgement
+from surefoot.runs import Look, Result, RunFolder, load_result, note_look, scenarios_of
 from surefoot.statistics import SPANS, Difference, paired, panel_strata
 
 METRICS = {
@@ -34,6 +35,8 @@ where a task declares a limit."""
 OUTSIDE = {"success": "success", "fall rate": "fall", "return": "return"}
 """The same where the reward is the environment's own: that of a task of ours is part of the treatment."""
 Rows = Mapping[str, np.ndarray]
+EVIDENCE = "evidence"
+"""Named as what differs where a run's own files contradict each other: nothing can be compared with it."""
 PANEL_FIELDS = ("panel", "panel_digest")
 _SCENARIO = (
     "command_vx",
@@ -59,6 +62,8 @@ class Refusal:
     @property
     def offer(self) -> str:
         """Says in a sentence what can be done about it."""
+        if any(f.name == EVIDENCE for f in self.differs):
+            return "The files of a run contradict each other; look closer with `surefoot verify RUN`."
         if self.offered:
             return f"They share {self.shared} scenarios; compare on those with --shared-panel."
         if self.shared:
@@ -150,6 +155,12 @@ def compare(
     )
 
 
+def unsound(a: Result, b: Result) -> tuple[Field, ...]:
+    """Returns what the evidence of either contradicts itself in; nothing where both are sound."""
+    says = ["; ".join(map(str, judgement(r).faults)) or "sound" for r in (a, b)]
+    return () if says == ["sound", "sound"] else (Field(EVIDENCE, *says),)
+
+
 def _of_panel(field: Field) -> bool:
     """Tells what differs because panels do: a longer one may have classes of terrain that the other lacks."""
     lacks = field.name.startswith("terrain.") and None in (field.a, field.b)
@@ -193,6 +204,8 @@ class Compared:
     a: str
     b: str
     outcome: Comparison | Refusal
+    look: Look | None = None
+    """The look at the confirmation half; None where nothing was compared, or on the other half."""
 
 
 def compare_runs(
@@ -206,5 +219,26 @@ def compare_runs(
     if len(folders) < 2:
         raise SurefootError("Comparing takes two runs or more: surefoot compare RUN_A RUN_B.")
     chosen = as_half(half)
-    first, *others = (load_result(RunFolder.open(f), chosen, column) for f in folders)
-    return [Compared(first.run.id, r.run.id, compare(first, r, half, column, shared_panel)) for r in others]
+    runs = [RunFolder.open(f) for f in folders]
+    first, *others = results = [load_result(run, chosen, column) for run in runs]
+    found = [(r, compare_sound(first, r, half, column, shared_panel)) for r in others]
+    look = None
+    if chosen != "selection" and any(isinstance(outcome, Comparison) for _, outcome in found):
+        seen = Look(
+            scenarios_of(first.summary.panel, first.run.panel_seeds),
+            first.summary.panel_digest,
+            "compare",
+            tuple(r.summary.checkpoint for r in results),
+        )
+        look = note_look([run.path.parent for run in runs], seen)
+    return [Compared(first.run.id, r.run.id, outcome, look) for r, outcome in found]
+
+
+def compare_sound(
+    a: Result, b: Result, half: str = "confirmation", column: str = NOMINAL, shared_panel: bool = False
+) -> Comparison | Refusal:
+    """Compares two results from disk; one whose own files contradict each other is refused before all."""
+    wrong = unsound(a, b)
+    if not wrong:
+        return compare(a, b, half, column, shared_panel)
+    return Refusal(wrong + construct_difference(a, b), len(shared_scenarios(a, b)), offered=False)

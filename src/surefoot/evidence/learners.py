@@ -1,20 +1,21 @@
 """Learners side by side: the same environments, samples and panel, several training seeds each.
 
-A training seed is the independent draw here, so it is the cluster of every interval; the panel's scenarios
-are the same for all of them. Two learners that were judged on different panels are never put into one table.
+A training seed is the independent draw here, so every figure is that of the typical seed, with the interval
+of one value per seed; the panel's scenarios are the same for all of them. Two learners that were judged on
+different panels are never put into one table.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from surefoot.contract import BESIDE, NOMINAL, TRAINED, Frozen, Recipe, SurefootError
+from surefoot.evidence.judgement import check_sound
 from surefoot.runs import Result, RunFolder, load_result, versions
-from surefoot.statistics import Estimate, estimate, paired_runs, runs_estimate
+from surefoot.statistics import OverSeeds, over_seeds, shown_above, shown_below
 
 TARGET = 0.95
 """Held-out success that learners are raced to."""
@@ -31,10 +32,10 @@ class Reached(Frozen):
     """Samples by seed; None: not within the budget."""
     minutes: tuple[float | None, ...]
     """Minutes of training by seed, evaluation left out."""
-    samples_figure: Estimate | None
-    """Mean over the seeds, only where all of them reached it: a mean over those that did would flatter the
+    samples_figure: OverSeeds | None
+    """The typical seed's, only where all of them reached it: that of those that did would flatter the
     others."""
-    minutes_figure: Estimate | None
+    minutes_figure: OverSeeds | None
 
 
 class Point(Frozen):
@@ -54,16 +55,16 @@ class LearnerFigures(Frozen):
     seeds: tuple[int, ...]
     failed: tuple[int, ...]
     """Seeds whose training broke off; they are in no figure."""
-    columns: dict[str, Estimate]
+    columns: dict[str, OverSeeds]
     """Success on the confirmation half by column."""
-    figures: dict[str, Estimate]
+    figures: dict[str, OverSeeds]
     """Figures of the nominal column: falls, errors, and the metrics beside the verdict."""
     by_seed: dict[str, tuple[float | None, ...]] = {}
     """The same figures, and success, of each of `seeds`; None: not measured."""
     reached: Reached
     curve: tuple[Point, ...]
-    steps_per_second: Estimate
-    train_minutes: Estimate
+    steps_per_second: OverSeeds
+    train_minutes: OverSeeds
     host_syncs_per_step: float | None
     """Null on a CPU, where there is no device to wait for."""
 
@@ -74,7 +75,7 @@ class LearnerFigures(Frozen):
 
 
 class SeedDifference(Frozen):
-    """One learner less another in one figure, seed by seed."""
+    """One learner less another in one figure, seed by seed: the typical (median) difference."""
 
     learner: str
     against: str
@@ -83,7 +84,10 @@ class SeedDifference(Frozen):
     low: float | None
     """None: unbounded."""
     high: float | None
+    confidence: float = 0.95
+    """What the interval of the typical seed attains."""
     p: float
+    """Two-sided, by sign flips over seeds."""
     seeds: int
 
 
@@ -112,6 +116,8 @@ def compare_learners(runs: Sequence[RunFolder]) -> LearnerComparison:
     if not done:
         raise SurefootError("None of the runs has finished; there is nothing to compare.")
     results = {r.path: load_result(r) for r in done}
+    for result in results.values():
+        check_sound(result)
     check_alike(list(results.values()))
     first = done[0].record
     names = dict.fromkeys(r.record.learner for r in runs)
@@ -140,17 +146,18 @@ def _paired(first: LearnerFigures, other: LearnerFigures) -> Iterator[SeedDiffer
         both = [(s, x, y) for s, x, y in known if x is not None and y is not None]
         if not both:
             continue
-        seeds, before, after = zip(*both, strict=True)
-        d = paired_runs(before, after, seeds)
-        low, high = (x if math.isfinite(x) else None for x in (d.low, d.high))
+        gaps = [y - x for _, x, y in both]
+        d = over_seeds(gaps)
+        assert d is not None
         yield SeedDifference(
             learner=other.learner,
             against=first.learner,
             figure=name,
             value=d.value,
-            low=low,
-            high=high,
-            p=d.p,
+            low=d.low,
+            high=d.high,
+            confidence=d.confidence,
+            p=min(shown_above(gaps, 0.0), shown_below(gaps, 0.0)),
             seeds=len(both),
         )
 
@@ -184,15 +191,16 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
     columns = [c.column for c in tables[0].summary.columns if c.policy == TRAINED]
     columns = list(dict.fromkeys([NOMINAL, *columns]))
     by_column = {
-        c: _over([load_result(r, column=c).rows["success"] for r in finished], seeds) for c in columns
+        c: _typical([float(load_result(r, column=c).rows["success"].mean()) for r in finished])
+        for c in columns
     }
-    other: dict[str, Estimate | None] = {"fall": _over([t.rows["fall"] for t in tables], seeds)}
+    other: dict[str, OverSeeds | None] = {"fall": _typical([float(t.rows["fall"].mean()) for t in tables])}
     by_seed = {k: tuple(float(t.rows[k].mean()) for t in tables) for k in ("success", "fall")}
     measured: dict[str, tuple[float | None, ...]] = {**by_seed}
     for name in ("velocity_error_mps", "yaw_error_radps", *BESIDE):
         known = [t.rows[name][np.isfinite(t.rows[name])] for t in tables]
         measured[name] = tuple(float(x.mean()) if len(x) else None for x in known)
-        other[name] = runs_estimate(measured[name])
+        other[name] = over_seeds(measured[name])
     syncs = [r.record.figures.get("host_syncs_per_step") for r in finished]
     counted = [float(s) for s in syncs if s is not None]
     return LearnerFigures(
@@ -207,23 +215,16 @@ def _figures(runs: list[RunFolder], results: dict[Any, Result]) -> LearnerFigure
         by_seed=measured,
         reached=_reached(finished, seeds),
         curve=_curve(finished),
-        steps_per_second=_mean([float(r.record.figures["steps_per_second"] or 0) for r in finished]),
-        train_minutes=_mean([float(r.record.figures["train_seconds"] or 0) / 60 for r in finished]),
+        steps_per_second=_typical([float(r.record.figures["steps_per_second"] or 0) for r in finished]),
+        train_minutes=_typical([float(r.record.figures["train_seconds"] or 0) / 60 for r in finished]),
         host_syncs_per_step=sum(counted) / len(counted) if counted else None,
     )
 
 
-def _over(values: list[np.ndarray], seeds: list[int]) -> Estimate:
-    cluster = np.concatenate([np.full(len(v), s) for v, s in zip(values, seeds, strict=True)])
-    share = estimate({"family": cluster, "of": np.concatenate(values)}, "of", "rate")
-    assert share is not None
-    return share
-
-
-def _mean(values: list[float]) -> Estimate:
-    mean = runs_estimate(values)
-    assert mean is not None
-    return mean
+def _typical(values: list[float]) -> OverSeeds:
+    typical = over_seeds(values)
+    assert typical is not None
+    return typical
 
 
 def _evaluations(run: RunFolder) -> list[dict[str, Any]]:
@@ -244,8 +245,8 @@ def _reached(runs: list[RunFolder], seeds: list[int]) -> Reached:
         of=len(seeds),
         samples=tuple(samples),
         minutes=tuple(minutes),
-        samples_figure=_mean([float(s) for s in known]) if whole else None,
-        minutes_figure=_mean([m for m in minutes if m is not None]) if whole else None,
+        samples_figure=_typical([float(s) for s in known]) if whole else None,
+        minutes_figure=_typical([m for m in minutes if m is not None]) if whole else None,
     )
 
 

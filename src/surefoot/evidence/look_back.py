@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from surefoot.artifacts import atomic_write, write_json
 from surefoot.contract import SurefootError
+from surefoot.evidence.improvement import improvement
+from surefoot.evidence.judgement import check_sound
 from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
 from surefoot.runs import RunFolder, load_result, read_ledger, typed
 
@@ -13,6 +15,7 @@ def write_postmortem(run: RunFolder) -> Postmortem:
     postmortem = look_back(run)
     write_json(run.path / "postmortem.json", postmortem)
     atomic_write(run.path / "postmortem.md", as_text(postmortem).encode())
+    run.seal("postmortem", [run.path / "postmortem.json", run.path / "postmortem.md"])
     return postmortem
 
 
@@ -24,8 +27,9 @@ def look_back(run: RunFolder) -> Postmortem:
             f"let it finish with `{typed('train', '--resume', run.path)}`."
         )
     result = load_result(run)
+    check_sound(result)
     where = result.folder.relative_to(run.path).as_posix()
-    return postmortem(result, read_ledger(run.ledger.path)[0], where)
+    return postmortem(result, read_ledger(run.ledger.path)[0], where, improvement(run))
 
 
 def as_text(p: Postmortem) -> str:

@@ -1,4 +1,4 @@
-"""The postmortem: five sentences about a run, each tied to figures that stand in its artifacts.
+"""The postmortem: six sentences about a run, each tied to figures that stand in its artifacts.
 
 It answers one question: did behaviour improve, did only diagnostics, or only the headline score?
 """
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from surefoot.contract import Frozen
+from surefoot.evidence.improvement import Improvement
 from surefoot.evidence.representatives import Case, representative_failures
 from surefoot.runs import Result, perturbed
 from surefoot.statistics import panel_strata, percent, rate
@@ -53,8 +54,11 @@ class Postmortem(Frozen):
     """Why there are fewer than two cases, or none; empty otherwise."""
 
 
-def postmortem(result: Result, ledger: Sequence[Mapping[str, Any]], where: str) -> Postmortem:
-    """Makes the postmortem of a finished run; `where` is the result's folder relative to the run's."""
+def postmortem(
+    result: Result, ledger: Sequence[Mapping[str, Any]], where: str, strata: Improvement | None = None
+) -> Postmortem:
+    """Makes the postmortem of a finished run; `where` is the result's folder relative to the run's, `strata`
+    what became of each from the first evaluation to the last."""
     scored = [r for r in ledger if r.get("evaluation.success") is not None]
     behaviour, better_behaviour = _behaviour(result, scored, where)
     diagnostics, better_diagnostics = _diagnostics(result, scored, where)
@@ -71,11 +75,12 @@ def postmortem(result: Result, ledger: Sequence[Mapping[str, Any]], where: str) 
     headline = headline.model_copy(
         update={"text": headline.text.removesuffix(".") + f"; so {MEANING[verdict]}."}
     )
+    weakest = _weakest(result, where)
     cases, note = _cases(result, f"{where}/episodes.parquet")
     return Postmortem(
         run=result.run.id,
         verdict=verdict,
-        sentences=(behaviour, diagnostics, headline, _batch(ledger), _weakest(result, where)),
+        sentences=(behaviour, diagnostics, headline, _batch(ledger), weakest, *_strata(strata)),
         cases=cases,
         cases_note=note,
     )
@@ -210,6 +215,25 @@ def _weakest(result: Result, where: str) -> Sentence:
         evidence.append(Evidence(file=file, field="not success: count", value=0))
     also, more = _hardest(result, file)
     return Sentence(about="weakest", text=f"{text}{also}.", evidence=(*evidence, *more))
+
+
+def _strata(found: Improvement | None) -> tuple[Sentence, ...]:
+    """Says which strata gained most and least while the run learned."""
+    if found is None or not found.strata:
+        return ()
+    least, most = found.strata[0], found.strata[-1]
+    parts = [
+        f"{name} at {c.stratum} ({100 * c.difference.value:+.1f} points, from {percent(c.difference.a)} to "
+        f"{percent(c.difference.b)} of {c.difference.n})"
+        for name, c in (("least", least), ("most", most))
+    ]
+    text = f"From update {found.first} to {found.last} success on the selection half improved {parts[0]} and "
+    evidence = [
+        Evidence(file=file, field=f"success where {c.stratum}: mean", value=value)
+        for c in (least, most)
+        for file, value in zip(found.files, (c.difference.a, c.difference.b), strict=True)
+    ]
+    return (Sentence(about="strata", text=f"{text}{parts[1]}.", evidence=tuple(evidence)),)
 
 
 def _cases(result: Result, file: str) -> tuple[tuple[Case, ...], str]:

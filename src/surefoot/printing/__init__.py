@@ -6,13 +6,14 @@ imports nothing but rich. Main names: `say`, `plain_table`, `print_plan`, `print
 
 from __future__ import annotations
 
-from surefoot.printing.comparison import forest_bar, print_comparison, print_refusal
+from surefoot.printing.comparison import forest_bar, print_comparison, print_looks, print_refusal
 from surefoot.printing.display import ConsoleObserver, StudyProgress
 from surefoot.printing.panels import power_rows
-from surefoot.printing.promotion import print_promotion
+from surefoot.printing.promotion import print_decision, print_decisions, print_lineage, print_promotion
 from surefoot.printing.replays import SHOWN, print_replay, value_text
 from surefoot.printing.tables import print_plan, print_summary, verdicts
 from surefoot.printing.terminal import continued, make_console, plain_table, say, say_commands
+from surefoot.printing.verification import print_verification
 
 __all__ = [
     "SHOWN",
@@ -24,11 +25,16 @@ __all__ = [
     "plain_table",
     "power_rows",
     "print_comparison",
+    "print_decision",
+    "print_decisions",
+    "print_lineage",
+    "print_looks",
     "print_plan",
     "print_promotion",
     "print_refusal",
     "print_replay",
     "print_summary",
+    "print_verification",
     "say",
     "say_commands",
     "value_text",

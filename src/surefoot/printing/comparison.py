@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.table import Table
 from surefoot.printing.terminal import plain_table, say
 
 if TYPE_CHECKING:
-    from surefoot.evidence import Comparison, Field, Refusal
+    from surefoot.evidence import Compared, Comparison, Field, Refusal
     from surefoot.statistics import Difference
 
 WIDTH = 21
@@ -86,6 +87,12 @@ def print_comparison(console: Console, c: Comparison) -> None:
         "be found with 80% power.",
         style="dim",
     )
+
+
+def print_looks(console: Console, results: Sequence[Compared]) -> None:
+    """Prints how often the half was looked at."""
+    for said in dict.fromkeys(r.look.said for r in results if r.look is not None):
+        say(console, said, style="dim")
 
 
 def print_forest(console: Console, c: Comparison) -> None:

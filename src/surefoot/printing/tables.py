@@ -15,13 +15,14 @@ from surefoot.printing.panels import beyond_shares, power_rows, values_there
 from surefoot.printing.terminal import plain_table, say, say_commands
 
 if TYPE_CHECKING:
+    from surefoot.evidence import Judgement
     from surefoot.runs import RunFolder, TimeParts
     from surefoot.statistics import ColumnSummary, Grade, PanelSummary
     from surefoot.training import ExternalPlan, Plan, RobotPlan
 
 LITTLE = 0.02
 """The share of a machine's memory that a buffer may take without a word."""
-COLOURS: dict[Grade, str] = {"good": "green", "mixed": "yellow", "bad": "red"}
+COLOURS: dict[Grade, str] = {"good": "green", "mixed": "yellow", "bad": "red", "unproven": "red"}
 
 
 def print_plan(console: Console, plan: Plan) -> None:
@@ -206,13 +207,17 @@ def print_summary(
     console: Console,
     plan: Plan,
     run: RunFolder,
-    s: PanelSummary,
+    folder: Path,
     training: bool = True,
     report: Path | None = None,
 ) -> None:
-    """Prints what came out, where it is, and what to type next."""
-    from surefoot.runs import caveat, resumable, time_parts, typed
+    """Prints what the panel pass in `folder` shows, where it is, and what to type next."""
+    from surefoot.evidence import judgement
+    from surefoot.runs import caveat, load_pass, resumable, time_parts, typed
     from surefoot.statistics import LOOKS, percent
+
+    judged = judgement(load_pass(run, folder))
+    s = judged.summary
 
     def number(name: str, unit: str) -> str:
         f = s.figures.get(name)
@@ -268,7 +273,7 @@ def print_summary(
         table.add_row("report", escape(str(report)))
     console.print()
     console.print(table, highlight=False)
-    print_columns(console, s)
+    print_columns(console, judged)
     said = caveat(run)
     if said:
         say(console, said, style="yellow")
@@ -287,13 +292,13 @@ def print_summary(
     )
 
 
-def print_columns(console: Console, s: PanelSummary) -> None:
+def print_columns(console: Console, judged: Judgement) -> None:
     """Prints the columns beside the nominal one, the baselines, and what follows from all of them."""
     console.print()
-    if len(s.columns) > 1:
-        console.print(_columns(s), highlight=False)
+    if len(judged.summary.columns) > 1:
+        console.print(_columns(judged.summary), highlight=False)
         console.print()
-    for line in verdicts(s):
+    for line in verdicts(judged):
         say(console, line, markup=True)
 
 
@@ -338,14 +343,16 @@ def _from_to(s: PanelSummary, tag: str) -> str:
     return "not measured" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}%"
 
 
-def verdicts(s: PanelSummary) -> list[str]:
-    """Says in sentences what the columns show."""
-    from surefoot.statistics import HOLDS_AT, WORDS, judge, percent
+def verdicts(judged: Judgement) -> list[str]:
+    """Says in sentences what the columns show; before that, in what the files contradict each other."""
+    from surefoot.statistics import HOLDS_AT, percent
 
-    grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
-    out = [
-        f"[bold {COLOURS[grade]}]{WORDS[grade]}:[/] {percent(s.success)} of {s.episodes} held-out episodes "
-        f"succeed ({100 * s.confidence:g}% interval {percent(s.success_low)} to {percent(s.success_high)}, "
+    s = judged.summary
+    out = [f"[bold red]Contradiction:[/] {escape(str(fault))}" for fault in judged.faults]
+    out += [
+        f"[bold {COLOURS[judged.grade]}]{judged.word}:[/] {percent(s.success)} of {s.episodes} held-out "
+        f"episodes succeed ({100 * s.confidence:g}% interval {percent(s.success_low)} to "
+        f"{percent(s.success_high)}, "
         f"n_eff {s.effective_episodes:g})"
         + ("; the safety limit is broken." if s.safety_held is False else ".")
     ]

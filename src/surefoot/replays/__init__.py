@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from surefoot.replays.episode import replay_episode, replay_family, replay_trace
 from surefoot.replays.recorded import Verdict, find_recorded
+from surefoot.replays.sample import ROWS, Sample, replay_sample
 
 __all__ = [
+    "ROWS",
+    "Sample",
     "Verdict",
     "find_recorded",
     "replay_episode",
     "replay_family",
+    "replay_sample",
     "replay_trace",
 ]

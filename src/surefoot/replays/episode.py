@@ -71,9 +71,9 @@ def replay_episode(
             f"evaluate it with `{typed('evaluate', run.path, '--perturb', shown)}`."
         )
     like = recorded or find_recorded(run, episode, where)
-    plan = _with_panel(plan, like)
+    plan = with_panel(plan, like)
     prepare_torch()
-    policy, name = _policy(plan, run, like)
+    policy, name = policy_of(plan, run, like)
     half = as_half(like.summary.half)
     row, trace = _play(plan, half, like, policy, name, column, engine)
     verdict = verify(recorded, row, trace) if check and recorded else None
@@ -98,7 +98,8 @@ def _recorded(
     return None, column
 
 
-def _with_panel(plan: RobotPlan, like: Recorded) -> RobotPlan:
+def with_panel(plan: RobotPlan, like: Recorded) -> RobotPlan:
+    """Returns the plan on the panel that a row is of."""
     if plan.panel.digest == like.summary.panel_digest:
         return plan
     again = second_panel(plan.panel)  # of a lab, which is nowhere to be found by its name
@@ -110,7 +111,7 @@ def _with_panel(plan: RobotPlan, like: Recorded) -> RobotPlan:
     return dataclasses.replace(plan, panel=panel)
 
 
-def _policy(plan: RobotPlan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
+def policy_of(plan: RobotPlan, run: RunFolder, like: Recorded) -> tuple[Policy, str]:
     """Returns the very policy that the row is of, found by its digest, and its name."""
     if like.row["policy"] != TRAINED:
         return resolve_policy(plan, run, f"baseline:{like.row['policy']}")[0], str(like.row["policy"])

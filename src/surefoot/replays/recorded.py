@@ -16,9 +16,9 @@ import numpy as np
 
 from surefoot.artifacts import load_npz
 from surefoot.contract import NOMINAL, Column, SurefootError
-from surefoot.evaluation import STATES, PanelEvaluator, states_digest
+from surefoot.evaluation import PanelEvaluator
 from surefoot.policy import Policy
-from surefoot.runs import RunFolder, read_rows, read_summary, typed
+from surefoot.runs import STATES, RunFolder, read_rows, read_summary, states_digest, typed
 from surefoot.statistics import PanelSummary
 
 METRIC_TOLERANCE = 1e-5
@@ -26,6 +26,8 @@ METRIC_TOLERANCE = 1e-5
 GPU_TOLERANCE = 1e-2
 """m or rad, over the first second, of an episode that was recorded on a GPU."""
 NEEDED = ("column", "perturbation", "strength", "engine", "policy", "scenario", "trace", "states_digest")
+UNCOMPARED = ("trace", "device", "look")
+"""Fields that say how a row was kept, not what happened."""
 EXACT = ("success", "fall", "reason", "steps", "label", "cause", "recovered", "key")
 
 
@@ -140,6 +142,20 @@ def verify(recorded: Recorded, row: dict[str, Any], trace: dict[str, np.ndarray]
         k for k in was if _is_metric(k, was) and not _close(float(was[k]), float(row.get(k, np.nan)))
     ]
     return Verdict(same, str(was["label"]) == str(row["label"]), largest, tuple(differing))
+
+
+def differing(was: dict[str, Any], now: dict[str, Any]) -> tuple[str, ...]:
+    """Names the fields of a recorded row that a replay on the same kind of machine does not give again."""
+    out = []
+    for name in (k for k in was if k not in UNCOMPARED):
+        if name not in now:
+            out.append(name)
+        elif _is_metric(name, was):
+            if not _close(float(was[name]), float(now[name])):
+                out.append(name)
+        elif was[name] != now[name]:
+            out.append(name)
+    return tuple(out)
 
 
 def _alike(recorded: Recorded, row: dict[str, Any], trace: dict[str, np.ndarray]) -> Verdict:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from surefoot.contract import SurefootError
-from surefoot.evidence import Comparison, compare, metrics_of, refusal_sentence
+from surefoot.evidence import Comparison, compare_sound, metrics_of, refusal_sentence
 from surefoot.reporting.figures import RunFigures
 from surefoot.reporting.overview import bar, interval_text, shown
 from surefoot.reporting.verdict import verdict
@@ -71,7 +71,7 @@ def _compared(a: RunFigures, b: RunFigures) -> Comparison | str:
     """Compares the results of two runs, or says why not."""
     try:
         result_a, result_b = (load_result(RunFolder.open(r.folder)) for r in (a, b))
-        compared = compare(result_a, result_b)
+        compared = compare_sound(result_a, result_b)
     except SurefootError as error:  # one of them has no result, or they have no scenario in common
         return str(error)
     if isinstance(compared, Comparison):

@@ -1,7 +1,7 @@
 """A run's artifacts read into plain figures. Nothing here is rendered, and nothing that is absent is guessed.
 
-Every figure about held-out episodes is recomputed from the episode rows; what summary.json says of the same
-is compared with it, so that a summary that was edited by hand shows.
+Every statement about held-out episodes is computed from the episode rows (`evidence.judgement`); what
+summary.json and run.json say of the same is compared with it, and a contradiction is in the verdict.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.artifacts import chain_fault
 from surefoot.contract import TRAINED, SurefootError, TaskContract
+from surefoot.evidence import Improvement, Judgement, improvement, judgement
 from surefoot.reporting.ledger import Ledger
 from surefoot.runs import (
     RunFolder,
@@ -21,9 +23,8 @@ from surefoot.runs import (
     TimeParts,
     caveat,
     ledger_fault,
+    load_pass,
     read_ledger,
-    read_rows,
-    read_summary,
     time_parts,
 )
 from surefoot.statistics import ColumnSummary, Estimate, PanelSummary, estimate, rate_estimate
@@ -47,7 +48,7 @@ class Column:
     cost_of_transport: Estimate | None
     labels: dict[str, int]
     said: ColumnSummary | None = None
-    """What summary.json says of it; None where it says nothing."""
+    """The same and more as the summary of the rows has it."""
 
     @property
     def baseline(self) -> bool:
@@ -75,12 +76,13 @@ class PanelFigures:
 
     folder: Path
     summary: PanelSummary
+    """Counted from the rows."""
     rows: Rows
     columns: tuple[Column, ...]
     nominal: Column
     nominal_rows: Rows
-    disagreements: tuple[str, ...]
-    """Figures of summary.json that the rows do not bear out; empty when all do."""
+    judgement: Judgement
+    """What all of it shows, and what speaks against the evidence."""
 
     @property
     def baselines(self) -> tuple[Column, ...]:
@@ -108,6 +110,8 @@ class RunFigures:
     steps_per_second: Speed
     caveats: tuple[str, ...] = ()
     """What must be said beside the result: of an unfinished or resumed run, of a ledger with holes."""
+    improvement: Improvement | None = None
+    """What became of every stratum between the first evaluation and the last; None where there was one."""
 
     @property
     def safety(self) -> float | None:
@@ -143,6 +147,7 @@ def read_run(folder: str | Path) -> RunFigures:
         times=time_parts(run.record.model_copy(update={"figures": figures})),
         steps_per_second=Speed(rate_all, low, high, len(speed)),
         caveats=_caveats(run, ledger),
+        improvement=improvement(run),
     )
 
 
@@ -155,7 +160,9 @@ def _last_figures(ledger: Ledger) -> dict[str, float | int | None]:
 
 def _caveats(run: RunFolder, ledger: Ledger) -> tuple[str, ...]:
     cut = "The ledger's last line was cut off when the run was killed; it is left out." if ledger.torn else ""
-    return tuple(c for c in (caveat(run), ledger_fault(ledger.rows), cut) if c)
+    updates = run.record.figures.get("updates") if run.record.status == "finished" else None
+    holes = ledger_fault(ledger.rows, None if updates is None else int(updates))
+    return tuple(c for c in (caveat(run), chain_fault(run.ledger.path), holes, cut) if c)
 
 
 def _confirmation(run: RunFolder) -> PanelFigures | None:
@@ -164,7 +171,7 @@ def _confirmation(run: RunFolder) -> PanelFigures | None:
     root = run.path / "panels" / run.record.panel
     first = root / "confirmation"
     folders = [first, *sorted(root.glob("confirmation-confirmed-*"))]
-    read = [read_panel(f) for f in folders if (f / "summary.json").is_file()]
+    read = [read_panel(run, f) for f in folders if (f / "summary.json").is_file()]
     same = [p for p in read if p.summary.construct_id == run.record.construct_id]
     checkpoint = run.record.confirmation.checkpoint if run.record.confirmation else None
     same = [p for p in same if checkpoint is None or p.summary.checkpoint == checkpoint]
@@ -178,20 +185,14 @@ def _confirmation(run: RunFolder) -> PanelFigures | None:
     return max(same, key=lambda p: len(p.columns)) if same else None
 
 
-def read_panel(folder: Path) -> PanelFigures:
-    summary = read_summary(folder)
-    path = folder / "episodes.parquet"
-    rows = read_rows(folder, summary)
-    missing = [c for c in ("family", "success", "fall", "velocity_error_mps", "reason") if c not in rows]
-    if missing:
-        raise SurefootError(f"'{path}' has no column {', '.join(missing)}; it is not a table of episodes.")
-    if not len(rows["family"]):
-        raise SurefootError(f"'{path}' has no episode; evaluate the run again.")
+def read_panel(run: RunFolder, folder: Path) -> PanelFigures:
+    result = load_pass(run, folder)
+    summary, rows = result.summary, result.table
     columns = _columns(rows, summary)
     nominal = [c for c in columns if _is_nominal(c) and c.engine == summary.engine]
     nominal = nominal or [c for c in columns if _is_nominal(c)]
     if not nominal:
-        raise SurefootError(f"'{path}' has no nominal column; evaluate the run again.")
+        raise SurefootError(f"'{folder}' has no nominal column of the policy; evaluate the run again.")
     return PanelFigures(
         folder=folder,
         summary=summary,
@@ -199,7 +200,7 @@ def read_panel(folder: Path) -> PanelFigures:
         columns=columns,
         nominal=nominal[0],
         nominal_rows=select(rows, nominal[0]),
-        disagreements=_disagreements(nominal[0], columns, summary),
+        judgement=judgement(result),
     )
 
 
@@ -250,30 +251,6 @@ def _mean(rows: Rows, name: str) -> Estimate | None:
     """Estimates a mean over the episodes that have the figure; a faller before the settling time has no
     error."""
     return estimate(rows, name, "mean") if name in rows else None
-
-
-def _disagreements(nominal: Column, columns: tuple[Column, ...], summary: PanelSummary) -> tuple[str, ...]:
-    differ = []
-
-    def check(what: str, stated: float | None, counted: float | None) -> None:
-        if (stated is None) != (counted is None) or (
-            stated is not None and counted is not None and not math.isclose(stated, counted, abs_tol=1e-9)
-        ):
-            differ.append(f"{what}: summary.json says {stated}, the rows say {counted}")
-
-    check("success", summary.success, nominal.success.value)
-    check("fall rate", summary.fall_rate, nominal.fall.value)
-    check(
-        "velocity error",
-        summary.velocity_error_mps,
-        nominal.velocity_error.value if nominal.velocity_error else None,
-    )
-    check("episodes", summary.episodes, nominal.success.n)
-    by_key = {(c.name, c.engine, c.policy): c for c in columns}
-    for c in summary.columns:
-        counted = by_key.get((c.column, c.engine, c.policy))
-        check(f"success of {c.column} on {c.engine}", c.success, counted.success.value if counted else None)
-    return tuple(differ)
 
 
 def _number(value: Any) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from surefoot.contract import TaskContract
 from surefoot.reporting.figures import RunFigures
 from surefoot.reporting.groups import Group, Heatmap, by_cell, by_factor, heatmap
+from surefoot.reporting.improvement import improved
 from surefoot.reporting.overview import bar, shown
 from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join, number, percent
 from surefoot.reporting.web.words import word
@@ -29,6 +30,7 @@ def strata(run: RunFigures) -> Html:
         inner.append(
             el("details", el("summary", f"Every cell of {names}: {len(cells)}"), forest(cells, "cell"))
         )
+    inner.append(improved(run.improvement) or Html(""))
     return card(
         title,
         *inner,

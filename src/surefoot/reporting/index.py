@@ -8,12 +8,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from surefoot.contract import SurefootError
+from surefoot.evidence import Judgement, judgement
 from surefoot.reporting.page import POLICY, document
 from surefoot.reporting.progress import Progress, read_progress
 from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, esc, join, known, number, percent
 from surefoot.reporting.web.words import word
-from surefoot.runs import RunFolder, RunRecord, caveat, time_parts
-from surefoot.statistics import WORDS, judge
+from surefoot.runs import RunFolder, RunRecord, caveat, load_result, time_parts
 
 SERVED_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'") + "; frame-ancestors 'none'"
 """The index has one form: the choice of runs to compare. No page is shown within another's; browsers heed
@@ -33,6 +33,8 @@ class Entry:
     """How far it is, while somebody trains it."""
     caveat: str = ""
     """What must be said beside its result."""
+    judged: Judgement | None = None
+    """What its rows show; None while nothing is confirmed."""
 
 
 def find_runs(root: Path) -> dict[str, Path]:
@@ -56,10 +58,27 @@ def entries(runs: Mapping[str, Path]) -> list[Entry]:
     for name, path in runs.items():
         try:
             run = RunFolder.open(path)
-            out.append(Entry(name, run.record, progress=read_progress(run), caveat=caveat(run)))
+            out.append(Entry(name, run.record, "", read_progress(run), caveat(run), _judged(run)))
         except SurefootError as error:
             out.append(Entry(name, None, str(error)))
     return out
+
+
+_KEPT: dict[Path, tuple[tuple[int, ...], Judgement]] = {}
+"""What was judged before, by the run's folder, with the state that its files were in then."""
+
+
+def _judged(run: RunFolder) -> Judgement | None:
+    """Judges the confirmation of a run from its rows; again only where a file has changed since."""
+    if run.record.confirmation is None:
+        return None
+    half = run.path / "panels" / run.record.panel / "confirmation"
+    files = [half / "summary.json", half / "episodes.parquet", run.path / "policy.safetensors"]
+    files += [run.path / "run.json", run.path / "checkpoints" / "confirmed.safetensors"]
+    state = tuple(p.stat().st_mtime_ns if p.exists() else 0 for p in files)
+    if run.path not in _KEPT or _KEPT[run.path][0] != state:
+        _KEPT[run.path] = state, judgement(load_result(run))
+    return _KEPT[run.path][1]
 
 
 def index_page(runs: list[Entry], root: Path) -> str:
@@ -135,7 +154,7 @@ def _row(e: Entry) -> Html:
     if e.record is None:
         return el("tr", el("td"), el("td", e.name), el("td", e.problem, colspan="10", class_="absent"))
     r = e.record
-    c, f = r.confirmation, r.figures
+    c, f = e.judged.summary if e.judged else None, r.figures
     box = el("input", type="checkbox", name="run", value=e.name, aria_label=f"Compare {e.name}")
     seconds = time_parts(r).total
     interval = f"{percent(c.success_low)} to {percent(c.success_high)}" if c else None
@@ -144,7 +163,7 @@ def _row(e: Entry) -> Html:
         el("td", box),
         el("td", link),
         el("td", r.task),
-        el("td", _verdict(r, e.caveat)),
+        el("td", _verdict(e.judged, e.caveat)),
         el("td", _status(e)),
         _cell(c.success if c else None, percent, interval),
         _cell(c.fall_rate if c else None, percent),
@@ -156,14 +175,13 @@ def _row(e: Entry) -> Html:
     )
 
 
-def _verdict(r: RunRecord, caveat: str) -> Html:
+def _verdict(judged: Judgement | None, caveat: str) -> Html:
     """Writes the word that the report of this run has, marked where something must be said beside it."""
-    s = r.confirmation
-    if s is None:
+    if judged is None:
         return el("span", "not confirmed", class_="absent")
-    grade = judge(s.success, s.success_low, s.safety_held, s.beats_baselines)
-    mark = el("span", " *", class_="word", tabindex="0", data_tip=caveat) if caveat else None
-    return join(el("b", WORDS[grade], class_=f"grade {grade}"), mark)
+    tip = " ".join([*map(str, judged.faults), *([caveat] if caveat else [])])
+    mark = el("span", " *", class_="word", tabindex="0", data_tip=tip) if tip else None
+    return join(el("b", judged.word, class_=f"grade {judged.grade}"), mark)
 
 
 def _status(e: Entry) -> Html:

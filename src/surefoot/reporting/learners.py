@@ -19,7 +19,7 @@ def learner_page(c: LearnerComparison) -> str:
     lead = (
         f"{c.samples:,} samples each ({c.updates} updates of {r.horizon} steps x {r.envs} environments), the "
         f"same environments and panel ({c.panel}, {c.half} half, construct {c.construct_id[:12]}). Intervals "
-        "take training seeds for the independent draws: a few of them bound little."
+        "are those of the typical (median) training seed: a few of them bound little."
     )
     body = el(
         "main",
@@ -128,11 +128,15 @@ def paired(c: LearnerComparison) -> Html:
     """Shows what each learner's policies do otherwise than the first one's, trained with the same seeds."""
     rows = []
     for d in c.paired:
-        ends = "unbounded" if d.low is None or d.high is None else f"{d.low:+.3f} to {d.high:+.3f}"
+        ends = (
+            "unbounded"
+            if d.low is None or d.high is None
+            else f"{d.low:+.3f} to {d.high:+.3f} at {100 * d.confidence:.3g}%"
+        )
         name = BESIDE.get(d.figure, d.figure.replace("_", " "))
         cells = (name, f"{d.value:+.3f}", ends, f"{d.p:.3f}", str(d.seeds))
         rows.append(el("tr", el("th", d.learner, scope="row"), *[el("td", x) for x in cells]))
-    head = ("learner", "figure", "difference", "95% interval", "p", "seeds")
+    head = ("learner", "figure", "typical difference", "interval", "p", "seeds")
     return el(
         "div",
         el("table", el("thead", el("tr", *[el("th", h) for h in head])), el("tbody", *rows)),

@@ -55,6 +55,7 @@ def verdict_block(run: RunFigures) -> Html:
     ]
     return el(
         "section",
+        _faults(v.faults),
         el(
             "div",
             el("strong", v.headline, class_="stamp word", tabindex="0", data_tip=RULE),
@@ -66,6 +67,15 @@ def verdict_block(run: RunFigures) -> Html:
         el("ul", *claims, class_="claims"),
         class_=f"verdict {v.grade}",
     )
+
+
+def _faults(faults: Sequence[str]) -> Html | None:
+    """Says first of all, in red, that the files of a run contradict each other."""
+    if not faults:
+        return None
+    says = [el("li", text) for text in faults]
+    head = el("b", "The files of this run contradict each other; nothing below is proven.")
+    return el("div", head, el("ul", *says), class_="note bad faults", role="alert")
 
 
 # ---- tiles

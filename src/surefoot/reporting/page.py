@@ -26,6 +26,7 @@ from surefoot.reporting.players import hero
 from surefoot.reporting.traces import MOST, MOST_STOPS, read_replays
 from surefoot.reporting.web.html import Html, el, join
 from surefoot.reporting.web.words import glossary
+from surefoot.runs import RunFolder
 
 SCHEMA_VERSION = 1
 """Version of the page's figures: the names in its data-figure attributes."""
@@ -75,6 +76,7 @@ def write_report(
             f"at once."
         )
     atomic_write(path, data)
+    RunFolder.open(runs[0].folder).seal("report", [path])
     return path
 
 

@@ -86,18 +86,14 @@ def provenance(run: RunFigures) -> Html:
 def _audit(run: RunFigures) -> Html:
     if run.panel is None:
         return el("p", NOT_MEASURED, class_="absent")
-    if not run.panel.disagreements:
-        n = len(run.panel.rows["family"])
-        return el(
-            "p", f"Every figure above is computed from the {n} episode rows; summary.json agrees with them."
-        )
-    says = [el("li", x) for x in run.panel.disagreements]
-    return join(
-        el(
-            "p", "summary.json does not agree with its own rows; the rows are shown above.", class_="note bad"
-        ),
-        el("ul", *says),
-    )
+    judged, n = run.panel.judgement, len(run.panel.rows["family"])
+    unseen = [el("p", text, class_="muted") for text in judged.unseen]
+    if judged.sound:
+        said = f"Every statement above is computed from the {n} episode rows; summary.json agrees with them."
+        return join(el("p", said), *unseen)
+    says = [el("li", str(f)) for f in judged.faults]
+    wrong = "The files contradict each other; the figures above are those of the rows."
+    return join(el("p", wrong, class_="note bad"), el("ul", *says), *unseen)
 
 
 def _pairs(pairs: list[tuple[object, str]] | list[tuple[str, str]]) -> Html:

@@ -7,7 +7,6 @@ from typing import Literal
 
 from surefoot.reporting.figures import Column, PanelFigures, RunFigures
 from surefoot.reporting.web.html import NOT_MEASURED, number, percent
-from surefoot.statistics import WORDS, judge
 from surefoot.statistics import Grade as KnownGrade
 
 Grade = KnownGrade | Literal["none"]
@@ -31,6 +30,8 @@ class Verdict:
     claims: tuple[Claim, ...]
     caveats: tuple[str, ...] = ()
     """What must be said beside it: of an unfinished or resumed run, of a ledger with holes."""
+    faults: tuple[str, ...] = ()
+    """Where the run's files contradict each other; said before anything else."""
 
 
 def verdict(run: RunFigures) -> Verdict:
@@ -47,8 +48,8 @@ def verdict(run: RunFigures) -> Verdict:
             run.caveats,
         )
     s, lost = panel.nominal.success, beaten_by(panel)
-    held = panel.summary.safety_held
-    grade = judge(s.value, s.low or 0.0, held, not lost)
+    held, judged = panel.summary.safety_held, panel.judgement
+    grade: Grade = judged.grade
     detail = (
         f"{percent(s.value)} of {s.n} held-out episodes succeed "
         f"({100 * s.confidence:g}% interval {percent(s.low)} to {percent(s.high)}, n_eff {number(s.n_eff)})"
@@ -60,16 +61,17 @@ def verdict(run: RunFigures) -> Verdict:
     detail += "; the safety limit is broken." if held is False else "."
     learning = Claim("learning claim", f"{percent(s.value)} success, held out", grade)
     claims = (systems, learning, _embodiment(panel))
-    return Verdict(grade, WORDS[grade], detail, _evidence(panel), claims, run.caveats)
+    faults = tuple(map(str, judged.faults))
+    return Verdict(grade, judged.word, detail, _evidence(panel), claims, run.caveats, faults)
 
 
 def beaten_by(panel: PanelFigures) -> tuple[Column, ...]:
     """Baselines that the policy is not shown to beat: their success interval reaches into the policy's."""
+    if panel.summary.beats_baselines is not False:
+        return ()
     low = panel.nominal.success.low or 0.0
     worse = tuple(c for c in panel.baselines if (c.success.high or 0.0) >= low)
-    if panel.summary.beats_baselines is None:
-        return tuple(c for c in worse if c.success.value >= panel.nominal.success.value)
-    return () if panel.summary.beats_baselines else worse or panel.baselines
+    return worse or panel.baselines
 
 
 def _speed(run: RunFigures) -> str:
@@ -88,6 +90,7 @@ def _embodiment(panel: PanelFigures | None) -> Claim:
     if all(c.holds is None for c in panel.perturbed):
         return Claim(name, f"{total} perturbations measured, none judged", "none")
     grade: Grade = "good" if len(holds) == total else "mixed" if holds else "bad"
+    grade = grade if panel.judgement.sound else "unproven"
     return Claim(name, f"holds under {len(holds)} of {total} perturbations", grade)
 
 

@@ -21,40 +21,57 @@ from surefoot.runs.folder import (
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ids import check_ids, id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
-from surefoot.runs.lock import is_alive
-from surefoot.runs.panels import read_rows, read_summary
-from surefoot.runs.results import Result, load_result, perturbed
+from surefoot.runs.lock import appending, is_alive
+from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
+from surefoot.runs.panels import read_panel, read_rows, read_summary
+from surefoot.runs.results import Result, load_pass, load_result, perturbed
+from surefoot.runs.seal import compare_seal, read_seal
+from surefoot.runs.signing import sign, signed_entry
 from surefoot.runs.status import record_outcome
 from surefoot.runs.times import TimeParts, time_parts
+from surefoot.runs.traces import STATES, states_digest
 
 __all__ = [
     "CHECKPOINTS",
     "LEDGER_VERSION",
+    "LOOKS",
+    "STATES",
     "STATES_VERSION",
     "Checkpoint",
     "LibraryRecord",
+    "Look",
     "Result",
     "RunFolder",
     "RunRecord",
     "TimeParts",
+    "appending",
     "caveat",
     "check_ids",
+    "compare_seal",
     "id_problems",
     "is_alive",
     "ledger_fault",
     "load_arrays",
     "load_checkpoint",
+    "load_pass",
     "load_result",
+    "note_look",
     "perturbed",
     "read_ledger",
+    "read_panel",
     "read_rows",
+    "read_seal",
     "read_summary",
     "record_outcome",
     "resumable",
     "resume_hint",
     "run_name",
     "save_checkpoint",
+    "scenarios_of",
     "section",
+    "sign",
+    "signed_entry",
+    "states_digest",
     "surefoot_command",
     "time_parts",
     "timestamp",

@@ -90,9 +90,9 @@ def load_checkpoint(path: str | Path, device: str | torch.device = "cpu") -> Che
     return Checkpoint(placed, meta, header["sha256"])
 
 
-def load_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def load_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
     """Reads and verifies a checkpoint or a policy as numpy arrays, where torch need not be installed; also
-    its meta."""
+    its meta and its digest."""
     import safetensors.numpy
 
     path = Path(path)
@@ -107,7 +107,7 @@ def load_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]
         raise _damaged(path) from error
     if matches != header["sha256"] or not isinstance(meta, dict):
         raise _damaged(path)
-    return arrays, meta
+    return arrays, meta, matches
 
 
 def section(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

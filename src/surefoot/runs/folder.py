@@ -29,7 +29,7 @@ from surefoot.artifacts import (
     write_json,
     write_table,
 )
-from surefoot.compute import cores
+from surefoot.compute import cores, cpu_name
 from surefoot.contract import (
     Accounting,
     Disjointness,
@@ -44,6 +44,7 @@ from surefoot.contract import (
 from surefoot.runs import checkpoint
 from surefoot.runs.confirming import STAGED, finish_confirmation, put_in_place
 from surefoot.runs.lock import locked
+from surefoot.runs.seal import seal_files, sealed_names
 from surefoot.statistics import PanelResult, PanelSummary
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def versions() -> dict[str, str]:
     names = ("torch", "mujoco", "numpy", "gymnasium", "pydantic")
     own = {"surefoot": surefoot.__version__} | {n: version(n) for n in names}
     # The learner adds up shards, one per core: runs repeat to the bit on as many cores.
-    own |= {"cores": str(cores())}
+    own |= {"cores": str(cores()), "cpu": cpu_name()}
     return own | {"python": platform.python_version(), "platform": platform.platform()}
 
 
@@ -152,7 +153,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path, record: RunRecord) -> None:
         self.path, self.record = Path(path), record
-        self.ledger = JsonLines(self.path / "ledger.jsonl", sync_every=25)
+        self.ledger = JsonLines(self.path / "ledger.jsonl", sync_every=25, chained=True)
         self._columns: list[Mapping[str, np.ndarray]] = []
 
     # ---- opening
@@ -291,6 +292,13 @@ class RunFolder:
         write_json(self.path / STAGED / "run.json", record)
         put_in_place(self.path)
         self.record = record
+        self.seal("confirmed")
+
+    def seal(self, reason: str, added: Sequence[Path] | None = None) -> None:
+        """Seals all files of the run as they are, or those that were `added`: a folder stands for its files.
+        A run that was never sealed is not sealed by what is added to it."""
+        names = None if added is None else [n for p in added for n in sealed_names(self.path, p)]
+        seal_files(self.path, reason, timestamp(), names)
 
     def save_failures(self, failures: Sequence[Mapping[str, np.ndarray]], update: int) -> None:
         """Keeps states before failures of the simulator, so that those can be replayed."""

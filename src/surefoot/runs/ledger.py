@@ -62,8 +62,9 @@ def _named(updates: list[int]) -> str:
 TIMING = (
     *("seconds.", "startup.", "train_seconds", "wall_seconds", "elapsed_seconds", "steps_per_second"),
     "memory.peak_",
+    "chain",
 )
-"""Fields that differ between two runs that are otherwise the same to the bit."""
+"""Fields that differ between two runs that are otherwise the same to the bit; links are over all fields."""
 
 
 def without_timing(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,18 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def appending(path: Path) -> Iterator[int]:
+    """Yields a descriptor of the file `path`, to append to it while nobody else does; others wait."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o666)
+    try:
+        with suppress(OSError):  # where the file system has no locks, what is appended is still written
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def _acquire(folder: Path) -> int:
     path, end = folder / LOCK, time.monotonic() + PATIENCE_S
     try:

@@ -6,14 +6,44 @@ layout.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from surefoot.artifacts import read_json, read_table, table_meta
-from surefoot.contract import NOMINAL, TRAINED, SurefootError, digest
+from surefoot.contract import NOMINAL, TRAINED, Contract, SurefootError
 from surefoot.runs.folder import PANEL_ROWS_VERSION
-from surefoot.statistics import PanelSummary
+from surefoot.statistics import PanelSummary, recount
+
+
+@dataclass(frozen=True)
+class PanelPass:
+    """Holds one panel folder: its rows, the summary that follows from them, and the one beside them."""
+
+    folder: Path
+    rows: dict[str, np.ndarray]
+    summary: PanelSummary
+    """Counted from the rows: what is shown and decided by."""
+    stated: PanelSummary
+    """What summary.json says: a cache, good for nothing but to be compared."""
+
+
+def read_panel(folder: Path, contract: Contract) -> PanelPass:
+    """Reads the pass in `folder`; a table that is none is refused."""
+    stated = read_summary(folder)
+    rows = read_rows(folder, stated)
+    path = folder / "episodes.parquet"
+    missing = [c for c in NEEDED if c not in rows]
+    if missing:
+        raise SurefootError(f"'{path}' has no column {', '.join(missing)}; it is not a table of episodes.")
+    if not len(rows["family"]):
+        raise SurefootError(f"'{path}' has no episode; evaluate the run again.")
+    return PanelPass(folder, rows, recount(rows, contract, stated), stated)
+
+
+NEEDED = ("family", "success", "fall", "reason", "steps", "velocity_error_mps", "yaw_error_radps", "terrain")
+"""Columns that no table of episodes is without."""
 
 MEASURED_LATER = (
     *("window_velocity_error_mps", "window_yaw_error_radps", "windows_as_told", "stand_drift_m"),
@@ -26,15 +56,7 @@ MEASURED_LATER = (
 def read_summary(folder: Path) -> PanelSummary:
     """Reads a panel folder's summary. Fields that came after its version have their defaults, which say that
     nothing was measured."""
-    summary = read_json(folder / "summary.json", PanelSummary)
-    made = digest(summary.measurement) if summary.measurement or summary.measurement_id else ""
-    if made and {summary.measurement_id, summary.construct_id} != {made}:
-        raise SurefootError(
-            f"'{folder / 'summary.json'}' is not what it was: its measurement_id is "
-            f"{summary.measurement_id[:12]}, its construct_id {summary.construct_id[:12]}, and its "
-            f"measurement gives {made[:12]}; make it again with `surefoot evaluate`."
-        )
-    return summary
+    return read_json(folder / "summary.json", PanelSummary)
 
 
 def read_rows(folder: Path, summary: PanelSummary) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ from surefoot.runs.caveat import caveat
 from surefoot.runs.folder import RunFolder, RunRecord
 from surefoot.runs.hints import typed
 from surefoot.runs.ids import check_ids
-from surefoot.runs.panels import read_rows, read_summary
+from surefoot.runs.panels import read_panel, read_summary
 from surefoot.statistics import PanelSummary
 
 
@@ -23,6 +23,7 @@ class Result:
     run: RunRecord
     folder: Path
     summary: PanelSummary
+    """Every figure, counted from the rows."""
     rows: dict[str, np.ndarray]
     engine: str
     index: np.ndarray
@@ -31,17 +32,31 @@ class Result:
     """All rows of the file: every column, engine and policy."""
     caveat: str = ""
     """What must be said beside it: training that went on after this evidence."""
+    stated: PanelSummary | None = None
+    """What summary.json says of it, to be compared; None where nobody asked."""
+    home: Path | None = None
+    """The run's folder."""
 
 
 def load_result(run: RunFolder, half: Half = "confirmation", column: str = NOMINAL) -> Result:
     """Loads the pass on `half` of the policy that the run's result is stated on."""
     folder = _folder(run, half)
-    summary = read_summary(folder)
-    check_ids(run.record, summary, folder)
-    table = read_rows(folder, summary)
+    check_ids(run.record, read_summary(folder), folder)
+    return load_pass(run, folder, column)
+
+
+def load_pass(run: RunFolder, folder: Path, column: str | None = None) -> Result:
+    """Loads the panel pass in `folder`, which is the run's; its first column where there is no nominal one
+    and none is asked for."""
+    read = read_panel(folder, run.record.contract)
+    table = read.rows
+    if column is None:
+        names = table["column"].astype(str)
+        column = NOMINAL if (names == NOMINAL).any() else str(names[0])
     index, engine = _column(table, column, folder)
     rows = {k: v[index] for k, v in table.items()}
-    return Result(run.record, folder, summary, rows, engine, index, table, caveat(run))
+    said = caveat(run)
+    return Result(run.record, folder, read.summary, rows, engine, index, table, said, read.stated, run.path)
 
 
 def _folder(run: RunFolder, half: Half) -> Path:

@@ -14,6 +14,8 @@ from surefoot.contract import (
     TRAINED,
     Contract,
     Frozen,
+    Perturbation,
+    SurefootError,
     TaskContract,
     find_perturbation,
     source_digest,
@@ -107,14 +109,17 @@ def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
     confidence = confidence_of(rows)
     success, fall = (rate(rows[k], family, confidence) for k in ("success", "fall"))
     kind = str(rows["perturbation"][0])
-    known = find_perturbation(kind) if kind else None
+    known = _known(kind)
 
     def mean(name: str) -> float | None:
+        if name not in rows:  # in tables of older versions
+            return None
         at = np.isfinite(np.asarray(rows[name], np.float64))
         return float(rows[name][at].mean()) if at.any() else None
 
     velocity = estimate(rows, "velocity_error_mps", "mean")
-    pushed = np.isfinite(rows["recovery_s"]) | ~np.asarray(rows["recovered"], bool)
+    recovered = np.asarray(rows.get("recovered", np.ones(len(family))), bool)
+    pushed = np.isfinite(rows.get("recovery_s", np.full(len(family), np.nan))) | ~recovered
     return ColumnSummary(
         column=str(rows["column"][0]),
         perturbation=kind,
@@ -137,11 +142,19 @@ def column_summary(rows: Rows, contract: Contract) -> ColumnSummary:
         velocity_error_high=velocity.high if velocity else None,
         yaw_error_radps=mean("yaw_error_radps"),
         cost_of_transport=mean("cost_of_transport"),
-        recovered=float(np.asarray(rows["recovered"], bool)[pushed].mean()) if pushed.any() else None,
+        recovered=float(recovered[pushed].mean()) if pushed.any() else None,
         recovery_s=mean("recovery_s"),
         holds=success.low >= HOLDS_AT,
-        labels=dict(sorted(Counter(x for x in rows["label"].tolist() if x).items())),
+        labels=dict(sorted(Counter(x for x in rows.get("label", family[:0]).tolist() if x).items())),
     )
+
+
+def _known(kind: str) -> Perturbation | None:
+    """Returns a perturbation by name; None for none, and for that of a package that is not installed here."""
+    try:
+        return find_perturbation(kind) if kind else None
+    except SurefootError:
+        return None
 
 
 def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Estimate]) -> tuple[str, ...]:
@@ -151,16 +164,19 @@ def transfer(columns: list[ColumnSummary], terrain: Mapping[str, Estimate]) -> t
     return tuple(dict.fromkeys(held))
 
 
-def agreement(reference: Rows, other: Rows) -> Agreement:
-    """Compares two engines on the scenarios that both ran."""
-    _, mine, theirs = np.intersect1d(reference["scenario"], other["scenario"], return_indices=True)
-    a, b = ({k: r[k][at] for k in r} for r, at in ((reference, mine), (other, theirs)))
-    assert (a["key"] == b["key"]).all()
+def agreement(reference: Rows, other: Rows) -> Agreement | None:
+    """Compares two engines on the scenarios that both ran, once each; None where there is none."""
+    _, mine, theirs = np.intersect1d(reference["key"], other["key"], return_indices=True)
+    if not len(mine):
+        return None
+    order = np.argsort(mine)
+    places = (reference, mine[order]), (other, theirs[order])
+    a, b = ({k: r[k][at] for k in r} for r, at in places)
     classes = np.unique(a["terrain"])
     by_class: dict[str, ClassAgreement] = {}
     for cls in classes if len(classes) > 1 else ():
-        same, rank = _same(*({k: r[k][r["terrain"] == cls] for k in r} for r in (a, b)))
-        success, stated = (float(r["success"][r["terrain"] == cls].mean()) for r in (b, a))
+        same, rank = _same(*({k: r[k][a["terrain"] == cls] for k in r} for r in (a, b)))
+        success, stated = (float(r["success"][a["terrain"] == cls].mean()) for r in (b, a))
         n = int((a["terrain"] == cls).sum())
         by_class[str(cls)] = ClassAgreement(
             success_agreement=same, rank_correlation=rank, success=success, reference_success=stated, n=n

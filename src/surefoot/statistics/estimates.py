@@ -10,7 +10,7 @@ import numpy as np
 
 from surefoot.contract import BESIDE, Frozen
 from surefoot.statistics.looks import CONFIDENCE, confidence_of
-from surefoot.statistics.means import Mean, iqm_interval, mean_interval, runs_interval
+from surefoot.statistics.means import Mean, iqm_interval, mean_interval
 from surefoot.statistics.rates import Rate, rate
 
 Kind = Literal["rate", "mean", "iqm"]
@@ -95,16 +95,6 @@ def rate_estimate(values: np.ndarray, family: np.ndarray, confidence: float = CO
     """Estimates the share of true episodes, one value per episode; there must be one at least."""
     unit = "scenario" if len(np.unique(family)) == len(family) else "family"
     return _estimate(rate(values, family, confidence), family, unit, confidence)
-
-
-def runs_estimate(values: Sequence[float | None]) -> Estimate | None:
-    """Returns the mean of one value per training seed, over those that are known; None where none is."""
-    known = [v for v in values if v is not None and math.isfinite(v)]
-    if not known:
-        return None
-    m = runs_interval(known)
-    low, high = _bounded(m.low), _bounded(m.high)
-    return Estimate(value=m.value, low=low, high=high, n=m.n, n_eff=m.n_eff, families=m.n, unit="seed")
 
 
 def headline(rows: Mapping[str, np.ndarray]) -> dict[str, Estimate]:

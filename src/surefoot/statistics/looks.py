@@ -16,7 +16,7 @@ from surefoot.statistics.rates import Rate, rate
 from surefoot.statistics.verdict import RELIABLE_AT
 
 LOOKS = (1, 2, 4, 8)
-"""Lengths of the looks, in lengths of the panel as it ships: 256, 512, 1024 and 2048 scenarios on a plane."""
+"""Lengths of the looks, in lengths of the panel as it ships, so that each ends at a whole round of strata."""
 ERROR = 0.05
 """The chance that any of the looks' intervals misses."""
 CONFIDENCE = 1 - ERROR

@@ -73,13 +73,6 @@ def mean_interval(
     return Mean(families.mean, low, high, families.n, effective_n_of(families), few)
 
 
-def runs_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
-    """Returns the mean of one value per training seed, with the interval of t widened for skewness: what
-    other seeds would give, as far as these tell."""
-    families = split(values, np.arange(np.size(values)))
-    return Mean(families.mean, *interval_of(families, confidence), families.n, float(families.n))
-
-
 def interval_of(families: Families, confidence: float) -> tuple[float, float]:
     """Returns the interval of a mean as far as the values seen tell: t widened for skewness, and the
     bootstrap."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from surefoot.statistics.clusters import Families, checked, effective_n_of, split
-from surefoot.statistics.means import Mean, interval_of, mean_interval, standard_error, unseen
+from surefoot.statistics.means import Mean, interval_of, mean_interval, unseen
 from surefoot.statistics.rates import check_confidence, rate, t_quantile
 
 POWER = 0.8
@@ -53,21 +53,6 @@ def paired(
     second, _ = checked(b, family)
     interval = paired_interval(first, second, labels, span, confidence)
     return _difference(first, second, split(second - first, labels), interval, confidence)
-
-
-def paired_runs(a: ArrayLike, b: ArrayLike, seed: ArrayLike, confidence: float = 0.95) -> Difference:
-    """Returns the mean over training seeds of b - a, of one value per seed and treatment, with the interval
-    of t: two treatments that differ by a shift only are exchangeable seed by seed, so differences are
-    symmetric."""
-    first, labels = checked(a, seed)
-    second, _ = checked(b, seed)
-    families = split(second - first, labels)
-    low, high = -math.inf, math.inf
-    if families.count > 1:
-        reach = t_quantile(families.worth - 1, confidence) * standard_error(families)
-        low, high = families.mean - reach, families.mean + reach
-    mean = Mean(families.mean, low, high, families.n, effective_n_of(families))
-    return _difference(first, second, families, mean, confidence)
 
 
 def _difference(

@@ -1,4 +1,4 @@
-"""Which column of a panel tells best how policies fare on the second simulator: over runs, by rank."""
+"""Columns of a panel ranked by how well they tell, over runs, how policies fare on the second simulator."""
 
 from __future__ import annotations
 

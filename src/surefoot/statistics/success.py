@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from surefoot.contract import Success
+from surefoot.contract import Contract, ExternalContract, Success, TaskContract
 
 
 def succeeds(rows: Mapping[str, np.ndarray], rule: Success) -> np.ndarray:
@@ -22,3 +22,14 @@ def succeeds(rows: Mapping[str, np.ndarray], rule: Success) -> np.ndarray:
     for limit in rule.limits:
         good &= ~(rows[limit.metric] < limit.low) & ~(rows[limit.metric] > limit.high)
     return np.asarray(good)
+
+
+def succeeded(rows: Mapping[str, np.ndarray], contract: Contract) -> np.ndarray:
+    """Returns [N] whether each row is a success by its own end and figures, under any contract."""
+    reason = rows["reason"].astype(str)
+    if isinstance(contract, ExternalContract):
+        wanted = contract.success.return_at_least
+        enough = reason == "timeout" if wanted is None else rows["return"] >= wanted
+        return np.asarray(enough & (reason != "nonfinite"))
+    assert isinstance(contract, TaskContract)
+    return succeeds({**rows, "fall": reason != "timeout"}, contract.success)

@@ -28,7 +28,9 @@ class PanelSummary(Frozen):
     """What a panel pass says. Errors are means over episodes of time-means over the steps taken after
     settling."""
 
-    schema_version: int = 2
+    schema_version: int = 3
+    """Raised whenever the same rows give other figures: those of an older one are not compared with today's.
+    3: intervals of means over scenarios that repeat commands have two clusters."""
     panel: str
     panel_digest: str
     half: str
@@ -131,6 +133,7 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
         rows = parts[0][2]
     reference = nominal.get(REFERENCE)
     others = [r for e, r in nominal.items() if e != REFERENCE]
+    agreements = [agreement(reference, r) for r in others] if reference else []
     columns = [column_summary(r, contract) for _, _, r in parts]
     columns = [c.model_copy(update={"shift": info.shifts.get(c.column, "")}) for c in columns]
     family = rows["family"]
@@ -185,7 +188,7 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
         causes=_counts(rows, "cause"),
         columns=tuple(columns),
         transfer=transfer(columns, terrain) if columns else (),
-        agreement=tuple(agreement(reference, r) for r in others) if reference else (),
+        agreement=tuple(a for a in agreements if a is not None),
         beats_baselines=beats_baselines(columns),
         look=int(rows["look"].max()) if "look" in rows else 0,
         confidence=confidence,

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Literal
 
-Grade = Literal["good", "mixed", "bad"]
+Grade = Literal["good", "mixed", "bad", "unproven"]
 
 RELIABLE_AT = 0.9
 """The lower end of the success interval of a reliable policy."""
 FAILING_BELOW = 0.5
 """The success of a failing one."""
-WORDS: dict[Grade, str] = {"good": "Reliable", "mixed": "Partly working", "bad": "Failing"}
+WORDS: dict[Grade, str] = {
+    "good": "Reliable",
+    "mixed": "Partly working",
+    "bad": "Failing",
+    "unproven": "Unproven",
+}
 RULE = (
     f"Reliable: the lower end of the success interval is at least {RELIABLE_AT:.0%}, the safety limit holds "
     f"and every baseline that was measured is beaten. Failing: success below {FAILING_BELOW:.0%}, the safety "
-    "limit broken, or a baseline not beaten. In between: partly working."
+    "limit broken, or a baseline not beaten. In between: partly working. Unproven: the run's files "
+    "contradict each other."
 )
 
 

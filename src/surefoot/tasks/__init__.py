@@ -1,5 +1,6 @@
 """Tasks: contracts bound to pure functions of the robot's state."""
 
+from surefoot.tasks.apart import check_apart
 from surefoot.tasks.registry import BUILT_IN, task, task_names
 from surefoot.tasks.sparse import SPARSE, sparse
 from surefoot.tasks.task import Ground, Task, TaskState, View, advance
@@ -16,6 +17,7 @@ __all__ = [
     "TaskState",
     "View",
     "advance",
+    "check_apart",
     "reweighted",
     "sparse",
     "task",

@@ -315,7 +315,13 @@ seeds, and is not worse (benchmarks/time_to_walk.py)."""
 
 
 def walk_flat() -> Task:
-    return velocity_task("walk-flat", robot=robot("go1"), panel="walk-flat-v2", cuda=CUDA_RECIPE | AS_GOOD)
+    return velocity_task(
+        "walk-flat",
+        robot=robot("go1"),
+        panel="walk-flat-v2",
+        cuda=CUDA_RECIPE | AS_GOOD,
+        cuda_minutes=1 / 6,
+    )
 
 
 def trot_flat() -> Task:
@@ -329,6 +335,7 @@ def trot_flat() -> Task:
         prior=TROT,
         minutes=4.0,
         cuda=CUDA_RECIPE | AS_GOOD | {"epochs": 3},
+        cuda_minutes=1 / 6,
     )
 
 

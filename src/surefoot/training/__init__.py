@@ -8,7 +8,7 @@ from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.iteration import collect
 from surefoot.training.looks import check_sequential
 from surefoot.training.manifest import Manifest
-from surefoot.training.observers import UNOBSERVED, Observer, SessionObserver
+from surefoot.training.observers import UNOBSERVED, EvaluationObserver, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.plan_makers import make_plan, robot_plan
 from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
@@ -21,6 +21,7 @@ __all__ = [
     "EVERY",
     "UNOBSERVED",
     "EvaluateOptions",
+    "EvaluationObserver",
     "ExternalPlan",
     "Limits",
     "Manifest",

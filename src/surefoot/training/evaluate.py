@@ -10,7 +10,7 @@ from surefoot.compute import prepare_torch
 from surefoot.contract import TRAINED, Column, Half, as_half
 from surefoot.evaluation import Watch, unwatched
 from surefoot.policy import Policy, PolicyBundle
-from surefoot.runs import CHECKPOINTS, RunFolder
+from surefoot.runs import CHECKPOINTS, Look, RunFolder, note_look, scenarios_of
 from surefoot.statistics import PanelResult, PanelSummary
 from surefoot.training.looks import check_sequential, look
 from surefoot.training.observers import UNOBSERVED, EvaluationObserver
@@ -94,6 +94,10 @@ def evaluate_run(
         summary = evaluate_policy(
             plan, run, policy, digest, where=where, options=passes, name=name, watch=watch
         )
+    if half != "selection":
+        scenarios = scenarios_of(summary.panel, plan.panel.seeds)
+        seen = Look(scenarios, summary.panel_digest, "evaluate", (digest,))
+        observer.note(note_look([run.path.parent], seen).said)
     return EvaluatedRun(plan, run, summary, run.path / "panels" / summary.panel / where)
 
 
@@ -125,5 +129,7 @@ def evaluate_policy(
     normaliser = getattr(policy, "normaliser_digest", "")
     summary = panel_summary(plan, o.half, table, passes[0], digest, normaliser, time.perf_counter() - begun)
     kept = policy if o.keep_policy and isinstance(policy, PolicyBundle) else None
-    run.save_panel(where, summary, table, kept)
+    folder = run.save_panel(where, summary, table, kept)
+    if isinstance(where, str):  # what is being confirmed is sealed when it is in its place
+        run.seal("evaluated", [folder])
     return summary

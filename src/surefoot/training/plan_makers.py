@@ -35,6 +35,7 @@ from surefoot.engines import choose_engine
 from surefoot.env.external import external_task, is_external
 from surefoot.evaluation import code_digests, external_digests
 from surefoot.learners.libraries import find_learner
+from surefoot.tasks import check_apart
 from surefoot.tasks import task as find_task
 from surefoot.training.checks import (
     check_disjoint,
@@ -192,6 +193,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     judged_in = evaluation_plant(recipe.control_hz, chosen.on_heightfield(panel))
     proof = check_disjoint(seeds, panel)
     if not o.restored:
+        check_apart(chosen, o.device)
         check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
     if torch.device(o.device).type == "cuda":
         check_memory(chosen, torch.cuda.mem_get_info(o.device)[0], o.processes)

@@ -17,7 +17,7 @@ from typing import Any
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
 from surefoot.contract import SurefootError, Timeouts
 from surefoot.reporting import write_report
-from surefoot.runs import RunFolder, record_outcome, resume_hint
+from surefoot.runs import Look, RunFolder, note_look, record_outcome, resume_hint, scenarios_of
 from surefoot.statistics import PanelSummary
 from surefoot.trackers import check_tracker
 from surefoot.training.evaluate import PassOptions, evaluate_policy
@@ -377,6 +377,10 @@ class _Session:
             summary = evaluate_policy(
                 plan, run, bundle, checkpoint.digest, where=where, options=passes, watch=watch
             )
+        seen = Look(
+            scenarios_of(summary.panel, plan.panel.seeds), summary.panel_digest, "train", (checkpoint.digest,)
+        )
+        self.observer.note(note_look([run.path.parent], seen).said)
         run.commit(
             status="finished",
             error=None,

@@ -16,7 +16,7 @@ from surefoot.experiments.lab.judge import checked_summary, place
 from surefoot.experiments.lab.prose import contract_prose, reward_prose
 from surefoot.experiments.lab.record import CoComputed, Entry, Episode, LabRecord, PanelAbout, RunAbout
 from surefoot.policy import PREFIX
-from surefoot.runs import RunFolder, read_rows, timestamp, versions
+from surefoot.runs import RunFolder, caveat, read_rows, timestamp, versions
 from surefoot.statistics import column_summary, split_columns
 from surefoot.training import RobotPlan
 
@@ -43,6 +43,8 @@ def gather(
     done = {j: r for j, r in runs.items() if r.record.confirmation is not None}
     if host not in done:
         raise SurefootError(f"{runs[host].path} has no result, so there is nothing to compare with.")
+    for run in done.values():
+        _check_as_designed(run, design)
     first, entries = plans[host], list[Entry]()
     about = [_about(1, first)]
     if second is not None:
@@ -87,6 +89,20 @@ def gather(
         postmortems=tuple(postmortems.values()),
         versions=versions(),
     )
+
+
+def _check_as_designed(run: RunFolder, design: LabDesign) -> None:
+    """Refuses a run that somebody trained on by hand: its result is of another budget, or of an update that
+    training has left behind, and would stand beside the others as if it were not."""
+    updates = int(run.record.figures.get("updates") or 0)
+    said = caveat(run)
+    if updates != design.updates:
+        said = f"It was trained for {updates} updates, and this lab's runs are of {design.updates}. {said}"
+    if said:
+        raise SurefootError(
+            f"{run.path} is not as the lab trained it. {said.strip()} Move it away and start the lab again: "
+            "it is then trained anew."
+        )
 
 
 def _compared(runs: Sequence[RunFolder]) -> LearnerComparison | None:

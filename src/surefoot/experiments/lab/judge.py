@@ -6,7 +6,7 @@ from pathlib import Path
 
 from surefoot.contract import TRAINED, Column, SurefootError
 from surefoot.policy import BASELINES, PREFIX
-from surefoot.runs import RunFolder, read_summary
+from surefoot.runs import Look, RunFolder, note_look, read_summary, scenarios_of
 from surefoot.statistics import PanelSummary
 from surefoot.training import PassOptions, RobotPlan, evaluate_policy, resolve_policy
 
@@ -51,6 +51,9 @@ def judge(plan: RobotPlan, run: RunFolder, policy: str, columns: tuple[Column, .
         options=PassOptions("confirmation", columns, baselines=False),
         name=called,
     )
+    if policy == TRAINED:
+        scenarios = scenarios_of(plan.panel.name, plan.panel.seeds)
+        note_look([run.path.parent], Look(scenarios, plan.panel.digest, "lab", (digest,)))
 
 
 def checked_summary(folder: Path, plan: RobotPlan) -> PanelSummary:

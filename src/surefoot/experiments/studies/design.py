@@ -80,7 +80,7 @@ class Design(Frozen):
     columns: tuple[Column, ...]
     """Columns beside the nominal one."""
     margin: float
-    """Gain of success below which it counts as none."""
+    """Difference of success, either way, below which it counts as none."""
     keep: Keep
     overrides: dict[str, Any]
     """Recipe fields that are not the task's own, the same for all runs."""
@@ -149,7 +149,8 @@ class DesignOptions:
     task: str
     values: tuple[int, ...] = ()
     """Values of the varied quantity; empty: the task's own, and one on either side."""
-    seeds: int = 5
+    seeds: int = 8
+    """Training seeds: eight are the fewest that can show a difference among six comparisons."""
     seed: int = 1
     """The first of the training seeds."""
     overrides: dict[str, Any] = field(default_factory=dict)
@@ -237,7 +238,9 @@ def _values(knob: Knob, requested: tuple[int, ...], own: int) -> tuple[int, ...]
 
 def _check(o: DesignOptions) -> None:
     if o.seeds < 2:
-        raise SurefootError(f"--seeds is {o.seeds}; intervals over training seeds need 2 or more, better 5.")
+        raise SurefootError(
+            f"--seeds is {o.seeds}; intervals over training seeds need 2 or more, verdicts 8."
+        )
     if o.samples is not None and o.updates is not None:
         raise SurefootError("--samples and --updates both set the sample budget; give one of them.")
     for name, value in (("samples", o.samples), ("updates", o.updates)):

@@ -1,11 +1,12 @@
 """The figures of a study, read back from its runs' artifacts: episode rows, ledger, run.json.
 
-Seeds are the outer cluster throughout. A run gives one value (a mean over the panel's episodes); intervals
-are those of a mean of K values, one per training seed.
+A run gives one value (a mean over the panel's episodes), however many episodes it was scored on; K seeds give
+K values, and every figure over them is that of the typical seed, their median.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,10 +16,19 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import BESIDE, NOMINAL, Frozen, SurefootError
-from surefoot.evidence import construct_difference
+from surefoot.evidence import check_sound, construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
-from surefoot.runs import Result, RunFolder, check_ids, read_rows, read_summary
-from surefoot.statistics import Estimate, paired_runs, runs_estimate
+from surefoot.runs import Result, RunFolder, check_ids, read_panel
+from surefoot.statistics import (
+    ALPHA,
+    Collapses,
+    OverSeeds,
+    collapses,
+    findable,
+    over_seeds,
+    shown_above,
+    shown_below,
+)
 
 RATES = ("success", "fall", "disturbed_success")
 """Figures that lie between 0 and 1."""
@@ -87,10 +97,12 @@ class Group(Frozen):
 
     value: int
     budget: Budget
-    figures: dict[str, Estimate]
-    """Mean over seeds with its interval; n is the number of seeds."""
-    columns: dict[str, Estimate]
+    figures: dict[str, OverSeeds]
+    """The typical seed with its interval; n is the number of seeds."""
+    columns: dict[str, OverSeeds]
     """Success by column, nominal first."""
+    collapses: Collapses
+    """Seeds whose success is below half of the typical one."""
     labels: dict[str, int]
     disturbed_labels: dict[str, int]
 
@@ -103,15 +115,24 @@ class Step(Frozen):
     lower: int
     upper: int
     a: float
+    """The typical seed of the smaller value."""
     b: float
+    differences: tuple[float, ...]
+    """By seed."""
     difference: float
+    """Their median."""
     low: float | None
     high: float | None
+    confidence: float
+    """What the interval from low to high attains: 95% or more from six seeds on."""
     p: float
-    """Sign flips over seeds; with K seeds never below 2 / 2^K."""
+    """Two-sided, by sign flips over seeds: that the median difference is 0. With K seeds never below
+    2 / 2^K."""
     detectable: float | None
-    """Smallest true difference that this many seeds of this spread find with 80% power."""
+    """Smallest true difference that this many seeds of this spread find at 95% with 80% power."""
     seeds: int
+    collapses: tuple[Collapses, Collapses]
+    """Those of the smaller value and of the larger, among these seeds."""
 
 
 def place(budget: Budget) -> str:
@@ -156,12 +177,15 @@ def _read(
     run: RunFolder, ledger: list[dict[str, Any]], value: int, seed: int, budget: Budget
 ) -> tuple[Result, Point]:
     folder = run.path / "panels" / run.record.panel / place(budget)
-    summary = read_summary(folder)
-    check_ids(run.record, summary, folder)
-    rows = read_rows(folder, summary)
+    read = read_panel(folder, run.record.contract)
+    check_ids(run.record, read.stated, folder)
+    summary, rows = read.summary, read.rows
     nominal = np.flatnonzero(rows["column"].astype(str) == NOMINAL)
     nominal_rows = {k: v[nominal] for k, v in rows.items()}
-    result = Result(run.record, folder, summary, nominal_rows, summary.engine, nominal, rows)
+    result = Result(
+        run.record, folder, summary, nominal_rows, summary.engine, nominal, rows, "", read.stated, run.path
+    )
+    check_sound(result)
     update = int(summary.checkpoint.removeprefix("update-"))
     until = [r for r in ledger if int(r["update"]) <= update]
     last, looked = until[-1], [r for r in until if "honesty.n" in r]
@@ -254,17 +278,18 @@ def group(points: Sequence[Point], value: int, budget: Budget) -> Group | None:
     if not members:
         return None
     figures = {
-        name: over_seeds([getattr(p, name) for p in members], rate=name in RATES)
+        name: figure
         for name in GROUPED
-        if any(getattr(p, name) is not None for p in members)
+        if (figure := over_seeds([getattr(p, name) for p in members])) is not None
     }
     names = [c.column for c in members[0].columns]
-    by = {n: [c.success for p in members for c in p.columns if c.column == n] for n in names}
+    by = {n: over_seeds([c.success for p in members for c in p.columns if c.column == n]) for n in names}
     return Group(
         value=value,
         budget=budget,
         figures=figures,
-        columns={n: over_seeds(v, rate=True) for n, v in by.items()},
+        columns={n: f for n, f in by.items() if f is not None},
+        collapses=collapses([p.success for p in members]),
         labels=_sum(p.labels for p in members),
         disturbed_labels=_sum(p.disturbed_labels for p in members),
     )
@@ -275,23 +300,6 @@ def _sum(counts: Any) -> dict[str, int]:
     for c in counts:
         total.update(c)
     return dict(sorted(total.items()))
-
-
-def over_seeds(values: Sequence[float | None], rate: bool = False) -> Estimate:
-    """Returns the mean of one value per seed, with the interval of K independent values.
-
-    A rate that is the same in every seed has no interval: no spread bounds nothing, and 0 +- 0 would say that
-    it does.
-    """
-    estimate = runs_estimate(values)
-    assert estimate is not None
-    if not rate:
-        return estimate
-    if estimate.low == estimate.high:
-        return estimate.model_copy(update={"low": None, "high": None})
-    low = None if estimate.low is None else max(estimate.low, 0.0)
-    high = None if estimate.high is None else min(estimate.high, 1.0)
-    return estimate.model_copy(update={"low": low, "high": high})
 
 
 def steps(points: Sequence[Point], values: Sequence[int]) -> list[Step]:
@@ -324,25 +332,26 @@ def step(
     b: Sequence[float],
     seeds: Sequence[int],
 ) -> Step:
-    # Two values of the quantity that differ by a shift only are exchangeable, seed by seed: plain t.
-    d = paired_runs(a, b, seeds)
-
-    def bounded(x: float) -> float | None:
-        if not np.isfinite(x):
-            return None
-        return min(max(x, -1.0), 1.0) if name in RATES else x  # no difference of rates is beyond 1
-
+    gaps = [y - x for x, y in zip(a, b, strict=True)]
+    gap, first, second = over_seeds(gaps), over_seeds(a), over_seeds(b)
+    assert gap is not None
+    assert first is not None
+    assert second is not None
+    reach = findable(gaps, ALPHA) if len(gaps) > 1 else math.inf
     return Step(
         budget=budget,
         figure=name,
         lower=lower,
         upper=upper,
-        a=d.a,
-        b=d.b,
-        difference=d.value,
-        low=bounded(d.low),
-        high=bounded(d.high),
-        p=d.p,
-        detectable=d.detectable if np.isfinite(d.detectable) else None,
-        seeds=d.families,
+        a=first.value,
+        b=second.value,
+        differences=tuple(gaps),
+        difference=gap.value,
+        low=gap.low,
+        high=gap.high,
+        confidence=gap.confidence,
+        p=min(shown_above(gaps, 0.0), shown_below(gaps, 0.0)),
+        detectable=reach if math.isfinite(reach) else None,
+        seeds=len(seeds),
+        collapses=(collapses(a), collapses(b)),
     )

@@ -21,7 +21,7 @@ from surefoot.experiments.studies.figures import folder_name, passed, place
 from surefoot.experiments.studies.page import write_page
 from surefoot.experiments.studies.progress import RunsObserver, StudyObserver
 from surefoot.experiments.studies.record import StudyRecord, open_study, with_results, write_csv, write_record
-from surefoot.runs import RunFolder, timestamp, versions
+from surefoot.runs import Look, RunFolder, note_look, scenarios_of, timestamp, versions
 from surefoot.trackers import make_tracker
 from surefoot.training import EVERY as HONESTY_EVERY
 from surefoot.training import UNOBSERVED, Limits, Plan, Progress, Trainer, new_run, panel_summary
@@ -102,7 +102,14 @@ def _run_all(path: Path, record: StudyRecord, observer: StudyObserver) -> StudyR
         return StudyResult(path, record, exit_status=code)
     record = write_record(path, with_results(path, record).model_copy(update={"status": "finished"}))
     write_csv(path / "study.csv", record)
-    page = write_page(path / "study.html", record, design.plan(design.values[0], design.seeds[0]))
+    plan = design.plan(design.values[0], design.seeds[0])
+    page = write_page(path / "study.html", record, plan)
+    # A recipe is chosen by it: a decision on the half, though its own error is that of training seeds.
+    policies = tuple(f"{p.run} at update {p.updates}" for p in record.points)
+    scenarios = scenarios_of(record.panel, plan.panel.seeds)
+    observer.note(
+        note_look([path.parent], Look(scenarios, record.panel_digest, "study", policies, "decision")).said
+    )
     return StudyResult(path, record, page)
 
 

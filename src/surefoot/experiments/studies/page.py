@@ -16,7 +16,7 @@ from surefoot.training import RobotPlan
 
 TONES: dict[str, str] = {
     "helped": "good",
-    "did not help": "mixed",
+    "no difference that matters": "mixed",
     "made it worse": "bad",
     "undecided": "none",
 }
@@ -62,7 +62,7 @@ def _verdict(record: StudyRecord, budget: Budget) -> Html:
     claims = [
         el(
             "li",
-            el("b", f"{s.lower:,} to {s.upper:,}: {s.outcome}"),
+            el("b", f"{s.lower:,} to {s.upper:,}, typical seed: {s.outcome}"),
             el("span", s.sentence, class_="says"),
             class_=f"claim {TONES[s.outcome]}",
         )
@@ -84,8 +84,8 @@ def _verdict(record: StudyRecord, budget: Budget) -> Html:
             word("paired by seed"),
             f", {record.points[0].episodes} ",
             word("held-out"),
-            f" episodes each ({record.panel}, confirmation half, {record.design.scored_on}). A gain of less "
-            f"than {100 * record.design.margin:g} points counts as none.",
+            f" episodes each ({record.panel}, confirmation half, {record.design.scored_on}). A difference of "
+            f"less than {100 * record.design.margin:g} points, either way, counts as none.",
             class_="evidence",
         ),
         el("ul", *claims, class_="claims"),

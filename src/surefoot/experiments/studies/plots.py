@@ -54,7 +54,7 @@ def against(record: StudyRecord, budgets: list[Budget]) -> Html:
         el("h2", f"Against {record.design.knob.unit}"),
         el(
             "p",
-            "Mean over training seeds; bars are its 95% interval ",
+            "The typical training seed; bars are its 95% interval ",
             word("over seeds"),
             ".",
             class_="lead",

@@ -5,17 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from surefoot.artifacts import atomic_write, csv_text, read_json, write_json
+from pydantic import ValidationError
+
+from surefoot.artifacts import atomic_write, csv_text, parse, read_json, write_json
 from surefoot.contract import Frozen, SurefootError
 from surefoot.experiments.studies.design import BUDGETS, Design
 from surefoot.experiments.studies.figures import Group, Point, Step, group, read_points, steps
 from surefoot.experiments.studies.verdict import RULE, Verdict, verdicts
 
+JUDGED_FIELDS = ("groups", "steps", "verdicts")
+"""What follows from the points of a study."""
+
 
 class StudyRecord(Frozen):
     """Holds study.json."""
 
-    schema_version: int = 1
+    schema_version: int = 2
     id: str
     created: str
     status: Literal["running", "finished"]
@@ -50,7 +55,25 @@ def open_study(path: str | Path) -> StudyRecord:
         raise SurefootError(
             f"{folder} is not a study: it has no study.json; give the folder that `surefoot study` printed."
         )
-    return read_json(folder / "study.json", StudyRecord)
+    return read_study(folder / "study.json")
+
+
+def read_study(path: Path) -> StudyRecord:
+    """Reads study.json of any version. Version 1 judged means over seeds: what it says of its policies is
+    kept, and judged as today."""
+    try:
+        raw = parse(path.read_bytes())
+    except (OSError, ValueError):
+        raw = None  # said by read_json, with the path
+    if not isinstance(raw, dict) or raw.get("schema_version") != 1:
+        return read_json(path, StudyRecord)
+    kept = {k: v for k, v in raw.items() if k not in ("schema_version", "rule", *JUDGED_FIELDS)}
+    try:
+        return judged(StudyRecord.model_validate(kept))
+    except ValidationError as error:
+        raise SurefootError(
+            f"'{path}' is not a study that this Surefoot version understands; begin the study anew."
+        ) from error
 
 
 def write_record(folder: Path, record: StudyRecord) -> StudyRecord:
@@ -60,13 +83,16 @@ def write_record(folder: Path, record: StudyRecord) -> StudyRecord:
 
 def with_results(folder: Path, record: StudyRecord) -> StudyRecord:
     """Returns the record with everything that the runs' artifacts say so far."""
-    design = record.design
-    points = read_points(design, folder)
+    return judged(record.model_copy(update={"points": tuple(read_points(record.design, folder))}))
+
+
+def judged(record: StudyRecord) -> StudyRecord:
+    """Returns the record with what follows from its points: groups, steps, verdicts."""
+    design, points = record.design, record.points
     groups = [group(points, value, budget) for budget in BUDGETS for value in design.values]
     all_steps = steps(points, design.values)
     return record.model_copy(
         update={
-            "points": tuple(points),
             "groups": tuple(g for g in groups if g is not None),
             "steps": tuple(all_steps),
             "verdicts": tuple(verdicts(all_steps, design, record.seconds)),

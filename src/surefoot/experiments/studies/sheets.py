@@ -38,7 +38,7 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
             figure = f.get(name)
             if figure is None:
                 return el("td", el("span", NOT_MEASURED, class_="absent"), class_="num")
-            span = "no spread" if figure.low is None else f"{percent(figure.low)} to {percent(figure.high)}"
+            span = "one seed" if figure.low is None else f"{percent(figure.low)} to {percent(figure.high)}"
             value = _shown(f"{at}.{name}", figure, percent(figure.value))
             return el("td", el("b", value), el("br"), el("small", span), class_="num")
 
@@ -60,6 +60,7 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
             cell("kl", plain("kl")),
             cell("clip_fraction", percent(f["clip_fraction"].value)),
             rate("success"),
+            el("td", f"{g.collapses.count} of {g.collapses.n}", class_="num"),
             rate("fall"),
             rate("disturbed_success"),
             cell("velocity_error_mps", plain("velocity_error_mps")),
@@ -77,6 +78,7 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
         word("KL"),
         word("clip share"),
         word("success"),
+        "collapsed",
         word("fall rate", "falls"),
         "disturbed",
         word("velocity error", "velocity error, m/s"),
@@ -86,7 +88,8 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
         el("h2", f"With {same(record, budget)}"),
         el(
             "p",
-            "Means over training seeds. n_eff is that of the rollout block by return, as batch honesty saw "
+            "The typical training seed (median). Collapsed: seeds below half of the typical success. "
+            "n_eff is that of the rollout block by return, as batch honesty saw "
             "it every tenth update; age is how old a sample is on average when it is learned from, reuse how "
             "often. Below rates: 95% ",
             word("over seeds"),
@@ -136,7 +139,7 @@ def differences(record: StudyRecord) -> Html:
         "budget",
         "figure",
         "difference",
-        "95%, t over seeds",
+        "95% over seeds",
         word("minimum detectable"),
         "p",
     )
@@ -145,8 +148,9 @@ def differences(record: StudyRecord) -> Html:
         el("h2", "Differences, ", word("paired by seed")),
         el(
             "p",
-            f"The larger value less the smaller. p flips signs of seeds: with {len(record.design.seeds)} "
-            f"seeds never below {2 / 2 ** len(record.design.seeds):.3g}. No correction for looking at many.",
+            f"The larger value less the smaller, median over seeds. p flips signs of seeds: with "
+            f"{len(record.design.seeds)} seeds never below {2 / 2 ** len(record.design.seeds):.3g}. Each on "
+            "its own here; the verdicts are corrected for their number.",
             class_="lead",
         ),
         scroll(head, rows),

@@ -17,8 +17,9 @@ WORDS = {
         "them) as independent."
     ),
     "over seeds": (
-        "Where the mean over training seeds lies with 95% confidence: Student's t with one degree less than "
-        "there are seeds, widened for skewness. Episodes of one policy do not count as independent."
+        "Where the typical (median) training seed lies with 95% confidence, or with what the lowest and the "
+        "highest seed attain where they are few (five: 93.75%). Exact for any distribution, by sign flips; "
+        "episodes of one policy do not count as independent."
     ),
     "minimum detectable": (
         "The smallest true difference that this many seeds, spread as these are, would find with 80% power."
