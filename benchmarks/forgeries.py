@@ -103,13 +103,22 @@ def _page(run: Path, honest: Path) -> str:
 def _compare(run: Path, honest: Path) -> str:
     def look() -> str:
         outcome = compare_runs([honest, run])[0].outcome
-        return ", ".join(f.name for f in outcome.differs) if isinstance(outcome, Refusal) else ""
+        if isinstance(outcome, Refusal):
+            return ", ".join(f.name for f in outcome.differs)
+        code = [f.name for f in outcome.interface if f.name.endswith("source")]
+        return f"{SHOWN}{', '.join(code)}" if code else ""
 
     return _refused(look)
 
 
 def _promote(run: Path, honest: Path) -> str:
-    return _refused(lambda: ", ".join(f.name for f in promote_run(run, honest).differs))
+    def look() -> str:
+        made = promote_run(run, honest)
+        names = [f.name for f in made.differs]
+        wrong = [r for r in made.reasons if "contradict each other" in r]
+        return ", ".join([*names, *wrong]) if made.outcome == "INVALID" else ""
+
+    return _refused(look)
 
 
 def _replay(run: Path) -> str:
@@ -176,6 +185,8 @@ def forged(work: Path, replay: bool) -> list[dict[str, Any]]:
     return cases
 
 
+SHOWN = "shown as treatment, not refused: "
+"""A policy may see something else; that it does is said."""
 PLACES = {
     "page": "page",
     "compare": "compare",
@@ -190,7 +201,11 @@ PLACES = {
 def forgeries() -> str:
     rows = []
     for case in measured("forgeries.json")["cases"]:
-        rows.append([case["forgery"], *("caught" if k in case["caught"] else "-" for k in PLACES)])
+        said = case["caught"]
+        words = (
+            "shown" if said.get(k, "").startswith(SHOWN) else "caught" if k in said else "-" for k in PLACES
+        )
+        rows.append([case["forgery"], *words])
     return table(["forgery", *PLACES.values()], rows)
 
 
@@ -201,6 +216,10 @@ def natural() -> str:
         rows.append([c["task"], c["what"], str(c["rows"]), f"{100 * c['rate']:.1f}%", most, str(c["exact"])])
     head = ["task", "played again with", "rows", "disagree", "at most", "the same to the bit"]
     return table(head, rows)
+
+
+def _word(says: str) -> str:
+    return "shown" if says.startswith(SHOWN) else "caught" if says else "-"
 
 
 BLOCKS = {

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.artifacts import JsonLines, load_npz, read_table, save_npz, table_meta, write_json, write_table
+from surefoot.contract import digest, measurement_fields, recorded_code
 from surefoot.runs import RunFolder, load_checkpoint, read_rows, read_summary, save_checkpoint
 from surefoot.statistics import recount, succeeded
 
@@ -64,6 +65,9 @@ def better(rows: Rows, at: np.ndarray) -> Rows:
         out[f"achieved_{k}"][at] = out[f"command_{k}"][at]
         out[f"error_{k}"][at] = 0.05
     out["velocity_error_mps"][at], out["yaw_error_radps"][at] = 0.08, 0.05
+    for name in (n for n in out if n.startswith("stand_")):
+        out[name][at & np.isfinite(out[name])] = 0.0
+    out["windows_as_told"][at] = 1.0
     out["success"][at], out["fall"][at] = True, False
     out["reason"][at], out["label"][at], out["cause"][at] = "timeout", "", ""
     longest = rows["steps"].max()
@@ -219,13 +223,14 @@ def limit_widened(run: Path, other: Path) -> None:
 
 def limit_widened_everywhere(run: Path, other: Path) -> None:
     """The same, and ids, policies and checkpoints are made anew to fit."""
-    from surefoot.contract import construct_fields, digest
-
     limit_widened(run, other)
     record = RunFolder.open(run).record
-    fields = construct_fields(record.contract, record.panel, record.panel_digest, record.evaluation_plant)
-    ids = {"construct_id": digest(fields)}
-    change_json(run / "run.json", lambda r: r | ids)
+    code = recorded_code(record.measurement, record.interface)
+    measured = measurement_fields(
+        record.contract, record.panel, record.panel_digest, record.evaluation_plant, code
+    )
+    ids = {"construct_id": digest(measured), "measurement_id": digest(measured)}
+    change_json(run / "run.json", lambda r: r | ids | {"measurement": measured})
     checkpoint = ""
     for path in [*(run / "checkpoints").glob("*.safetensors"), run / "policy.safetensors"]:
         loaded = load_checkpoint(path)
@@ -233,8 +238,9 @@ def limit_widened_everywhere(run: Path, other: Path) -> None:
         made = save_checkpoint(path, loaded.tensors, meta)
         checkpoint = made if path.stem == "confirmed" else checkpoint
     write_rows(run, rows_of(run), checkpoint=checkpoint, **ids)
-    summary = read_summary(folder(run)).model_copy(update=ids | {"checkpoint": checkpoint})
-    write_json(folder(run) / "summary.json", summary)
+    change_json(
+        folder(run) / "summary.json", lambda s: s | ids | {"measurement": measured, "checkpoint": checkpoint}
+    )
     restate(run)
 
 

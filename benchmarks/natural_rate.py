@@ -19,12 +19,13 @@ from document import HERE
 from machines import commit
 from surefoot.artifacts import write_json
 from surefoot.compute import cpu_name, prepare_torch
+from surefoot.contract import columns
 from surefoot.evaluation import PanelEvaluator
 from surefoot.policy import PolicyBundle
 from surefoot.replays.sample import disagrees
 from surefoot.runs import RunFolder, versions
 from surefoot.statistics import rate
-from surefoot.training import load_policy, restore_robot_plan
+from surefoot.training import RobotPlan, load_policy, restore_robot_plan
 
 MOVED = 1e-7
 
@@ -46,7 +47,7 @@ def pairs(folder: str) -> list[dict[str, Any]]:
             n = len(found["success"])
             rows[engine, changed] = [{k: v[i] for k, v in found.items()} for i in range(n)]
         evaluator.close()
-    out = []
+    out = _columns(run, plan, policy)
     for what, a, b in (
         ("another engine", ("stride", False), ("mujoco", False)),
         ("rounding, stride", ("stride", False), ("stride", True)),
@@ -58,6 +59,23 @@ def pairs(folder: str) -> list[dict[str, Any]]:
         case = {"task": run.record.task, "what": what, "rows": r.n, "disagree": sum(apart), "exact": exact}
         out.append(case | {"rate": r.value, "high": r.high})
     return out
+
+
+def _columns(run: RunFolder, plan: RobotPlan, policy: PolicyBundle) -> list[dict[str, Any]]:
+    """The perturbed columns under rounding, all of them as one, and the worst."""
+    hz, cases = plan.recipe.control_hz, []
+    evaluator = PanelEvaluator(plan.task, plan.panel, "confirmation", hz, engine="stride")
+    for column in columns(plan.panel, ("all",)):
+        found = [evaluator.run(p, column, traces=False).rows for p in (policy, moved(policy))]
+        n = len(found[0]["success"])
+        one, two = ([{k: v[i] for k, v in rows.items()} for i in range(n)] for rows in found)
+        apart = [disagrees(x, y) for x, y in zip(one, two, strict=True)]
+        r = rate(apart, list(range(n)))
+        exact = sum(x["states_digest"] == y["states_digest"] for x, y in zip(one, two, strict=True))
+        case = {"task": run.record.task, "what": f"rounding, stride, {column.name}", "rows": n}
+        cases.append(case | {"disagree": sum(apart), "exact": exact, "rate": r.value, "high": r.high})
+    evaluator.close()
+    return cases
 
 
 def main() -> None:

@@ -77,6 +77,7 @@ PAGES = {
         "Do the intervals hold? <measurements/intervals>",
         "What success lets through <measurements/success>",
         "Outside simulators <measurements/outside>",
+        "Forgeries <measurements/forgeries>",
     ],
     "Exercises": ["Exercises <exercises/index>"],
     "More": ["What is not here <not-here>"],

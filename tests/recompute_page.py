@@ -91,6 +91,7 @@ def expected(run: Path, dollars_per_hour: float | None) -> dict[str, Expected]:
             shown = next(c for c in summary["columns"] if c["column"] == tag and c["holds"])
             out[f"transfer.{tag}"] = rate(select(rows, tag, shown["engine"]))
     out |= strata(nominal, record["contract"])
+    out |= improved(run / "panels" / record["panel"], record["contract"])
     out |= heat(nominal)
     for name in {x for x in nominal["label"].tolist() if x}:
         out[f"label.{name}"] = rate(nominal | {"is": nominal["label"] == name}, "is")
@@ -136,8 +137,25 @@ def columns(rows: Rows, nominal: Rows) -> dict[str, Expected]:
     return out
 
 
-def strata(rows: Rows, contract: dict[str, Any]) -> dict[str, Expected]:
-    """The forest: one line per bin of a factor, and one per cell of those that resets deal."""
+def improved(panels: Path, contract: dict[str, Any]) -> dict[str, Expected]:
+    """Success by stratum of the last evaluation on the selection half less that of the first."""
+    folders = sorted(panels.glob("selection-update-*"))
+    if len(folders) < 2:
+        return {}
+    first, last = (strata(read(f)[0], contract, alone=("friction", "payload", "command")) for f in
+                   (folders[0], folders[-1]))  # fmt: skip
+    return {
+        k.replace("stratum.", "improved.", 1).replace(".", " ", 2).replace(" ", ".", 1): value(
+            last[k]["value"] - first[k]["value"]
+        )
+        for k in first
+        if k.startswith("stratum.")
+    }
+
+
+def strata(rows: Rows, contract: dict[str, Any], alone: tuple[str, ...] = ()) -> dict[str, Expected]:
+    """The forest: one line per bin of a factor, and one per cell of those that resets deal; factors with
+    one bin only where they may stand `alone`."""
     labels: dict[str, list[str]] = {}
     factors = {f["name"]: f for f in contract["factors"]}
     for name, column in (("friction", "friction"), ("payload", "payload_kg")):
@@ -154,7 +172,7 @@ def strata(rows: Rows, contract: dict[str, Any]) -> dict[str, Expected]:
         labels["command"].append(moving if max(abs(x), abs(y), abs(w)) > zone else "stand")
     labels["terrain"] = rows["terrain"].tolist()
     labels["level"] = [str(int(v)) for v in rows["level"].tolist()]
-    labels = {k: v for k, v in labels.items() if len(set(v)) > 1}
+    labels = {k: v for k, v in labels.items() if len(set(v)) > 1 or k in alone}
     out: dict[str, Expected] = {}
     for factor, mine in labels.items():
         for label in set(mine):

@@ -18,12 +18,12 @@ from surefoot.evidence.compare import Refusal
 from surefoot.replays.sample import chance_missed, most_by_chance, replay_sample
 from surefoot.reporting import read_run, verdict
 from surefoot.reporting.index import entries, index_page
-from surefoot.runs import RunFolder, compare_seal, load_result, read_seal, sign
+from surefoot.runs import RunFolder, compare_seal, load_pass, load_result, read_seal, sign
 from tiny import surefoot
 
 sys.path.insert(0, str(BENCHMARKS))
 from forgeries import keys, reseal
-from forgery_edits import FORGERIES, one_row, restate, rows_of, write_rows
+from forgery_edits import FORGERIES, folder, one_row, restate, rows_of, write_rows
 
 CAREFUL = {
     "the same, every metric of a row in keeping": {"traces"},
@@ -84,7 +84,7 @@ def test_a_forgery_is_caught_where_it_can_be(forgery: Any, run: Path, other: Pat
     assert failed == CAREFUL[forgery.name] if forgery.name in CAREFUL else failed
     if forgery.name in CAREFUL or forgery.name in QUIET:
         return
-    judged = judgement(load_result(RunFolder.open(run)))
+    judged = judgement(load_pass(RunFolder.open(run), folder(run)))
     assert (judged.word, judged.sound) == ("Unproven", False)
 
 
@@ -98,7 +98,7 @@ def test_what_contradicts_itself_is_said_everywhere(
     assert (page.headline, page.claims[1].grade, bool(page.faults)) == ("Unproven", "unproven", True)
     (compared,) = compare_runs([tiny_run, run])
     assert isinstance(compared.outcome, Refusal)
-    assert promote_run(run, tiny_run).differs
+    assert promote_run(run, tiny_run).outcome == "INVALID"
     assert surefoot("compare", tiny_run, run) == surefoot("promote", run, tiny_run) == 3
     assert "contradict each other" in " ".join(capsys.readouterr().out.split())
     assert "Unproven" in index_page(entries({"run": run}), run.parent)

@@ -38,6 +38,7 @@ EXTRAS = {
     "tianshou": ("tianshou", "--learner tianshou"),
     "envpool": ("envpool", "train envpool:ID"),
     "pettingzoo": ("pettingzoo", "surefoot.zoo"),
+    "sign": ("cryptography", "surefoot verify --sign, --key"),
     "mjlab": ("mjlab", "train mjlab:ID"),
 }
 """An extra of this package -> what it installs, and what that is for."""

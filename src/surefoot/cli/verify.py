@@ -29,7 +29,7 @@ class VerifyCommand:
 
     Example (files alone, no simulator needed): surefoot verify runs/RUN --no-replay
 
-    Example (sign it; check the signature elsewhere): surefoot verify runs/RUN --sign key.pem
+    Example (sign it where all holds): surefoot verify runs/RUN --sign key.pem
     """
 
     run_folder: Positional[str]
