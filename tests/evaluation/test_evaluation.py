@@ -355,8 +355,11 @@ def test_a_saved_panel_can_be_summarised_again(tiny_run: Path) -> None:
             "checkpoint",
             "engine",
             "seconds",
+            "interface_id",
+            "measurement",
+            "engines",
         )
-        given = {k: getattr(kept, k) for k in names}
+        given = {k: getattr(kept, k) for k in names} | {"shifts": {c.column: c.shift for c in kept.columns}}
         steps = round(kept.steps_per_second * kept.seconds)
         assert kept.total_seconds
         assert kept.total_steps_per_second
