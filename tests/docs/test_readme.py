@@ -74,15 +74,15 @@ def test_the_table_has_five_figures() -> None:
     assert all("<!-- " in row for row in rows[2:]), "each names its JSON"
 
 
-def test_what_make_walk_ends_with_is_the_run_that_is_measured() -> None:
-    runs = json.loads((BENCHMARKS / "learning.json").read_text())["runs"]
-    run = next(r for r in runs if (r["task"], r["seed"]) == ("walk-flat", 1))
+def test_what_a_run_ends_with_is_one_that_is_measured() -> None:
+    rows = json.loads((BENCHMARKS / "recipes.json").read_text())["rows"]
+    run = next(r for r in rows if (r["task"], r["seed"]) == ("walk-flat", 1))
     shown = (ROOT / "docs" / "outputs" / "walk-flat.txt").read_text().rstrip()
     assert f"```\n{shown}\n```" in README
-    c = run["confirmation"]
-    interval = f"(95% interval {c['success_low']:.1%} to {c['success_high']:.1%}"
+    c = run["v2"]
+    interval = f"(95% interval {c['low']:.1%} to {c['high']:.1%}"
     assert f"{c['success']:.1%}  {interval})" in shown
-    assert f"Reliable: {c['success']:.1%} of {c['episodes']} held-out episodes succeed {interval}" in shown
+    assert f"{run['verdict']}: {c['success']:.1%} of {c['n']} held-out episodes succeed {interval}" in shown
 
 
 def test_the_tutorial_was_captured_and_shows_its_report() -> None:
