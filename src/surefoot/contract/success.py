@@ -119,3 +119,12 @@ class Success(Frozen):
                 f"rad/s in the joints, and no more than {stand.drift_m:g} m and {stand.turn_rad:g} rad away"
             )
         return "; ".join([*says, *(limit.doc for limit in self.limits)])
+
+    @property
+    def brief(self) -> str:
+        """Says it in a line or two, for a plan on one screen."""
+        says = f"no fall, errors below {self.velocity_error_mps:g} m/s and {self.yaw_error_radps:g} rad/s"
+        if w := self.windows:
+            says += f"; {100 * w.share:g}% of seconds within max({w.velocity_mps:g} m/s, "
+            says += f"{100 * w.velocity_share:g}%) on average; at rest where told to stand"
+        return "; ".join([says, *(limit.doc for limit in self.limits)])

@@ -62,7 +62,7 @@ def _(plan: RobotPlan) -> tuple[tuple[str, str], ...]:
         ("sees", f"{sizes[0]} numbers; the critic {sizes[1]} more"),
         ("reward, 1/s", ", ".join(f"{w.name} {w.weight:+g}{' each' * w.event}" for w in c.rewards)),
         ("ends when", "; ".join(t.doc or t.name for t in c.terminations)),
-        ("success", c.success.doc),
+        ("success", c.success.brief),
         ("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%"),
         ("randomised", ", ".join(ranges)),
     )
@@ -81,8 +81,11 @@ def _accounting(plan: Plan) -> tuple[tuple[str, str], ...]:
             f"{' x '.join(map(str, r.hidden))} {r.activation}, PPO clip {r.clip:g}, gamma {r.gamma:g}, "
             f"lambda {r.lam:g}",
         ),
-        ("seeds", f"root {plan.seeds.root}: {a.train_seed_families} families of {a.envs_per_seed_family}"),
-        ("strata", f"{a.strata}: {' x '.join(c.strata.names)}"),
+        (
+            "seeds",
+            f"root {plan.seeds.root}: {a.train_seed_families} families of {a.envs_per_seed_family}; strata "
+            f"{a.strata}: {' x '.join(c.strata.names)}",
+        ),
         (
             "held out",
             f"{panel_text(plan)}; shared with training: "
