@@ -80,7 +80,8 @@ def machines(found: Any) -> Iterator[tuple[str, str | None, str | None]]:
     date, about = found.get("date") or found.get("created"), found.get("machine")
     cores = found.get("versions", {}).get("cores")
     if isinstance(about, dict):
-        name = about.get("gpu") or f"{about['cores']} cores of an {about['cpu']}"
+        count = f"{about['cores']} cores of an " if "cores" in about else ""
+        name = about.get("gpu") or f"{count}{about['cpu']}"
     elif found.get("device") == "cuda" or "-gpu-" in found.get("versions", {}).get("platform", ""):
         name = "one GPU (its name was not recorded)"
     elif cores:

@@ -26,6 +26,7 @@ import tyro
 
 from machines import about, device_name
 from surefoot.artifacts import write_json
+from surefoot.compute import cores
 from surefoot.contract import BOX_WORLD, NOMINAL, TRAINED, load_panel
 from surefoot.evaluation import PanelEvaluator
 from surefoot.runs import RunFolder, load_result
@@ -130,10 +131,12 @@ def main(args: Args) -> None:
                 f"{name} seed {seed}: v1 {r['v1']['success']:.1%}, v2 {r['v2']['success']:.1%}, "
                 f"{r['verdict']}"
             )
-            write_json(
-                out,
-                {"device": device_name(device)} | about(device, args.minutes is not None) | {"rows": rows},
+            where = (
+                {"gpu": device_name(device)}
+                if device.type == "cuda"
+                else {"cores": cores(), "cpu": device_name(device)}
             )
+            write_json(out, {"machine": where} | about(device, args.minutes is not None) | {"rows": rows})
 
 
 if __name__ == "__main__":

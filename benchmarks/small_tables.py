@@ -92,6 +92,27 @@ def panel_cost() -> str:
     return table(head, rows)
 
 
+def recipes() -> str:
+    """Every recipe's policies as version 1 and version 2 judge them."""
+    rows = []
+    for r in measured("recipes.json")["rows"]:
+        said = [f"{100 * r[k]['success']:.1f}% ({100 * r[k]['low']:.1f}% up)" for k in ("v1", "v2")]
+        held = sum(bool(c[2]) for c in r["columns"].values())
+        boxes = [sum(x) for x in zip(*r["boxes"].values(), strict=True)]
+        row = [
+            f"`{r['task']}`",
+            r["seed"],
+            f"{r['train_seconds']:.1f}",
+            said[0],
+            f"**{said[1]}**",
+            r["verdict"],
+        ]
+        row += [f"{r['standing'][0]} of {r['standing'][1]}", f"{held} of {len(r['columns'])}"]
+        rows.append([*map(str, row), f"{100 * boxes[0] / boxes[1]:.1f}%" if boxes else "-"])
+    head = ["task", "seed", "training s", "version 1", "version 2", "verdict", "told to stand: still"]
+    return table([*head, "columns that hold", "box world"], rows)
+
+
 def oracles() -> str:
     found = measured("success_rule.json")["oracles"]
     shares = [k for k in found[0] if k not in ("panel", "rule", "scenarios")]
@@ -176,6 +197,7 @@ BLOCKS = {
     "study verdicts": Block(study_verdicts, ("study_verdicts.json",)),
     "looks": Block(looks, ("sequential_coverage.json",)),
     "panel cost": Block(panel_cost, ("panel_cost.json",)),
+    "recipes": Block(recipes, ("recipes.json",)),
     "oracles": Block(oracles, ("success_rule.json",)),
     "honest gaits": Block(gaits, ("success_rule.json",)),
     "standing": Block(standing, ("success_rule.json",)),

@@ -300,7 +300,9 @@ def conclusions(rows: Rows, columns: list[Any], nominal: Rows, summary: dict[str
         if native is None or engine == "mujoco":
             continue
         agreed = {"kind": "sim-to-sim", "engine": engine, "reference": "mujoco"}
-        agreement.append(agreed | engines_agree(native, parts["nominal", engine]))
+        agreed |= engines_agree(native, parts["nominal", engine])
+        said = next((a for a in summary.get("agreement", ()) if a["engine"] == engine), agreed)
+        agreement.append({k: v for k, v in agreed.items() if k in said or k != "terrain"})  # before classes
     out = {"labels": counts(nominal["label"]), "causes": counts(nominal["cause"])}
     return out | {"transfer": list(dict.fromkeys(tags)), "beats_baselines": beats, "agreement": agreement}
 

@@ -3,9 +3,9 @@
     python examples/exercises/synchronised_reward.py
 
 Two short runs from the same seed. In the second one, `track_linear` is paid to every environment as
-environment 0 earned it: an index forgotten in a batched reward. Everything else is the same. Both train on
-native MuJoCo, where terms are functions of the whole batch; compiled environments compute a term for one
-environment at a time and cannot mix them.
+environment 0 earned it: an index forgotten in a batched reward. Everything else is the same. Planning refuses
+such a term, so it is planted in a plan that was made without it. Both train on native MuJoCo, where terms are
+functions of the whole batch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -22,7 +23,7 @@ from surefoot.rollout import RolloutBlock
 from surefoot.runs import read_ledger
 from surefoot.tasks import Task, View, velocity_task
 from surefoot.trackers import NullTracker
-from surefoot.training import UNOBSERVED, Limits, Trainer, collect, make_plan, new_run
+from surefoot.training import UNOBSERVED, Limits, Plan, Trainer, collect, make_plan, new_run
 
 UPDATES = 20
 SMALL = {"envs": 32, "families": 8, "horizon": 16, "minibatches": 2, "epochs": 2, "hidden": (32, 32)}
@@ -43,19 +44,22 @@ def track_linear_of_one(v: View, width: float) -> Tensor:
 
 def sound() -> Task:
     return velocity_task(
-        "sound", robot=robot("go1"), panel="walk-flat-v1", terms={"track_linear": track_linear}
+        "sound", robot=robot("go1"), panel="walk-flat-v2", terms={"track_linear": track_linear}
     )
 
 
-def synchronised() -> Task:
-    return velocity_task(
-        "synchronised", robot=robot("go1"), panel="walk-flat-v1", terms={"track_linear": track_linear_of_one}
-    )
+def planned(name: str) -> Plan:
+    """Returns the plan of the sound task, or the same with the bug in it."""
+    plan = make_plan(f"{__name__}:sound", overrides=SMALL, engine="mujoco")
+    if name == "sound":
+        return plan
+    terms = {**plan.task.terms, "track_linear": track_linear_of_one}
+    return replace(plan, task=replace(plan.task, terms=terms))
 
 
 def from_the_ledger(name: str) -> dict[str, float]:
     """Trains a short run and reads what its ledger says, update by update."""
-    plan = make_plan(f"{__name__}:{name}", overrides=SMALL, engine="mujoco")
+    plan = planned(name)
     with tempfile.TemporaryDirectory() as folder:
         run = new_run(plan, f"{folder}/{name}")
         trainer = Trainer(plan, run, select=False)  # nothing is scored: this is about what training records
@@ -82,7 +86,7 @@ def shared_by_step(values: Tensor) -> float:
 
 def by_term(name: str) -> dict[str, float]:
     """Collects one rollout block and returns that share for some reward terms."""
-    plan = make_plan(f"{__name__}:{name}", overrides=SMALL, engine="mujoco")
+    plan = planned(name)
     r, c = plan.recipe, plan.task.contract
     env = plan.environments(range(r.envs))
     learner = Ppo(c, r, plan.mirror(env.device), plan.seeds, env.device)

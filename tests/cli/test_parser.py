@@ -113,7 +113,7 @@ BAD = (
     (["train", "walk-flat", "--perturb", "fricton"], "did you mean 'friction'?"),
     (["train", "walk-flat", "--perturb", "friction_"], "There is no perturbation"),
     (["train", "walk-flat", "--perturb", "delay_40s"], "did you mean 'delay_40ms'?"),
-    (["train", "walk-flat", "--engine", "brax"], "choose one of: mujoco, mujoco-warp, stride"),
+    (["train", "walk-flat", "--engine", "brax"], "choose one of: mujoco, mujoco-boxes, mujoco-warp, stride"),
     (["train", ""], "Say what to train"),
     (["train", ":"], "does not name a module"),
     (["train", "gym:"], "gym:"),

@@ -355,15 +355,19 @@ def test_a_saved_panel_can_be_summarised_again(tiny_run: Path) -> None:
             "checkpoint",
             "engine",
             "seconds",
+            "interface_id",
+            "measurement",
+            "engines",
         )
-        given = {k: getattr(kept, k) for k in names}
+        given = {k: getattr(kept, k) for k in names} | {"shifts": {c.column: c.shift for c in kept.columns}}
         steps = round(kept.steps_per_second * kept.seconds)
         assert kept.total_seconds
         assert kept.total_steps_per_second
         total = round(kept.total_steps_per_second * kept.total_seconds)
         info = PassInfo(
             **given, steps=steps, normaliser=kept.normaliser, total_seconds=kept.total_seconds,
-            total_steps=total,
+            total_steps=total, interface_id=kept.interface_id, measurement=kept.measurement,
+            engines=kept.engines,
         )  # fmt: skip
         again = summarise(rows, run.record.contract, info)
         assert again == kept

@@ -13,13 +13,15 @@ import pytest
 
 import surefoot as sf
 from remeasured import under_another_contract
+from surefoot.artifacts import read_table, table_meta, write_table
 from surefoot.contract import SurefootError, fresh_panel, fresh_root, make_panel
-from surefoot.evidence import Registry, decide, open_registry
-from surefoot.evidence.promote import RECOMPUTED, promote
-from surefoot.evidence.sides import from_rows
+from surefoot.evidence import Registry, decide, open_registry, promote_run
+from surefoot.evidence.promote import promote
 from surefoot.printing.promotion import sentence
 from surefoot.runs import LOOKS, Look, RunFolder
+from surefoot.runs.folder import PANEL_ROWS_VERSION
 from surefoot.runs.results import Result, load_result
+from surefoot.statistics import recount
 from tiny import surefoot, tiny_panel
 
 N = 248
@@ -67,9 +69,7 @@ def told(like: Result, table: dict[str, np.ndarray], checkpoint: str) -> Result:
     found = dataclasses.replace(
         like, run=run, table=table, rows=rows, index=index, engine="mujoco", summary=summary
     )
-    again = from_rows(found)
-    said = {n: getattr(again, n) for n in (*RECOMPUTED, "columns")}
-    return dataclasses.replace(found, summary=summary.model_copy(update=said), stated=None)
+    return dataclasses.replace(found, summary=recount(table, found.run.contract, summary))
 
 
 def edited(result: Result, where: np.ndarray, **values: object) -> Result:
@@ -169,10 +169,6 @@ def test_safety_and_baselines_are_those_of_the_rows(like: Result) -> None:
         found = promote(bad, base)
         assert [b.name for b in found.bars if b.met is False] == [name]
         assert found.outcome == "REJECT"
-        lying = dataclasses.replace(bad, summary=good.summary)
-        lie = promote(lying, base)
-        assert (lie.outcome, lie.exit_status) == ("INVALID", 3)
-        assert "does not say what its rows do" in lie.reasons[0]
         assert promote(good, edited(base, trained, torque_saturation=0.5)).promoted, "a bar of the candidate"
     without = told(good, {k: v[trained] for k, v in good.table.items()}, "x")
     assert [(b.name, b.met) for b in promote(without, base).bars if not b.met] == [("baselines", None)]
@@ -417,3 +413,16 @@ def test_a_changed_record_is_found(kept: Registry, capsys: pytest.CaptureFixture
     assert kept.faults()
     assert surefoot("registry", "list", kept.path) == 1
     assert "a record was changed" in capsys.readouterr().out
+
+
+def test_rows_that_contradict_themselves_decide_nothing(tiny_run: Path, tmp_path: Path) -> None:
+    """Promotion reads rows and believes none that no evaluation could have written."""
+    forged = tmp_path / "forged"
+    shutil.copytree(tiny_run, forged)
+    path = next(forged.glob("panels/*/confirmation/episodes.parquet"))
+    rows, meta = read_table(path), table_meta(path)
+    rows["success"] = np.ones_like(rows["success"])
+    write_table(path, rows, PANEL_ROWS_VERSION, meta)
+    found = promote_run(forged, tiny_run)
+    assert (found.outcome, found.exit_status) == ("INVALID", 3)
+    assert any("candidate's evidence contradicts itself" in r for r in found.reasons)

@@ -19,13 +19,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import surefoot.experiments.studies.live as live
-from surefoot.contract import SurefootError
+from surefoot.artifacts import read_table, table_meta, write_table
+from surefoot.contract import SurefootError, digest
 from surefoot.experiments.studies import DesignOptions, make_design, open_study
 from surefoot.experiments.studies.figures import step
 from surefoot.experiments.studies.record import with_results
 from surefoot.experiments.studies.verdict import StepVerdict, claim, headline, judge, verdicts
 from surefoot.printing.display import StudyProgress
 from surefoot.runs import without_timing
+from surefoot.runs.folder import PANEL_ROWS_VERSION
 from tiny import surefoot
 
 SMALL = ("--envs", "16", "32", "--seeds", "2", "--updates", "10")
@@ -249,9 +251,19 @@ def test_runs_that_were_not_measured_alike_are_not_compared(
     folder = tmp_path / "s"
     shutil.copytree(study, folder)
     path = folder / "envs-32-seed-2" / "panels" / "tiny-v1" / "study-seconds" / "summary.json"
-    path.write_text(path.read_text().replace('"engine": "stride"', '"engine": "mujoco"'))
+    kept = path.read_text()
+    path.write_text(kept.replace('"engine": "stride"', '"engine": "mujoco"'))
     assert surefoot("study", "parallelism", "--resume", folder, "--quiet") == 2
-    assert "not measured alike (engine)" in capsys.readouterr().err
+    assert "engine of summary.json is mujoco, that of its measurement stride" in capsys.readouterr().err
+    said = json.loads(kept)
+    said["measurement"]["metrics"] = "0" * 64
+    said["measurement_id"] = said["construct_id"] = digest(said["measurement"])
+    path.write_text(json.dumps(said))
+    table = path.with_name("episodes.parquet")
+    meta = table_meta(table) | {k: said[k] for k in ("measurement_id", "construct_id")}
+    write_table(table, read_table(table), PANEL_ROWS_VERSION, meta)
+    assert surefoot("study", "parallelism", "--resume", folder, "--quiet") == 2
+    assert "not measured alike (metrics)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

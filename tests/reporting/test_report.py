@@ -20,6 +20,7 @@ import pytest
 
 from extended import restate
 from places import GOLDEN
+from remeasured import under_another_contract
 from surefoot.artifacts import (
     JsonLines,
     atomic_write,
@@ -29,7 +30,7 @@ from surefoot.artifacts import (
     table_meta,
     write_table,
 )
-from surefoot.contract import SurefootError, load_panel
+from surefoot.contract import SurefootError, digest, load_panel
 from surefoot.evaluation import PanelEvaluator
 from surefoot.evidence import Judgement
 from surefoot.evidence.compare import Comparison, Refusal, compare_sound, metrics_of, refusal_sentence
@@ -315,18 +316,20 @@ def test_panel_of_another_run_is_refused(plain_run: Path, tmp_path: Path) -> Non
     run = tmp_path / "run"
     shutil.copytree(plain_run, run)
     panel = next((run / "panels").glob("*/confirmation"))
-    reconstructed(panel, "0" * 64)
+    remeasured(panel, metrics="0" * 64)
     with pytest.raises(SurefootError, match="another run"):
         write_report([run], tmp_path / "r.html")
 
 
-def reconstructed(panel: Path, construct_id: str) -> None:
-    """The panel folder as if it had been measured under another construct."""
+def remeasured(panel: Path, **measurement: Any) -> dict[str, Any]:
+    """The panel folder as if it had been measured otherwise, with ids that say so; returns its summary."""
     summary, table = panel / "summary.json", panel / "episodes.parquet"
-    old = json.loads(summary.read_text())["construct_id"]
-    summary.write_text(summary.read_text().replace(old, construct_id))
-    meta = table_meta(table) | {"construct_id": construct_id}
-    write_table(table, read_table(table), PANEL_ROWS_VERSION, meta)
+    said = json.loads(summary.read_text())
+    said["measurement"] |= measurement
+    ids = dict.fromkeys(("measurement_id", "construct_id"), digest(said["measurement"]))
+    summary.write_text(json.dumps(said | ids))
+    write_table(table, read_table(table), PANEL_ROWS_VERSION, table_meta(table) | ids)
+    return said | ids
 
 
 def test_rows_of_another_evaluation_are_refused(tiny_run: Path, tmp_path: Path) -> None:
@@ -491,11 +494,8 @@ def turned(run: Path) -> None:
 
 
 def another_construct(run: Path) -> None:
-    record = json.loads((run / "run.json").read_text())
-    old = record["construct_id"]
-    record["contract"]["success"]["velocity_error_mps"] = 0.9
-    (run / "run.json").write_text(json.dumps(record).replace(old, "f" * 64))
-    reconstructed(next((run / "panels").glob("*/confirmation")), "f" * 64)
+    success = RunFolder.open(run).record.contract.success
+    under_another_contract(run, success=success.model_copy(update={"velocity_error_mps": 0.9}))
 
 
 def another_engine(run: Path) -> None:
@@ -504,9 +504,14 @@ def another_engine(run: Path) -> None:
     rows, meta = read_table(folder / "episodes.parquet"), table_meta(folder / "episodes.parquet")
     keep = (rows["column"] == "nominal") & (rows["engine"] == "stride")
     assert keep.any()
-    write_table(folder / "episodes.parquet", {k: v[keep] for k, v in rows.items()}, PANEL_ROWS_VERSION, meta)
-    said = json.loads((folder / "summary.json").read_text())
-    (folder / "summary.json").write_text(json.dumps(said | {"engine": "stride"}))
+    rows = {k: v[keep] for k, v in rows.items()}
+    write_table(folder / "episodes.parquet", rows, PANEL_ROWS_VERSION, meta)
+    version = json.loads((folder / "summary.json").read_text())["engines"]["stride"]
+    said = remeasured(folder, engine={"name": "stride", "version": version}) | {"engine": "stride"}
+    (folder / "summary.json").write_text(json.dumps(said))
+    record = json.loads((run / "run.json").read_text())
+    same = {k: said[k] for k in ("measurement", "measurement_id", "construct_id")}
+    (run / "run.json").write_text(json.dumps(record | same | {"confirmation": said}))
 
 
 def other_scenarios(run: Path) -> None:

@@ -22,7 +22,7 @@ REFUSED = 3
 class CompareCommand:
     """Compare runs on the scenarios that they share: paired differences with intervals, by stratum.
 
-    Every run is compared with the first. Runs that were not measured alike (another construct id) are
+    Every run is compared with the first. Runs that were not measured alike (another measurement id) are
     refused with exit code 3 and the fields that differ; training may differ in anything and is shown.
 
     Example: surefoot compare runs/A runs/B

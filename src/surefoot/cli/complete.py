@@ -14,7 +14,7 @@ TASKS = ("walk-flat", "trot-flat", "walk-rough", "walk-anymal-flat", "walk-anyma
 """The tasks that come with Surefoot: to ask their registry would take seconds, for it needs torch."""
 KNOWN = {
     "device": ("cpu", "cuda"),
-    "engine": ("auto", "stride", "mujoco", "mujoco-warp"),
+    "engine": ("auto", "stride", "mujoco", "mujoco-warp", "mujoco-boxes"),
     "half": ("confirmation", "selection", "all"),
     "panel_half": ("confirmation", "selection", "all"),
     "checkpoint": ("confirmed", "best", "latest"),

@@ -34,7 +34,7 @@ class ReplayCommand:
     """Live an episode again: from its row (RUN EPISODE), a failure in many environments (--trace FILE), or a
     seed family (RUN --family K).
 
-    Example (the same to the bit?): surefoot replay runs/RUN 12 --verify
+    Example (the same to the bit?): surefoot replay runs/RUN 200 --verify
 
     Example (bad luck, or a family of failures?): surefoot replay --trace
     runs/RUN/panels/walk-flat-v1/confirmation/traces/nominal-00012.npz

@@ -20,7 +20,7 @@ from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
 from surefoot.evidence.promote import Promotion, check_promotable
-from surefoot.evidence.promote_runs import decide, promote_run
+from surefoot.evidence.promote_runs import contradictions, decide, promote_run
 from surefoot.evidence.registry import Decision, Registry, open_registry
 from surefoot.evidence.representatives import Case, representative_failures
 from surefoot.evidence.sides import METRICS, Side, Stratum
@@ -55,6 +55,7 @@ __all__ = [
     "compare_runs",
     "compare_sound",
     "construct_difference",
+    "contradictions",
     "decide",
     "improvement",
     "judgement",

@@ -45,7 +45,10 @@ def _observed(result: Result) -> set[str]:
 def column_difference(a: Result, b: Result, column: str) -> tuple[Field, ...]:
     """Compares what a column's perturbation makes of the panel: it is only the same if that is."""
     left, right = (
-        next((_shift(c) for c in r.summary.columns if (c.column, c.engine) == (column, r.engine)), {})
+        next(
+            (_shift(c) for c in r.summary.columns if (c.column, c.engine) == (column, r.engine)),
+            {"source": ""},
+        )
         for r in (a, b)
     )
     return differences(left, right, f"perturbation {column}.")

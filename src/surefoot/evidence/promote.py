@@ -12,7 +12,7 @@ import numpy as np
 
 from surefoot.contract import BOX_WORLD, REFERENCE, ExternalContract, Field, SurefootError
 from surefoot.evidence.constructs import columns_difference, construct_difference
-from surefoot.evidence.sides import NOT_WORSE_BY, Bar, Key, Side, Stratum, bars, from_rows, shared
+from surefoot.evidence.sides import NOT_WORSE_BY, Bar, Key, Side, Stratum, bars, shared
 from surefoot.evidence.sides import side as judge_side
 from surefoot.evidence.sides import strata as judge_strata
 from surefoot.runs import Look, Result, RunFolder
@@ -25,8 +25,6 @@ NAMED = 3
 SMALL = 0.02
 """A difference of success that is worth finding, for the number of scenarios that would find it."""
 _SCENARIO = ("key", "command_vx", "command_vy", "command_wz", "friction", "payload_kg", "terrain", "level")
-RECOMPUTED = ("episodes", "success", "fall_rate", "safety_held", "beats_baselines", "transfer")
-"""What summary.json must say as the rows do."""
 
 
 @dataclass(frozen=True)
@@ -176,18 +174,6 @@ def _broken(candidate: Result, baseline: Result, look: Look | None) -> tuple[str
     for who, result in (("candidate", candidate), ("baseline", baseline)):
         if not result.summary.columns:
             out.append(f"The {who} was evaluated before there were columns; evaluate it again.")
-            continue
-        try:
-            again = from_rows(result)
-        except (ValueError, AssertionError, KeyError, IndexError):  # rows that no evaluation writes
-            out.append(f"The {who}'s rows are not those of an evaluation; evaluate it again.")
-            continue
-        wrong = [n for n in RECOMPUTED if getattr(again, n) != getattr(result.summary, n)]
-        if wrong:
-            out.append(
-                f"The {who}'s summary.json does not say what its rows do ({', '.join(wrong)}): one of them "
-                f"was changed. Evaluate it again."
-            )
     if _other_scenarios(candidate, baseline):
         out.append("Rows of the same number are of different scenarios; evaluate both on one panel.")
     if look is not None and look.fault:

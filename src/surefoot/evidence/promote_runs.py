@@ -9,7 +9,7 @@ from pathlib import Path
 from surefoot.evidence.judgement import judgement
 from surefoot.evidence.promote import Promotion, check_promotable, promote
 from surefoot.evidence.registry import Registry
-from surefoot.runs import Look, Result, RunFolder, load_result, note_look, scenarios_of
+from surefoot.runs import Look, Result, RunFolder, load_result, note_look, scenarios_of, typed
 
 
 def promote_run(candidate: str | Path, baseline: str | Path, registry: str | Path | None = None) -> Promotion:
@@ -19,7 +19,8 @@ def promote_run(candidate: str | Path, baseline: str | Path, registry: str | Pat
     for run in runs:
         check_promotable(run)
     mine, theirs = (load_result(run) for run in runs)
-    return decide((runs[0], mine), (runs[1], theirs), registry=registry)
+    wrong = contradictions(mine, theirs)
+    return decide((runs[0], mine), (runs[1], theirs), registry=registry, wrong=wrong)
 
 
 def decide(
@@ -28,11 +29,13 @@ def decide(
     *,
     root: int | None = None,
     registry: str | Path | None = None,
+    wrong: tuple[str, ...] = (),
 ) -> Promotion:
     """Counts the look, decides on the rows, and keeps the decision. `root`: of the scenarios, where they were
-    made for this decision."""
+    made for this decision; `wrong`: why nothing can be decided on these rows."""
     runs, results = (candidate[0], baseline[0]), (candidate[1], baseline[1])
-    made = _sound(promote(*results), results)
+    made = promote(*results)
+    made = replace(made, outcome="INVALID", reasons=(*made.reasons, *wrong)) if wrong else made
     if made.outcome != "INVALID":  # what cannot be decided is no decision, and spends nothing
         seeds = runs[0].record.panel_seeds
         seeds = seeds if root is None else seeds.model_copy(update={"root": root})
@@ -53,11 +56,11 @@ def decide(
     return replace(made, record=str(kept.path / "decisions" / f"{decision.number:04d}.json"))
 
 
-def _sound(made: Promotion, results: tuple[Result, Result]) -> Promotion:
-    """Returns a decision as it is, but INVALID where the files of a run contradict each other."""
-    faults = [
-        f"The {who}'s files contradict each other: {fault}."
-        for who, result in zip(("candidate", "baseline"), results, strict=True)
-        for fault in (judgement(result).faults if result.stated is not None else ())
-    ]
-    return replace(made, outcome="INVALID", reasons=(*faults, *made.reasons)) if faults else made
+def contradictions(candidate: Result, baseline: Result) -> tuple[str, ...]:
+    """Says in sentences where the evidence of either contradicts itself: it then decides nothing."""
+    wrong = []
+    for who, result in (("candidate", candidate), ("baseline", baseline)):
+        if faults := judgement(result).faults:
+            look = typed("verify", result.home or result.folder)
+            wrong.append(f"The {who}'s evidence contradicts itself ({faults[0]}); look closer with `{look}`.")
+    return tuple(wrong)

@@ -17,14 +17,11 @@ from surefoot.statistics import (
     HOLDS_AT,
     SPANS,
     Difference,
-    PanelSummary,
-    PassInfo,
     Rate,
     holm,
     paired,
     panel_strata,
     rate,
-    summarise,
 )
 
 METRICS = {"success": 1.0, "velocity_error_mps": -1.0}
@@ -201,7 +198,7 @@ def _held(r: Rate) -> bool | None:
 
 def _judged(candidate: Result) -> Iterator[Bar]:
     """Asks for what its report is failed by, besides success: from the rows, whatever summary.json says."""
-    s = from_rows(candidate)
+    s = candidate.summary  # counted from the rows
     contract = candidate.run.contract
     if isinstance(contract, TaskContract) and contract.safety is not None:
         limit = contract.safety
@@ -209,23 +206,6 @@ def _judged(candidate: Result) -> Iterator[Bar]:
         yield Bar("safety", f"{limit.name} at most {limit.limit:g}", f"the limit is {said}", s.safety_held)
     beaten = {True: "all beaten", False: "not shown to beat every one", None: "not measured"}
     yield Bar("baselines", "every baseline beaten", beaten[s.beats_baselines], s.beats_baselines)
-
-
-def from_rows(result: Result) -> PanelSummary:
-    """Returns the summary that the rows of a pass give, whatever summary.json says."""
-    s = result.summary
-    info = PassInfo(
-        panel=s.panel,
-        panel_digest=s.panel_digest,
-        half=s.half,
-        construct_id=s.construct_id,
-        training_id=s.training_id,
-        checkpoint=s.checkpoint,
-        engine=result.engine,
-        seconds=s.seconds,
-        steps=round(s.seconds * s.steps_per_second),
-    )
-    return summarise(result.table, result.run.contract, info)
 
 
 def success_rate(result: Result, keys: set[Key]) -> Rate:

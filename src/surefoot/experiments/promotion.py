@@ -11,10 +11,17 @@ import numpy as np
 
 from surefoot.compute import prepare_torch
 from surefoot.contract import NOMINAL, TRAINED, Panel, SurefootError, digest, fresh_panel
-from surefoot.evidence import Promotion, Registry, check_promotable, construct_difference, decide
+from surefoot.evidence import (
+    Promotion,
+    Registry,
+    check_promotable,
+    construct_difference,
+    contradictions,
+    decide,
+)
 from surefoot.policy import PolicyBundle
-from surefoot.runs import Result, RunFolder, caveat, load_result, read_rows, read_summary
-from surefoot.statistics import PanelSummary, recount
+from surefoot.runs import Result, RunFolder, caveat, load_result, read_panel
+from surefoot.statistics import PanelSummary
 from surefoot.training import (
     UNOBSERVED,
     EvaluationObserver,
@@ -64,7 +71,8 @@ def promote_fresh(
     if registry is not None:
         place = Registry(Path(registry)).evidence(digest([panel.digest, first.checkpoint, second.checkpoint]))
     results = [(c.run, _measured(c, panel, place, observer)) for c in two]
-    return decide(results[0], results[1], root=panel.seeds.root, registry=registry)
+    wrong = contradictions(results[0][1], results[1][1])
+    return decide(results[0], results[1], root=panel.seeds.root, registry=registry, wrong=wrong)
 
 
 def _contender(who: str, run: RunFolder) -> _Contender:
@@ -81,8 +89,8 @@ def _measured(c: _Contender, panel: Panel, place: Path | None, observer: Evaluat
     folder = (place or Path()) / c.who
     if place is not None and (folder / "summary.json").is_file():
         observer.note(f"The {c.who} was evaluated on these scenarios already: {folder}.")
-        summary = read_summary(folder)
-        return _result(c, folder, summary, read_rows(folder, summary))
+        read = read_panel(folder, c.run.record.contract)
+        return replace(_result(c, folder, read.summary, read.rows), stated=read.stated)
     begun = time.perf_counter()
     with observer.evaluating(f"the {c.who}") as watch:
         table, passes = plan.evaluate(
@@ -100,7 +108,4 @@ def _result(c: _Contender, folder: Path, summary: PanelSummary, table: dict[str,
     own = (table["column"].astype(str) == NOMINAL) & (table["policy"].astype(str) == TRAINED)
     index = np.flatnonzero(own & (table["engine"].astype(str) == summary.engine))
     rows = {k: v[index] for k, v in table.items()}
-    counted = recount(table, c.run.record.contract, summary)
-    return Result(
-        c.run.record, folder, counted, rows, summary.engine, index, table, caveat(c.run), stated=summary
-    )
+    return Result(c.run.record, folder, summary, rows, summary.engine, index, table, caveat(c.run))

@@ -91,6 +91,7 @@ def _accounting(plan: Plan) -> tuple[tuple[str, str], ...]:
         ),
         (
             "frozen as",
-            f"contract {c.digest[:12]}, construct {plan.construct_id[:12]}, training {plan.training_id[:12]}",
+            f"contract {c.digest[:12]}, measurement {plan.measurement_id[:12]}, "
+            f"training {plan.training_id[:12]}",
         ),
     )

@@ -159,7 +159,8 @@ def _recipe(plan: Plan) -> Table:
         ),
         *power_rows(plan.panel),
         ("contract", c.digest[:16]),
-        ("construct id", plan.construct_id[:16]),
+        ("measurement id", plan.measurement_id[:16]),
+        ("interface id", plan.interface_id[:16]),
         ("training id", plan.training_id[:16]),
     ):
         recipe.add_row(f"[dim]{name}", value)

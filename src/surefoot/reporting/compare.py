@@ -87,9 +87,9 @@ def _comparable(runs: Sequence[RunFigures], alike: Sequence[Comparison]) -> Html
     others = "These runs" if len(alike) == len(runs) - 1 else f"{runs[0].record.id} and the others"
     return el(
         "p",
-        f"{others} share one ",
-        word("construct id"),
-        f" ({runs[0].record.construct_id[:12]}), so their results may be compared. ",
+        f"{others} were measured alike (",
+        word("measurement id" if runs[0].record.measurement_id else "construct id"),
+        f" {runs[0].record.construct_id[:12]}), so their results may be compared. ",
         _treatment(alike),
         class_="note good",
     )
@@ -185,6 +185,11 @@ def _treatment(alike: Sequence[Comparison]) -> str:
     """Says in what the treatments differ, by the fields that `surefoot compare` shows."""
     fields = {f.name for c in alike for f in c.training}
     names = sorted(fields - {"seed", "training_id"})
-    if names:
-        return f"They were trained differently: {', '.join(names)}."
+    connected = sorted({f.name.removeprefix("interface.") for c in alike for f in c.interface})
+    signals = sorted({name for c in alike for name in c.other_signals})
+    said = [f"They were trained differently: {', '.join(names)}."] if names else []
+    said += [f"Their policies have other interfaces: {', '.join(connected)}."] if connected else []
+    said += [f"Not the same signal, though called alike: {', '.join(signals)}."] if signals else []
+    if said:
+        return " ".join(said)
     return f"They were trained alike, with {'other seeds' if 'seed' in fields else 'the same seed'}."

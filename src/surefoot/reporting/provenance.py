@@ -9,6 +9,7 @@ from surefoot.contract import Contract, TaskContract
 from surefoot.reporting.figures import RunFigures
 from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join
 from surefoot.reporting.web.words import word
+from surefoot.runs import RunRecord
 
 FILES = ("run.json", "ledger.jsonl", "policy.safetensors", "checkpoints/confirmed.safetensors")
 
@@ -21,11 +22,19 @@ def _task_digests(c: Contract) -> list[tuple[str, str]]:
     return [("robot", c.robot_digest), ("source of the task's functions", c.source_digest)]
 
 
+def _ids(r: RunRecord) -> list[tuple[Html | str, str]]:
+    """Lists the ids of a run; one of before there were two has a construct id."""
+    if not r.measurement_id:
+        return [(word("construct id"), r.construct_id)]
+    held_to = [("environment manifest", r.manifest)] if r.manifest else []
+    return [(word("measurement id"), r.measurement_id), (word("interface id"), r.interface_id), *held_to]
+
+
 def provenance(run: RunFigures) -> Html:
     r, d = run.record, run.record.disjointness
     panel = run.panel
     digests = [
-        (word("construct id"), r.construct_id),
+        *_ids(r),
         (word("training id"), r.training_id),
         ("contract", r.contract_digest),
         *_task_digests(r.contract),

@@ -19,7 +19,7 @@ from surefoot.runs.folder import (
     versions,
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
-from surefoot.runs.ids import id_problems
+from surefoot.runs.ids import check_ids, id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import appending, is_alive
 from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
@@ -46,6 +46,7 @@ __all__ = [
     "TimeParts",
     "appending",
     "caveat",
+    "check_ids",
     "compare_seal",
     "id_problems",
     "is_alive",

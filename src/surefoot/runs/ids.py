@@ -4,10 +4,12 @@ proves nothing."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from surefoot.contract import (
     Plant,
+    SurefootError,
     differences,
     digest,
     interface_fields,
@@ -39,6 +41,16 @@ def id_problems(record: RunRecord, summary: PanelSummary | None = None) -> list[
         *_wrong("run.json", "interface_id", record.interface_id, record.interface),
         *(_pass_problems(record, summary, record.interface) if summary is not None else []),
     ]
+
+
+def check_ids(record: RunRecord, summary: PanelSummary, folder: Path) -> None:
+    """Refuses a panel pass whose ids do not follow from what is recorded beside them."""
+    problems = id_problems(record, summary)
+    if problems:
+        raise SurefootError(
+            f"{folder} is not what its ids say: {'; '.join(problems)}. Measure it again with `surefoot "
+            "evaluate`, or put the files back that the run was written with."
+        )
 
 
 def _pass_problems(record: RunRecord, summary: PanelSummary, interface: Mapping[str, Any]) -> list[str]:

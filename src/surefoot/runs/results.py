@@ -11,7 +11,7 @@ from surefoot.contract import NOMINAL, REFERENCE, TRAINED, Half, SurefootError
 from surefoot.runs.caveat import caveat
 from surefoot.runs.folder import RunFolder, RunRecord
 from surefoot.runs.hints import typed
-from surefoot.runs.ids import id_problems
+from surefoot.runs.ids import check_ids
 from surefoot.runs.panels import read_panel, read_summary
 from surefoot.statistics import PanelSummary
 
@@ -41,12 +41,7 @@ class Result:
 def load_result(run: RunFolder, half: Half = "confirmation", column: str = NOMINAL) -> Result:
     """Loads the pass on `half` of the policy that the run's result is stated on."""
     folder = _folder(run, half)
-    problems = id_problems(run.record, read_summary(folder))
-    if problems:
-        raise SurefootError(
-            f"{folder} is not what its ids say: {'; '.join(problems)}. Measure it again with "
-            f"`{typed('evaluate', run.path)}`, or put the files back that the run was written with."
-        )
+    check_ids(run.record, read_summary(folder), folder)
     return load_pass(run, folder, column)
 
 

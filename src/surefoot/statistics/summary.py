@@ -117,6 +117,8 @@ class PassInfo:
     interface_id: str = ""
     measurement: Mapping[str, Any] = field(default_factory=dict)
     engines: Mapping[str, str] = field(default_factory=dict)
+    shifts: Mapping[str, str] = field(default_factory=dict)
+    """Column -> digest of what its perturbation makes of the panel."""
 
 
 def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -> PanelSummary:
@@ -133,6 +135,7 @@ def summarise(rows: dict[str, np.ndarray], contract: Contract, info: PassInfo) -
     others = [r for e, r in nominal.items() if e != REFERENCE]
     agreements = [agreement(reference, r) for r in others] if reference else []
     columns = [column_summary(r, contract) for _, _, r in parts]
+    columns = [c.model_copy(update={"shift": info.shifts.get(c.column, "")}) for c in columns]
     family = rows["family"]
     confidence = confidence_of(rows)
     success, fall = (rate(rows[k], family, confidence) for k in ("success", "fall"))

@@ -211,6 +211,7 @@ def panel_summary(
         measurement=plan.measured_on(engine),
         interface_id=plan.interface_id,
         engines={e: plan.engine_version(e) for e in engines},
+        shifts=_shifts(plan, table.rows),
         training_id=plan.training_id,
         checkpoint=checkpoint,
         engine=engine,
@@ -220,10 +221,11 @@ def panel_summary(
         total_seconds=table.seconds if total_seconds is None else total_seconds,
         total_steps=table.steps,
     )
-    summary = summarise(table.rows, plan.task.contract, info)
-    shifted = {
-        Column(name=c.column, perturbation=c.perturbation, strength=c.strength) for c in summary.columns
-    }
-    made = {c.name: plan.column_digest(c) for c in shifted}
-    columns = tuple(c.model_copy(update={"shift": made[c.column]}) for c in summary.columns)
-    return summary.model_copy(update={"columns": columns})
+    return summarise(table.rows, plan.task.contract, info)
+
+
+def _shifts(plan: Plan, rows: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the digest of what every column of a table makes of the panel."""
+    named = (rows[k].tolist() for k in ("column", "perturbation", "strength"))
+    found = dict.fromkeys(zip(*named, strict=True))
+    return {c: plan.column_digest(Column(name=c, perturbation=kind, strength=x)) for c, kind, x in found}

@@ -18,7 +18,7 @@ import numpy as np
 from surefoot.contract import BESIDE, NOMINAL, Frozen, SurefootError
 from surefoot.evidence import check_sound, construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
-from surefoot.runs import Result, RunFolder, read_panel
+from surefoot.runs import Result, RunFolder, check_ids, read_panel
 from surefoot.statistics import (
     ALPHA,
     Collapses,
@@ -178,6 +178,7 @@ def _read(
 ) -> tuple[Result, Point]:
     folder = run.path / "panels" / run.record.panel / place(budget)
     read = read_panel(folder, run.record.contract)
+    check_ids(run.record, read.stated, folder)
     summary, rows = read.summary, read.rows
     nominal = np.flatnonzero(rows["column"].astype(str) == NOMINAL)
     nominal_rows = {k: v[nominal] for k, v in rows.items()}

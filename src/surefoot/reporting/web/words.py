@@ -102,6 +102,8 @@ WORDS = {
     ),
     "freshness": "How old the policy was that collected a sample, when the learner used it.",
     "construct id": "Digest of everything that must match before two results may be compared.",
+    "measurement id": "Digest of how a result was measured: what must match before two may be compared.",
+    "interface id": "Digest of what the policy sees, does and remembers: part of its treatment.",
     "training id": "Digest of the treatment: how the policy was trained.",
     "seed family": "Environments that share the draws marked family-level; the cluster in every statistic.",
     "sim-to-sim": (
