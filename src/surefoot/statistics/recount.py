@@ -62,9 +62,7 @@ def disagreements(stated: PanelSummary, counted: PanelSummary, file: str) -> tup
     """Says, figure by figure, where `stated` of `file` is not what the rows say; what an older file had no
     word for is not compared, nor its intervals where they were computed otherwise."""
     newest = PanelSummary.model_fields["schema_version"].default
-    # Since there is a measurement id, intervals of means over scenarios that repeat commands are others.
-    older = stated.schema_version < newest or not stated.measurement_id
-    skip = CLOCK | {"schema_version"} | (OF_THE_STATISTICS if older else set())
+    skip = CLOCK | {"schema_version"} | (OF_THE_STATISTICS if stated.schema_version < newest else set())
     said = stated.model_dump(mode="json", include=stated.model_fields_set)
     known = counted.model_dump(mode="json", include=stated.model_fields_set)
     return tuple(

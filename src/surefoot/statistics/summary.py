@@ -28,9 +28,9 @@ class PanelSummary(Frozen):
     """What a panel pass says. Errors are means over episodes of time-means over the steps taken after
     settling."""
 
-    schema_version: int = 2
-    """Raised whenever the same rows give other figures: those of an older one are not compared with
-    today's."""
+    schema_version: int = 3
+    """Raised whenever the same rows give other figures: those of an older one are not compared with today's.
+    3: intervals of means over scenarios that repeat commands have two clusters."""
     panel: str
     panel_digest: str
     half: str
