@@ -170,6 +170,8 @@ def _outcomes(rows: dict[str, np.ndarray], lose: float, place: np.ndarray) -> di
         "lived_s": steps / 50,
         "velocity_error_mps": velocity,
         "yaw_error_radps": velocity,
+        **({"windows_as_told": rows["success"].astype(float)} if "windows_as_told" in rows else {}),
+        **{k: np.full(len(place), np.nan) for k in rows if k.startswith("stand_")},
         **{k: v for k, v in axes.items() if k in rows},
     }
 
