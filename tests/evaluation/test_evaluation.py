@@ -366,8 +366,7 @@ def test_a_saved_panel_can_be_summarised_again(tiny_run: Path) -> None:
         total = round(kept.total_steps_per_second * kept.total_seconds)
         info = PassInfo(
             **given, steps=steps, normaliser=kept.normaliser, total_seconds=kept.total_seconds,
-            total_steps=total, interface_id=kept.interface_id, measurement=kept.measurement,
-            engines=kept.engines,
+            total_steps=total,
         )  # fmt: skip
         again = summarise(rows, run.record.contract, info)
         assert again == kept

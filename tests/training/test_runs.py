@@ -450,7 +450,7 @@ def test_a_ledger_row_says_everything_about_its_update(tiny_run: Path) -> None:
         "kl", "kl_last_epoch", "clip_fraction", "entropy", "first_ratio_error", "learning_rate", "std",
         "grad_norm", "value_loss", "policy_loss", "explained_variance", "skipped_steps", "action_clip_share",
         *(f"freshness.{k}" for k in ("horizon_steps", "mean_age_steps", "epochs", "gradient_steps")),
-        "memory.buffer_bytes", "memory.peak_rss_bytes", "memory.peak_device_bytes",
+        "memory.buffer_bytes", "memory.peak_rss_bytes", "memory.peak_device_bytes", "chain",
     }  # fmt: skip
     for row in rows:
         assert expected <= row.keys()

@@ -84,6 +84,8 @@ def words(row: Mapping[str, Any]) -> dict[str, str]:
 
 def _leaves(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in row.items():
+        if key == "chain":  # of the file, not of the run
+            continue
         yield from _below(key.replace(".", "/", 1) if "." in key else f"learner/{key}", value)
 
 
