@@ -48,7 +48,7 @@ class Args:
     minutes: float | None = None
     """Most minutes of training; a task's own by default."""
     append: bool = False
-    """Keep the rows of other tasks that the file has."""
+    """Keep the rows of other tasks and seeds that the file has."""
     out: str = str(OUT)
 
 
@@ -121,7 +121,7 @@ def _of(table: dict[str, np.ndarray], engine: str) -> dict[str, np.ndarray]:
 def main(args: Args) -> None:
     out = Path(args.out)
     kept = json.loads(out.read_text())["rows"] if args.append and out.exists() else []
-    rows = [r for r in kept if r["task"] not in args.tasks]
+    rows = [r for r in kept if r["task"] not in args.tasks or r["seed"] not in args.seeds]
     device = torch.device(args.device)
     for name in args.tasks:
         for seed in args.seeds:
