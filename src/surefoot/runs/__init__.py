@@ -6,6 +6,7 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 
 from __future__ import annotations
 
+from surefoot.runs.audits import AUDIT, Audit, AuditFinding, Kind, NotLooked, load_audit, save_audit
 from surefoot.runs.caveat import caveat
 from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
@@ -32,14 +33,19 @@ from surefoot.runs.times import TimeParts, time_parts
 from surefoot.runs.traces import STATES, states_digest
 
 __all__ = [
+    "AUDIT",
     "CHECKPOINTS",
     "LEDGER_VERSION",
     "LOOKS",
     "STATES",
     "STATES_VERSION",
+    "Audit",
+    "AuditFinding",
     "Checkpoint",
+    "Kind",
     "LibraryRecord",
     "Look",
+    "NotLooked",
     "Result",
     "RunFolder",
     "RunRecord",
@@ -52,6 +58,7 @@ __all__ = [
     "is_alive",
     "ledger_fault",
     "load_arrays",
+    "load_audit",
     "load_checkpoint",
     "load_pass",
     "load_result",
@@ -66,6 +73,7 @@ __all__ = [
     "resumable",
     "resume_hint",
     "run_name",
+    "save_audit",
     "save_checkpoint",
     "scenarios_of",
     "section",

@@ -11,7 +11,7 @@ from surefoot.training.manifest import Manifest
 from surefoot.training.observers import UNOBSERVED, EvaluationObserver, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.plan_makers import make_plan, robot_plan
-from surefoot.training.restore import load_policy, resolve_policy, restore_robot_plan
+from surefoot.training.restore import load_policy, resolve_policy, restore_plan, restore_robot_plan
 from surefoot.training.selection import Limits, Progress, panel_summary
 from surefoot.training.session import TrainedRun, TrainOptions, resume, train, train_planned
 from surefoot.training.tracking import track_run
@@ -47,6 +47,7 @@ __all__ = [
     "new_run",
     "panel_summary",
     "resolve_policy",
+    "restore_plan",
     "restore_robot_plan",
     "resume",
     "robot_plan",

@@ -1,0 +1,9 @@
+"""Audits: is a run what it says? Detectors read its files and probe its environments by intervention."""
+
+from __future__ import annotations
+
+from surefoot.audits.auditor import audit_run
+from surefoot.audits.detector import CAUSES, Detector, Found, NotApplicable
+from surefoot.audits.registry import detectors
+
+__all__ = ["CAUSES", "Detector", "Found", "NotApplicable", "audit_run", "detectors"]

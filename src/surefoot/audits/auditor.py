@@ -1,0 +1,103 @@
+"""The auditor: asks every detector, repeats what may be chance, and writes down what it found."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from surefoot.audits.case import Case
+from surefoot.audits.detector import CONFIRM, SCREEN, Detector, Found, NotApplicable
+from surefoot.audits.registry import detectors
+from surefoot.contract import SurefootError, unknown
+from surefoot.runs import Audit, AuditFinding, NotLooked, RunFolder, save_audit
+
+Tell = Callable[[str, int, int], None]
+"""Is told which detector has its turn, its number, and of how many."""
+
+
+def audit_run(
+    run: RunFolder,
+    *,
+    only: Sequence[str] = (),
+    short: bool = False,
+    seed: int | None = None,
+    tell: Tell = lambda name, k, n: None,
+) -> Audit:
+    """Audits a run and writes audit.json, which replaces what was written before; with `only` some detectors
+    are asked, and nothing is written."""
+    begun = time.perf_counter()
+    asked = _chosen(only, short)
+    case = Case(run, secrets.randbits(30) if seed is None else seed)
+    found: list[AuditFinding] = []
+    passed: list[str] = []
+    absent: list[NotLooked] = []
+    failed: list[NotLooked] = []
+    exempt: list[NotLooked] = []
+    exemptions = dict(getattr(run.record.contract, "exempt", {}))
+    try:
+        for k, d in enumerate(asked):
+            tell(d.name, k, len(asked))
+            because = case.why_not(d.needs)
+            if d.name in exemptions:
+                exempt.append(NotLooked(detector=d.name, because=exemptions[d.name]))
+                continue
+            if because:
+                absent.append(NotLooked(detector=d.name, because=because))
+                continue
+            try:
+                there = ask(d, case)
+            except NotApplicable as reason:
+                absent.append(NotLooked(detector=d.name, because=str(reason)))
+            except SurefootError as error:
+                failed.append(NotLooked(detector=d.name, because=str(error)))
+            else:
+                found += there
+                passed += [] if there else [d.name]
+    finally:
+        case.close()
+    r = run.record
+    audit = Audit(
+        checkpoint=r.confirmation.checkpoint if r.confirmation else "",
+        updates=int(r.figures.get("updates") or 0),
+        full=not short and not only,
+        findings=tuple(found),
+        passed=tuple(passed),
+        not_applicable=tuple(absent),
+        failed=tuple(failed),
+        exempt=tuple(exempt),
+        seconds=time.perf_counter() - begun,
+    )
+    if not only:
+        save_audit(run, audit)
+    return audit
+
+
+@torch.inference_mode()
+def ask(detector: Detector, case: Case) -> list[AuditFinding]:
+    """Asks one detector. What chance could explain at 1% is looked at again under fresh keys, and stands only
+    where chance would give that once in ten thousand."""
+    found = list(detector.look(case))
+    certain = [f for f in found if f.p is None]
+    screened = [f for f in found if f.p is not None and f.p < SCREEN]
+    if screened:
+        again = case.fresh(case.seed + 1)
+        try:
+            certain += [f for f in detector.look(again) if f.p is None or f.p < CONFIRM]
+        finally:
+            again.close()
+    return [_finding(detector, f) for f in certain]
+
+
+def _finding(d: Detector, f: Found) -> AuditFinding:
+    return AuditFinding(detector=d.name, kind=d.kind, cause=f.cause or d.cause, statement=f.statement, p=f.p)
+
+
+def _chosen(only: Sequence[str], short: bool) -> list[Detector]:
+    every = detectors()
+    for name in only:
+        if name not in every:
+            raise unknown("detector", name, every)
+    return [d for d in every.values() if (not only or d.name in only) and (d.short or not short)]

@@ -1,0 +1,105 @@
+"""A run as detectors see it: its files, its plan, its policy, and environments to probe."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from surefoot.artifacts import read_table
+from surefoot.audits.detector import Needs, NotApplicable
+from surefoot.env import TrainingEnv
+from surefoot.policy import PolicyBundle
+from surefoot.runs import Result, RunFolder, load_result, read_ledger
+from surefoot.training import Plan, RobotPlan, load_policy, restore_plan
+
+PROBE_ENVS = 64
+"""Environments of a probe."""
+
+
+class Case:
+    """What detectors look at. Everything is loaded when it is first asked for, and kept. `seed` is of this
+    audit alone: probes draw by it, so that a repetition with another seed is a fresh experiment."""
+
+    def __init__(self, run: RunFolder, seed: int) -> None:
+        self.run, self.record, self.seed = run, run.record, seed
+        self._envs: dict[int, TrainingEnv] = {}
+
+    def fresh(self, seed: int) -> Case:
+        """Returns the same run under other keys."""
+        return Case(self.run, seed)
+
+    def why_not(self, needs: tuple[Needs, ...]) -> str:
+        """Says what a detector needs that this run does not have; "" where nothing is missing."""
+        r = self.record
+        missing: dict[Needs, tuple[bool, str]] = {
+            "confirmed": (r.confirmation is None, "nothing was confirmed"),
+            "robot": (r.training_plant is None, "its environments come from outside"),
+            "ppo": (r.learner != "ppo", f"it was trained by {r.learner}, whose loop is its own"),
+            "ledger": (not self.ledger, "its ledger is empty"),
+            "episodes": (not self.episodes, "no training episode was recorded"),
+        }
+        return next((missing[n][1] for n in needs if missing[n][0]), "")
+
+    # ---- files
+
+    @cached_property
+    def ledger(self) -> list[dict[str, Any]]:
+        """Rows of the ledger, one per update."""
+        return read_ledger(self.run.ledger.path)[0]
+
+    @cached_property
+    def episodes(self) -> dict[str, np.ndarray]:
+        """Training episodes as columns; empty where none were recorded."""
+        folder = self.run.path / "episodes"
+        return read_table(folder) if any(folder.glob("*.parquet")) else {}
+
+    @cached_property
+    def result(self) -> Result:
+        """The confirmation: `result.table` has the rows of all columns, `result.rows` the nominal ones."""
+        return load_result(self.run)
+
+    # ---- what can be run
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan that the run was started with, restored."""
+        return restore_plan(self.run)
+
+    @property
+    def robot(self) -> RobotPlan:
+        """The plan of a run whose robot is known."""
+        if not isinstance(self.plan, RobotPlan):
+            raise NotApplicable("its environments come from outside")
+        return self.plan
+
+    @cached_property
+    def policy(self) -> PolicyBundle:
+        """The confirmed policy; the latest one where nothing was confirmed."""
+        name = "confirmed" if self.record.confirmation is not None else "latest"
+        return load_policy(self.run, name)[1]
+
+    def numbers(self, name: str) -> np.random.Generator:
+        """Returns random numbers for one detector, by its name and this audit's seed."""
+        return np.random.default_rng([self.seed, *name.encode()])
+
+    def environments(self, count: int = PROBE_ENVS) -> TrainingEnv:
+        """Returns environments as the run was trained in, on the CPU, with keys of this audit's own. They are
+        shared by detectors: restore a snapshot before and leave them as you like."""
+        if count not in self._envs:
+            seeds = self.plan.seeds.model_copy(update={"root": 2**31 + self.seed})
+            plan = dataclasses.replace(self.plan, seeds=seeds, device="cpu")
+            self._envs[count] = plan.environments(range(count))
+        return self._envs[count]
+
+    def close(self) -> None:
+        for env in self._envs.values():
+            env.close()
+
+
+def as_numpy(snapshot: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Returns a snapshot of environments as arrays."""
+    return {k: v.cpu().numpy() for k, v in snapshot.items()}

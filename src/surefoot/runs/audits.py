@@ -1,0 +1,82 @@
+"""An audit on disk: audit.json has what was looked at in a run, what was found, and what could not be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from surefoot.artifacts import read_json, write_json
+from surefoot.contract import Frozen
+from surefoot.runs.folder import RunFolder
+
+AUDIT, AUDIT_VERSION = "audit.json", 1
+Kind = Literal["proof", "behaviour"]
+"""proof: the run is not what it says. behaviour: what it learned is not what was meant."""
+
+
+class AuditFinding(Frozen):
+    """Something that a detector found."""
+
+    detector: str
+    kind: Kind
+    cause: str
+    """The class of cause that it points at."""
+    statement: str
+    p: float | None = None
+    """The chance of it in a clean run; None where it is no matter of chance."""
+
+
+class NotLooked(Frozen):
+    """A detector that does not apply to a run, and why."""
+
+    detector: str
+    because: str
+
+
+class Audit(Frozen):
+    """Holds audit.json."""
+
+    schema_version: int = AUDIT_VERSION
+    checkpoint: str
+    """Digest of the confirmed checkpoint that the audit is of; "" where nothing was confirmed."""
+    updates: int
+    """Updates that training had made."""
+    full: bool
+    """Whether every detector had its turn; else the short form."""
+    findings: tuple[AuditFinding, ...] = ()
+    passed: tuple[str, ...] = ()
+    not_applicable: tuple[NotLooked, ...] = ()
+    failed: tuple[NotLooked, ...] = ()
+    """Detectors that broke off: they could not look, which is neither passed nor found."""
+    exempt: tuple[NotLooked, ...] = ()
+    """Detectors that the contract exempts itself from, with its reason."""
+    seconds: float = 0.0
+
+    @property
+    def proof(self) -> tuple[AuditFinding, ...]:
+        """Returns the findings that leave nothing proven."""
+        return tuple(f for f in self.findings if f.kind == "proof")
+
+    @property
+    def remarks(self) -> tuple[AuditFinding, ...]:
+        """Returns what is said of the behaviour, beside the verdict."""
+        return tuple(f for f in self.findings if f.kind == "behaviour")
+
+    @property
+    def exit_status(self) -> int:
+        """Returns 1 where the proof is in doubt, 2 where something could not be looked at, else 0."""
+        return 1 if self.proof else 2 if self.failed or not self.passed else 0
+
+
+def save_audit(run: RunFolder, audit: Audit) -> Path:
+    """Writes audit.json in place of the one before, and seals it."""
+    path = run.path / AUDIT
+    write_json(path, audit)
+    run.seal("audited", [path])
+    return path
+
+
+def load_audit(folder: Path) -> Audit | None:
+    """Reads a run's audit; None where there is none."""
+    path = folder / AUDIT
+    return read_json(path, Audit) if path.is_file() else None
