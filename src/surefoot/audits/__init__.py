@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from surefoot.audits.auditor import audit_run
-from surefoot.audits.detector import CAUSES, Detector, Found, NotApplicable
+from surefoot.audits.detector import Detector
 from surefoot.audits.registry import detectors
 
-__all__ = ["CAUSES", "Detector", "Found", "NotApplicable", "audit_run", "detectors"]
+__all__ = ["Detector", "audit_run", "detectors"]

@@ -6,9 +6,8 @@ from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
 
 LIMITS = {"bf16": 0.2, "tf32": 0.02, "fp32": 1e-3}
-"""Largest |ratio - 1| put down to rounding, by the precision of the hidden layers' products. In fp32 clean runs
-stay below 1e-5; the coarser ones are allowed for by their 2^-11 and 2^-8 a product, over two hidden layers and a
-standard deviation of 0.1."""
+"""Largest |ratio - 1| put down to rounding, by the precision of the hidden layers' products. In fp32 clean
+runs stay below 1e-5; the coarser ones are allowances for roundings of 2^-11 and 2^-8."""
 
 
 def look(case: Case) -> list[Found]:
@@ -21,8 +20,8 @@ def look(case: Case) -> list[Found]:
     count = sum(e is not None and e > limit for _, e in seen)
     return [
         Found(
-            f"The first ratio of update {worst[1]} is off 1 by {worst[0]:.2g} (rounding: {limit:g}), in {count} "
-            f"of {len(seen)} updates: samples were not collected by the policy that learned from them."
+            f"The first ratio of update {worst[1]} is off 1 by {worst[0]:.2g} (rounding: {limit:g}), in "
+            f"{count} of {len(seen)} updates: samples are not of the policy that learned from them."
         )
     ]
 
@@ -34,7 +33,7 @@ DETECTORS = (
         cause="learning",
         asks="Were samples collected by the policy, observations and normaliser that it then learned from?",
         statistic="the largest |probability ratio - 1| before an update's first step, over all updates",
-        threshold="1e-3 in fp32 (clean runs: below 1e-5), 0.02 in tf32, 0.2 in bf16: an allowance for rounding",
+        threshold="1e-3 in fp32 (clean runs: below 1e-5), 0.02 in tf32, 0.2 in bf16: rounding",
         means="Behaviour and learning disagree about what was seen, done, or how likely it was.",
         remedy="Compare what the actor is given with what the block holds: delays, a normaliser that moves "
         "in the rollout, log-probabilities of another action.",

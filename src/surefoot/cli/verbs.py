@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from surefoot.cli.audit import AuditCommand
 from surefoot.cli.compare import CompareCommand
 from surefoot.cli.completion import CompletionCommand
 from surefoot.cli.doctor import DoctorCommand
@@ -58,6 +59,7 @@ CHAPTERS: dict[str, dict[str, Command | Group]] = {
         "evaluate": EvaluateCommand,
         "replay": ReplayCommand,
         "verify": VerifyCommand,
+        "audit": AuditCommand,
         "postmortem": PostmortemCommand,
         "track": TrackCommand,
     },

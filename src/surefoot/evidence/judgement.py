@@ -15,7 +15,7 @@ import numpy as np
 
 from surefoot.contract import ExternalContract, Panel, SeedPanel, SurefootError, find_panel, seed_panel
 from surefoot.evidence.row_checks import CHECKS
-from surefoot.runs import Result, id_problems, load_arrays, typed
+from surefoot.runs import Audit, Result, id_problems, load_arrays, load_audit, typed
 from surefoot.statistics import WORDS, Agreement, Estimate, Grade, PanelSummary, disagreements, judge
 
 POLICIES = ("checkpoints/confirmed.safetensors", "policy.safetensors")
@@ -45,6 +45,8 @@ class Judgement:
     """Where the evidence contradicts itself; then nothing is proven."""
     unseen: tuple[str, ...] = ()
     """What could not be looked at here, and why."""
+    remarks: tuple[str, ...] = ()
+    """What an audit says of the behaviour: it stands beside the verdict and changes nothing."""
 
     @property
     def grade(self) -> Grade:
@@ -93,6 +95,7 @@ class Judgement:
             "verdict": self.word,
             "faults": [asdict(f) for f in self.faults],
             "unseen": list(self.unseen),
+            "remarks": list(self.remarks),
         }
 
 
@@ -109,7 +112,9 @@ def judgement(result: Result) -> Judgement:
     gone = [n for n in POLICIES if result.home is not None and not (result.home / n).is_file()]
     unseen += [f"{n} is not there to be compared with the result." for n in gone]
     faults = [f for name, says in _found(result, panel) for f in _told(name, says)]
-    return Judgement(result.summary, tuple(faults), tuple(unseen))
+    audit = _audit(result)
+    remarks = tuple(f.statement for f in audit.remarks) if audit else ()
+    return Judgement(result.summary, tuple(faults), tuple(unseen), remarks)
 
 
 def check_sound(result: Result) -> None:
@@ -132,6 +137,14 @@ def _found(result: Result, panel: Panel | SeedPanel | None) -> Iterator[tuple[st
             yield name, [f"the table cannot be read as rows of episodes ({type(error).__name__}: {error})"]
     if result.home is not None:
         yield "policy", list(_policies(result, result.home))
+    if (audit := _audit(result)) is not None:
+        yield "audit", [f"{f.cause}, found by {f.detector}: {f.statement}" for f in audit.proof]
+
+
+def _audit(result: Result) -> Audit | None:
+    """Returns the audit of the policy that the pass is of; None where there is none."""
+    audit = load_audit(result.home) if result.home is not None else None
+    return audit if audit is not None and audit.checkpoint == result.summary.checkpoint else None
 
 
 def _told(name: str, says: list[str]) -> list[Fault]:

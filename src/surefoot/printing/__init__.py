@@ -6,6 +6,7 @@ imports nothing but rich. Main names: `say`, `plain_table`, `print_plan`, `print
 
 from __future__ import annotations
 
+from surefoot.printing.audits import print_audit, print_detector, print_detectors
 from surefoot.printing.comparison import forest_bar, print_comparison, print_looks, print_refusal
 from surefoot.printing.display import ConsoleObserver, StudyProgress
 from surefoot.printing.panels import power_rows
@@ -24,9 +25,12 @@ __all__ = [
     "make_console",
     "plain_table",
     "power_rows",
+    "print_audit",
     "print_comparison",
     "print_decision",
     "print_decisions",
+    "print_detector",
+    "print_detectors",
     "print_lineage",
     "print_looks",
     "print_plan",

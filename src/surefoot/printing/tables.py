@@ -349,6 +349,7 @@ def verdicts(judged: Judgement) -> list[str]:
 
     s = judged.summary
     out = [f"[bold red]Contradiction:[/] {escape(str(fault))}" for fault in judged.faults]
+    out += [f"Audit, on the behaviour: {escape(remark)}" for remark in judged.remarks]
     out += [
         f"[bold {COLOURS[judged.grade]}]{judged.word}:[/] {percent(s.success)} of {s.episodes} held-out "
         f"episodes succeed ({100 * s.confidence:g}% interval {percent(s.success_low)} to "

@@ -74,7 +74,9 @@ def _faults(faults: Sequence[str]) -> Html | None:
     if not faults:
         return None
     says = [el("li", text) for text in faults]
-    head = el("b", "The files of this run contradict each other; nothing below is proven.")
+    head = el(
+        "b", "This run is not what it says, or its files contradict each other; nothing below is proven."
+    )
     return el("div", head, el("ul", *says), class_="note bad faults", role="alert")
 
 

@@ -6,7 +6,7 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 
 from __future__ import annotations
 
-from surefoot.runs.audits import AUDIT, Audit, AuditFinding, Kind, NotLooked, load_audit, save_audit
+from surefoot.runs.audits import Audit, AuditFinding, Kind, NotLooked, load_audit, save_audit
 from surefoot.runs.caveat import caveat
 from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
@@ -33,7 +33,6 @@ from surefoot.runs.times import TimeParts, time_parts
 from surefoot.runs.traces import STATES, states_digest
 
 __all__ = [
-    "AUDIT",
     "CHECKPOINTS",
     "LEDGER_VERSION",
     "LOOKS",

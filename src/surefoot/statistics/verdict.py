@@ -20,7 +20,7 @@ RULE = (
     f"Reliable: the lower end of the success interval is at least {RELIABLE_AT:.0%}, the safety limit holds "
     f"and every baseline that was measured is beaten. Failing: success below {FAILING_BELOW:.0%}, the safety "
     "limit broken, or a baseline not beaten. In between: partly working. Unproven: the run's files "
-    "contradict each other."
+    "contradict each other, or an audit found that it is not what it says."
 )
 
 
