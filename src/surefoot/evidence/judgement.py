@@ -15,7 +15,7 @@ import numpy as np
 
 from surefoot.contract import ExternalContract, Panel, SeedPanel, SurefootError, find_panel, seed_panel
 from surefoot.evidence.row_checks import CHECKS
-from surefoot.runs import Result, id_problems, load_arrays, typed
+from surefoot.runs import Result, broken_chain, id_problems, load_arrays, typed
 from surefoot.statistics import WORDS, Agreement, Estimate, Grade, PanelSummary, disagreements, judge
 
 POLICIES = ("checkpoints/confirmed.safetensors", "policy.safetensors")
@@ -132,6 +132,8 @@ def _found(result: Result, panel: Panel | SeedPanel | None) -> Iterator[tuple[st
             yield name, [f"the table cannot be read as rows of episodes ({type(error).__name__}: {error})"]
     if result.home is not None:
         yield "policy", list(_policies(result, result.home))
+        broken = broken_chain(result.home, result.run)
+        yield "ledger", [broken.removesuffix(".")] if broken else []
 
 
 def _told(name: str, says: list[str]) -> list[Fault]:
