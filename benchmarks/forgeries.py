@@ -115,7 +115,7 @@ def _promote(run: Path, honest: Path) -> str:
     def look() -> str:
         made = promote_run(run, honest)
         names = [f.name for f in made.differs]
-        wrong = [r for r in made.reasons if "contradict each other" in r]
+        wrong = [r for r in made.reasons if "contradicts itself" in r]
         return ", ".join([*names, *wrong]) if made.outcome == "INVALID" else ""
 
     return _refused(look)

@@ -287,6 +287,28 @@ def ledger_edited(run: Path, other: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+def ledger_line_removed(run: Path, other: Path) -> None:
+    path = run / "ledger.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:2] + lines[3:]) + "\n")
+
+
+def ledger_lines_swapped(run: Path, other: Path) -> None:
+    path = run / "ledger.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], lines[3], lines[2], *lines[4:]]) + "\n")
+
+
+def ledger_unlinked(run: Path, other: Path) -> None:
+    """A ledger that looks as if it had been written before there were chains."""
+    path = run / "ledger.jsonl"
+    rows = JsonLines(path).rows()
+    path.unlink()
+    with JsonLines(path) as lines:
+        for row in rows:
+            lines.append({k: v for k, v in row.items() if k != "chain"} | {"reward_per_step": 9.0})
+
+
 def ledger_cut(run: Path, other: Path) -> None:
     path = run / "ledger.jsonl"
     path.write_text("\n".join(path.read_text().splitlines()[:-2]) + "\n")
@@ -328,6 +350,9 @@ FORGERIES = (
     Forgery("traces swapped", traces_swapped),
     Forgery("report.html edited", page_edited),
     Forgery("a line of the ledger edited", ledger_edited),
+    Forgery("a line of the ledger removed", ledger_line_removed),
+    Forgery("two lines of the ledger swapped", ledger_lines_swapped),
+    Forgery("the ledger's chain taken out, its figures changed", ledger_unlinked),
     Forgery("the ledger's last lines cut", ledger_cut),
     Forgery("the ledger made anew, its chain too", ledger_made_anew),
 )

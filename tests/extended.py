@@ -86,7 +86,7 @@ def strip(run: Path) -> None:
     _state(run, folder, kept)
     ledger = JsonLines(run / "ledger.jsonl").rows()
     old = [{k: v for k, v in r.items() if not k.startswith(("honesty.", "stratum_return."))} for r in ledger]
-    atomic_write(run / "ledger.jsonl", b"".join(json.dumps(r).encode() + b"\n" for r in old))
+    _write_ledger(run / "ledger.jsonl", old)
 
 
 def nominal_rows(run: Path) -> dict[str, np.ndarray]:
@@ -232,4 +232,12 @@ def _ledger(path: Path) -> None:
                 "honesty.icc_return": 0.031,
                 **{f"stratum_return.{k}": 0.01 * (k % 5) for k in range(len(row["stratum.resets"]))},
             }
-    atomic_write(path, b"".join(json.dumps(r).encode() + b"\n" for r in rows))
+    _write_ledger(path, rows)
+
+
+def _write_ledger(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Writes a ledger anew, as it would have been written with these rows."""
+    path.unlink()
+    with JsonLines(path, chained=True) as lines:
+        for row in rows:
+            lines.append({k: v for k, v in row.items() if k != "chain"})

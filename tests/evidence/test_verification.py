@@ -41,7 +41,6 @@ QUIET = {
     "run.json: samples and seconds",
     "a wider success limit in every file and id",
     "traces swapped",
-    "a line of the ledger edited",
     "the ledger's last lines cut",
 }
 """Those that contradict what the verdict does not rest on: verify says so, the verdict's faults do not."""
@@ -208,6 +207,30 @@ def test_a_ledger_s_chain_outlives_what_a_ledger_goes_through(tmp_path: Path) ->
         for forged in (whole[:k] + whole[k + 1 :], [*whole[:k], edited, *whole[k + 1 :]]):
             path.write_text("\n".join(forged) + "\n")
             assert "chain breaks at line" in chain_fault(path), (k, forged)
+
+
+def test_a_broken_chain_is_a_contradiction_and_a_cut_end_is_none(run: Path) -> None:
+    path = run / "ledger.jsonl"
+    whole = path.read_text().splitlines()
+
+    def faults(text: str) -> list[str]:
+        path.write_text(text)
+        judged = judgement(load_result(RunFolder.open(run)))
+        assert (judged.word == "Unproven") == bool(judged.faults)
+        return [str(f) for f in judged.faults]
+
+    honest = "\n".join(whole) + "\n"
+    last = whole[-1][: len(whole[-1]) // 2]
+    assert faults("\n".join([*whole[:-1], last])) == faults("\n".join(whole[:-2]) + "\n") == []
+    assert outcomes(run)["ledger"] == "fails", "lines that run.json counts are missing"
+    (said,) = faults(honest.replace('"update":3,', '"update":3, '))
+    assert said == "ledger: The ledger's chain breaks at line 3: it or the line before it was changed"
+    (said,) = faults("\n".join([*whole[:-1], last, whole[-1]]) + "\n")
+    assert "line 6, which has no link" in said
+    (said,) = faults("".join(json.dumps(json.loads(line)) + "\n" for line in whole))
+    assert "line 1, which has no link" in said, "written anew, in another form"
+    assert outcomes(run)["ledger"] == "fails"
+    assert faults(honest) == []
 
 
 def test_chances_are_those_of_the_draw() -> None:

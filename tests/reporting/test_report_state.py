@@ -76,7 +76,11 @@ def test_a_run_that_is_not_finished_says_so_in_the_verdict(run: Path, status: st
 def test_a_hole_in_the_ledger_is_said(run: Path) -> None:
     lines = (run / "ledger.jsonl").read_text().splitlines(keepends=True)
     (run / "ledger.jsonl").write_text("".join(lines[:3] + lines[4:]))
-    assert "The ledger lacks update 4" in verdict_of(run)
+    said = verdict_of(run)
+    assert "The ledger lacks update 4" in said
+    assert said.count("chain breaks at line 4") == 1
+    shutil.rmtree(run / "panels")
+    assert "chain breaks at line 4" in verdict_of(run), "also where nothing was confirmed"
 
 
 def test_a_comparison_marks_the_unfinished_run(run: Path, tiny_run: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from surefoot.artifacts.files import cannot_read
 
 FIELD = "chain"
+_NAMED = b'"chain":'
 _END = re.compile(rb',"chain":"([0-9a-f]{64})"\}$')
 
 
@@ -27,20 +28,16 @@ def head(lines: list[bytes]) -> str:
     return hashlib.sha256(b"\n".join(lines)).hexdigest() if lines else ""
 
 
-def chain_fault(path: Path) -> str:
-    """Says where the chain of a ledger does not hold; "" where it does, or where no row has a link."""
-    try:
-        lines = [x for x in path.read_bytes().split(b"\n") if x]
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise cannot_read(path, error) from error
+def chain_fault(path: Path, promised: bool = False) -> str:
+    """Says where the chain of a ledger does not hold; "" where it does, or where no row has a link and none
+    is `promised`."""
+    lines = _lines(path)
+    if lines and not lines[-1].endswith(b"}"):
+        lines = lines[:-1]  # torn off by a kill: said elsewhere
     found = [_END.search(line) for line in lines]
-    if found and found[-1] is None and any(found) and not lines[-1].endswith(b"}"):
-        lines, found = lines[:-1], found[:-1]  # torn off by a kill: said elsewhere
-    first = next((k for k, m in enumerate(found) if m), None)
+    first = next((k for k, line in enumerate(lines) if _NAMED in line), None)
     if first is None:
-        return ""
+        return "The ledger's chain was taken out: no line has a link." if promised and lines else ""
     previous = head(lines[:first])
     for number, (line, match) in enumerate(zip(lines[first:], found[first:], strict=True), first + 1):
         if match is None:
@@ -52,12 +49,17 @@ def chain_fault(path: Path) -> str:
 
 
 def is_chained(path: Path) -> bool:
-    """Returns whether the last row of a ledger has a link."""
+    """Returns whether any row of a ledger has a link."""
+    return any(_NAMED in line for line in _lines(path))
+
+
+def _lines(path: Path) -> list[bytes]:
     try:
-        lines = [x for x in path.read_bytes().split(b"\n") if x]
-    except OSError:
-        return False
-    return bool(lines) and _END.search(lines[-1]) is not None
+        return [x for x in path.read_bytes().split(b"\n") if x]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise cannot_read(path, error) from error
 
 
 def _link(previous: str, line: bytes) -> str:

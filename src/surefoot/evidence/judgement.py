@@ -15,7 +15,7 @@ import numpy as np
 
 from surefoot.contract import ExternalContract, Panel, SeedPanel, SurefootError, find_panel, seed_panel
 from surefoot.evidence.row_checks import CHECKS
-from surefoot.runs import Audit, Result, id_problems, load_arrays, load_audit, typed
+from surefoot.runs import Audit, Result, broken_chain, id_problems, load_arrays, load_audit, typed
 from surefoot.statistics import WORDS, Agreement, Estimate, Grade, PanelSummary, disagreements, judge
 
 POLICIES = ("checkpoints/confirmed.safetensors", "policy.safetensors")
@@ -137,6 +137,8 @@ def _found(result: Result, panel: Panel | SeedPanel | None) -> Iterator[tuple[st
             yield name, [f"the table cannot be read as rows of episodes ({type(error).__name__}: {error})"]
     if result.home is not None:
         yield "policy", list(_policies(result, result.home))
+        broken = broken_chain(result.home, result.run)
+        yield "ledger", [broken.removesuffix(".")] if broken else []
     if (audit := _audit(result)) is not None:
         yield "audit", [f"{f.cause}, found by {f.detector}: {f.statement}" for f in audit.proof]
 

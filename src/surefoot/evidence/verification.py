@@ -12,12 +12,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.artifacts import chain_fault, is_chained, load_npz
+from surefoot.artifacts import load_npz
 from surefoot.contract import SurefootError, construct_fields, digest
 from surefoot.evidence.judgement import judgement
 from surefoot.runs import (
     Result,
     RunFolder,
+    broken_chain,
     compare_seal,
     id_problems,
     ledger_fault,
@@ -131,14 +132,13 @@ def _signature(run: RunFolder, key: str | Path) -> Check:
 
 
 def _ledger(run: RunFolder) -> Iterator[str] | None:
-    path = run.ledger.path
-    rows, _ = read_ledger(path)
+    rows, _ = read_ledger(run.ledger.path)
     figures = run.record.figures if run.record.status in ("finished", "unconfirmed") else {}
-    if not is_chained(path) and rows:
+    broken = broken_chain(run.path, run.record)
+    if rows and broken is None:
         return None
 
     def faults() -> Iterator[str]:
-        broken = chain_fault(path)
         if broken:
             yield broken
         missing = ledger_fault(rows, int(figures["updates"] or 0) if figures.get("updates") else None)
@@ -197,7 +197,8 @@ def _figures(run: RunFolder) -> Iterator[str] | None:
     folders = passes_of(run)
     if not folders:
         return None
-    return (f"{f.name}: {fault}." for f in folders for fault in judgement(load_pass(run, f)).faults)
+    found = ((f.name, fault) for f in folders for fault in judgement(load_pass(run, f)).faults)
+    return (f"{name}: {fault}." for name, fault in found if fault.check != "ledger")  # which is looked at
 
 
 def _traces(run: RunFolder) -> Iterator[str] | None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import chain_fault
 from surefoot.contract import TRAINED, SurefootError, TaskContract
 from surefoot.evidence import Improvement, Judgement, improvement, judgement
 from surefoot.reporting.ledger import Ledger
@@ -21,6 +20,7 @@ from surefoot.runs import (
     RunFolder,
     RunRecord,
     TimeParts,
+    broken_chain,
     caveat,
     ledger_fault,
     load_pass,
@@ -139,14 +139,15 @@ def read_run(folder: str | Path) -> RunFigures:
     speed = ledger.values("steps_per_second")
     low, high = np.percentile(speed, [5, 95]).tolist() if len(speed) else (None, None)
     rate_all = samples / train if samples is not None and train else None
+    panel = _confirmation(run)
     return RunFigures(
         folder=run.path,
         record=run.record,
         ledger=ledger,
-        panel=_confirmation(run),
+        panel=panel,
         times=time_parts(run.record.model_copy(update={"figures": figures})),
         steps_per_second=Speed(rate_all, low, high, len(speed)),
-        caveats=_caveats(run, ledger),
+        caveats=_caveats(run, ledger, judged=panel is not None),
         improvement=improvement(run),
     )
 
@@ -158,11 +159,13 @@ def _last_figures(ledger: Ledger) -> dict[str, float | int | None]:
     return {"train_seconds": train, "evaluation_seconds": rest, "samples": _number(last.get("samples"))}
 
 
-def _caveats(run: RunFolder, ledger: Ledger) -> tuple[str, ...]:
+def _caveats(run: RunFolder, ledger: Ledger, judged: bool) -> tuple[str, ...]:
     cut = "The ledger's last line was cut off when the run was killed; it is left out." if ledger.torn else ""
     updates = run.record.figures.get("updates") if run.record.status == "finished" else None
     holes = ledger_fault(ledger.rows, None if updates is None else int(updates))
-    return tuple(c for c in (caveat(run), chain_fault(run.ledger.path), holes, cut) if c)
+    # A broken chain contradicts a result; where there is none, it is said all the same.
+    broken = "" if judged else broken_chain(run.path, run.record)
+    return tuple(c for c in (caveat(run), broken, holes, cut) if c)
 
 
 def _confirmation(run: RunFolder) -> PanelFigures | None:

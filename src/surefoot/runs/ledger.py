@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from surefoot.artifacts import JsonLines, check_version
+from surefoot.artifacts import JsonLines, chain_fault, check_version, is_chained
+from surefoot.runs.folder import RunRecord
 
 LEDGER_VERSION = 2
 """1 had `seconds.physics` and `seconds.task` where 2 has their sum, `seconds.environment`."""
@@ -44,6 +45,13 @@ def ledger_fault(rows: Sequence[Mapping[str, Any]], updates: int | None = None) 
     if any(u < 1 for u in there):
         said.append("has a row of an update before the first")
     return f"The ledger {' and '.join(said)}." if said else ""
+
+
+def broken_chain(folder: Path, record: RunRecord) -> str | None:
+    """Says where the chain of a run's ledger does not hold: rows were edited, removed or put in another
+    order. "" where it holds; None for a run of before there were chains, which came with the two ids."""
+    path, promised = folder / "ledger.jsonl", bool(record.measurement_id)
+    return chain_fault(path, promised) if promised or is_chained(path) else None
 
 
 def _named(updates: list[int]) -> str:
