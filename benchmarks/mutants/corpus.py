@@ -1,12 +1,12 @@
-"""The planted bugs: each a file `bugs/NAME.toml` with an edit of the source, its sizes, and the class of cause
-that was written down before any detector was measured.
+"""The planted bugs: each a file `bugs/NAME.toml` with an edit of the source, its sizes, and the class of
+cause that was written down before any detector was measured.
 
     what        one sentence on what the bug does
     room        where in the source it is
     class       the cause that an audit should name; `also`: neighbouring classes that are no mistake either
     path        which path the edit is live on: training (compiled or not), panels, files
     task        the task that shows it, where it is not trot-flat
-    sizes       what `@SIZE@` in the new text stands for: full, medium, weakest; bugs without sizes have one, full
+    sizes       what `@SIZE@` in the new text is: full, medium, weakest; without any it has one, full
     held_back   whether nobody may look at it while detectors are made: a third, by a digest of the name
     edit        file (within src/surefoot), the old text, which is there exactly once, and the new one
 """
