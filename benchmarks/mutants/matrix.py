@@ -6,7 +6,8 @@
 A bug is caught at a size where an audit of its run has a finding, in every seed that was run; its cause is
 named where a finding of every seed has its class, or one of the neighbouring classes that it lists. What
 broke off in training, or was not audited, is counted apart and never as caught. Findings on runs without a
-bug are false alarms: they stand beside the matrix, by detector.
+bug are false alarms: they stand beside the matrix, by detector. Where there is a run without a bug of the
+same task and seed, `changed` says what the bug changed of what a run leaves; nothing: it was not live.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ def matrix(found: Sequence[Result]) -> dict[str, Any]:
     for r in (r for r in found if r["bug"]):
         about = {k: r[k] for k in ("what", "room", "cause", "also", "held_back", "task")}
         bugs.setdefault(r["bug"], about | {"sizes": {}})["sizes"].setdefault(r["size"], []).append(r)
-    for bug in bugs.values():
-        bug["sizes"] = {s: _cell(bug, bug["sizes"][s]) for s in SIZES if s in bug["sizes"]}
     clean = [r for r in found if not r["bug"]]
+    left = {(r["task"], r["seed"]): r["trained"]["left"] for r in clean if not r["trained"]["exit"]}
+    for bug in bugs.values():
+        bug["sizes"] = {s: _cell(bug, bug["sizes"][s], left) for s in SIZES if s in bug["sizes"]}
     heard = [r for r in clean if state(r) == "audited"]
     names = {d for b in bugs.values() for c in b["sizes"].values() for d in c["detectors"]}
     alarms = [f["detector"] for r in heard for f in _once(r["audit"]["findings"])]
@@ -87,8 +89,16 @@ def _once(findings: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
     return list({f["detector"]: f for f in ranked}.values())
 
 
-def _cell(bug: Mapping[str, Any], runs: Sequence[Result]) -> dict[str, Any]:
-    """Returns what came of a bug at one size, over its seeds."""
+def changed(result: Result, left: Mapping[tuple[str, int], Mapping[str, str]]) -> list[str] | None:
+    """Returns what of a run differs from what one without a bug left; None where there is none to compare."""
+    clean, own = left.get((result["task"], result["seed"])), result["trained"].get("left")
+    return None if clean is None or own is None else [k for k in clean if clean[k] != own[k]]
+
+
+def _cell(
+    bug: Mapping[str, Any], runs: Sequence[Result], left: Mapping[tuple[str, int], Mapping[str, str]]
+) -> dict[str, Any]:
+    """Returns what came of a bug at one size, over its seeds; `left` is what runs without a bug left."""
     states = [state(r) for r in runs]
     heard = [r for r in runs if state(r) == "audited"]
     findings = [_once(r["audit"]["findings"]) for r in heard]
@@ -104,6 +114,7 @@ def _cell(bug: Mapping[str, Any], runs: Sequence[Result]) -> dict[str, Any]:
         "named_nearly": bool(heard) and all(any(f["cause"] in causes for f in one) for one in findings),
         "verdicts": [[r["trained"].get("verdict"), r["verdict_after"]] for r in runs],
         "success": [r["trained"].get("success") for r in runs],
+        "changed": [changed(r, left) for r in runs],
         "detectors": {
             d: {"seeds": len(fs), "kind": fs[0]["kind"], "causes": sorted({f["cause"] for f in fs})}
             for d, fs in sorted(by_detector.items())
@@ -174,7 +185,7 @@ def _said(cell: Mapping[str, Any] | None) -> str:
     if cell["state"] != "audited":
         return str(cell["state"])
     if not cell["caught"]:
-        return "missed"
+        return "missed" if [] not in cell["changed"] else "missed (not live)"
     return ", ".join(f"**{d}**" if x["kind"] == "proof" else d for d, x in cell["detectors"].items())
 
 

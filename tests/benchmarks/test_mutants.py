@@ -79,7 +79,10 @@ def test_a_bug_is_planted_in_a_copy(tmp_path: Path) -> None:
 
 def result(bug: Bug | None, *, findings: Any = (), code: int = 0, audited: bool = True) -> dict[str, Any]:
     """Returns what run.py leaves of a run, as read from its JSON."""
-    report = {"exit": code, "error": "no"} if code else {"exit": 0, "verdict": "Reliable", "success": 1.0}
+    report: dict[str, Any] = {"exit": code, "error": "no"}
+    if not code:
+        left = {"ledger": "a", "policy": bug.name if bug else "a"}
+        report = {"exit": 0, "verdict": "Reliable", "success": 1.0, "left": left}
     audit = {"exit": 0, "findings": list(findings)} if audited else {"exit": 2, "error": "no audit"}
     return {
         "length": "small",
@@ -120,6 +123,7 @@ def test_matrix_counts_as_caught_only_what_was_audited_and_found() -> None:
     assert (total["planted"], total["audited"], total["caught"]) == (5, 3, 2)
     assert (total["by_proof"], total["named"]) == (1, 1)
     assert made["clean"] == {"runs": 2, "audited": 2, "with_alarms": 1, "alarms": {"replays": 1}}
+    assert made["bugs"][missed.name]["sizes"]["full"]["changed"] == [["policy"]], "so it was live"
     table = by_bug(made)
     for name, word in ((missed.name, "missed"), (silent.name, "not audited"), (broke.name, "broke off")):
         assert word in next(line for line in table.splitlines() if line.startswith(f"| {name}"))
