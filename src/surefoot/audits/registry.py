@@ -7,7 +7,7 @@ from importlib import import_module
 
 from surefoot.audits.detector import Detector
 
-MODULES: tuple[str, ...] = ("first_ratio",)
+MODULES: tuple[str, ...] = ("first_ratio", "reward_terms")
 """Modules of this room that have detectors: `DETECTORS`, a tuple."""
 
 
