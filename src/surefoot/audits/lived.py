@@ -76,9 +76,7 @@ def live(env: VecEnv | CompiledEnv, actions: Actions, steps: int) -> list[Lived]
         last = t == steps - 1
         obs, critic = (env.obs, env.critic) if last else (block.obs[t + 1], block.critic[t + 1])
         seen = (obs.numpy().copy(), critic.numpy().copy())
-        out.append(
-            Lived(action.numpy().copy(), before, robot_now(env), held(env), outcome, seen[0], seen[1])
-        )
+        out.append(Lived(action.numpy().copy(), before, robot_now(env), held(env), outcome, seen[0], seen[1]))
     return out
 
 

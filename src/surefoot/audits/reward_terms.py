@@ -42,7 +42,9 @@ def look(case: Case) -> list[Found]:
             f = Facts(step, contract, case.robot.task.robot, dt)
             weight = term.weight * (1.0 if term.event else dt)
             expected = weight * SLOW[term.name](f, **term.params)
-            bad = off(step.outcome["terms"][:, k], expected) & step.going & f.sure & ~f.r["failed"].astype(bool)
+            bad = (
+                off(step.outcome["terms"][:, k], expected) & step.going & f.sure & ~f.r["failed"].astype(bool)
+            )
             wrong += int(bad.sum())
             if bad.any() and not example:
                 e = int(bad.argmax())
@@ -63,12 +65,16 @@ def _sums(contract: TaskContract, steps: list[Lived]) -> list[Found]:
         steady = np.maximum(steady, contract.reward_floor)
     bad = off(reward, steady + terms[:, events].sum(1)) & (np.abs(reward - steady) > 1e-5)
     if bad.any():
-        found.append(Found(f"The reward is not the sum of its terms in {int(bad.sum())} of {len(bad)} steps."))
+        found.append(
+            Found(f"The reward is not the sum of its terms in {int(bad.sum())} of {len(bad)} steps.")
+        )
     for k, t in enumerate(contract.rewards):
         if t.name == "fall" and t.event:
             bad = off(terms[:, k], fell * t.weight)
             if bad.any():
-                found.append(Found(f"'fall' is not {t.weight:g} at falls alone: {int(bad.sum())} steps differ."))
+                found.append(
+                    Found(f"'fall' is not {t.weight:g} at falls alone: {int(bad.sum())} steps differ.")
+                )
     return found
 
 
