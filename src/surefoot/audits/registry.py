@@ -1,20 +1,22 @@
-"""Names the detectors there are, in the order in which they are asked."""
+"""All detectors: every module of this room that has a `DETECTORS` is asked, in the order of their names."""
 
 from __future__ import annotations
 
+import pkgutil
 from functools import cache
 from importlib import import_module
 
+import surefoot.audits
 from surefoot.audits.detector import Detector
-
-MODULES: tuple[str, ...] = ("first_ratio", "ledger_sums")
-"""Modules of this room that have detectors: `DETECTORS`, a tuple."""
 
 
 @cache
 def detectors() -> dict[str, Detector]:
-    """Returns every detector by name."""
-    found = [d for m in MODULES for d in import_module(f"surefoot.audits.{m}").DETECTORS]
-    named = {d.name: d for d in found}
-    assert len(named) == len(found), "two detectors have one name"
-    return named
+    """Returns all detectors by name."""
+    out: dict[str, Detector] = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(surefoot.audits.__path__)):
+        for detector in getattr(import_module(f"surefoot.audits.{module}"), "DETECTORS", ()):
+            if detector.name in out:
+                raise ValueError(f"Two detectors are called {detector.name!r}.")
+            out[detector.name] = detector
+    return out

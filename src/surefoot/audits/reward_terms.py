@@ -1,0 +1,119 @@
+"""Is the reward the sum of the terms that the contract declares, each what it says?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from surefoot.audits.case import Case
+from surefoot.audits.detector import Detector, Found
+from surefoot.audits.lived import NEVER, Lived, edited, live, robots, wild
+from surefoot.audits.slow_terms import SLOW, Facts
+from surefoot.contract import TaskContract
+
+STEPS = 24
+ROUNDING = (1e-3, 2e-6)
+"""Allowance for float32 against double: relative, and absolute (a term is a sum of a few products)."""
+
+
+def off(value: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Returns where float32 values are not what they should be; never where nothing is expected (NaN)."""
+    allowed = ROUNDING[0] * np.abs(expected) + ROUNDING[1]
+    return np.asarray(~np.isnan(expected) & ~(np.abs(value - expected) <= allowed))
+
+
+def look(case: Case) -> list[Found]:
+    """Lives some steps, recomputes every reward, then takes last steps of episodes twice."""
+    env = robots(case)
+    contract, dt = case.robot.task.contract, 1.0 / case.robot.recipe.control_hz
+    own = {
+        n
+        for n in env.reward_names
+        if getattr(case.robot.task.terms[n], "__module__", "") == "surefoot.tasks.terms"
+    }
+    start = env.snapshot()
+    steps = live(env, wild(case, "reward-terms", env), STEPS)
+    env.restore(start)
+    found = _sums(contract, steps)
+    for k, term in enumerate(contract.rewards):
+        if term.name not in own or term.name not in SLOW:
+            continue
+        wrong, example = 0, ""
+        for step in steps:
+            f = Facts(step, contract, case.robot.task.robot, dt)
+            weight = term.weight * (1.0 if term.event else dt)
+            expected = weight * SLOW[term.name](f, **term.params)
+            bad = (
+                off(step.outcome["terms"][:, k], expected) & step.going & f.sure & ~f.r["failed"].astype(bool)
+            )
+            wrong += int(bad.sum())
+            if bad.any() and not example:
+                e = int(bad.argmax())
+                example = f"{step.outcome['terms'][e, k]:.4g} where it is {expected[e]:.4g}"
+        if wrong:
+            found.append(Found(f"Reward term '{term.name}' is not what it says in {wrong} steps: {example}."))
+    return found + _last_steps(case)
+
+
+def _sums(contract: TaskContract, steps: list[Lived]) -> list[Found]:
+    """The reward is the sum of its terms up to the floor, and a fall costs what it is declared to cost."""
+    found, events = [], np.array([t.event for t in contract.rewards])
+    terms = np.concatenate([s.outcome["terms"] for s in steps]).astype(np.float64)
+    reward = np.concatenate([s.outcome["reward"] for s in steps])
+    fell = np.concatenate([s.outcome["terminated"] for s in steps])
+    steady = terms[:, ~events].sum(1)
+    if contract.reward_floor is not None:
+        steady = np.maximum(steady, contract.reward_floor)
+    bad = off(reward, steady + terms[:, events].sum(1)) & (np.abs(reward - steady) > 1e-5)
+    if bad.any():
+        found.append(
+            Found(f"The reward is not the sum of its terms in {int(bad.sum())} of {len(bad)} steps.")
+        )
+    for k, t in enumerate(contract.rewards):
+        if t.name == "fall" and t.event:
+            bad = off(terms[:, k], fell * t.weight)
+            if bad.any():
+                found.append(
+                    Found(f"'fall' is not {t.weight:g} at falls alone: {int(bad.sum())} steps differ.")
+                )
+    return found
+
+
+def _last_steps(case: Case) -> list[Found]:
+    """The same step is taken as an episode's last and as one of its first: its terms must not differ."""
+    env = robots(case)
+    start = edited(env.snapshot(), script__push_step=NEVER)
+    actions = wild(case, "last-steps", env)(0)
+    pair = []
+    for age in (env.episode_steps - 1, 10):
+        env.restore(edited(start, task__age=age))
+        pair.append(live(env, lambda t: actions, 1)[0].outcome)
+    env.restore(start)
+    last, early = pair
+    both = last["truncated"] & ~early["terminated"] & ~early["truncated"]
+    differ = both & ((last["terms"] != early["terms"]).any(1) | (last["reward"] != early["reward"]))
+    if not differ.any():
+        return []
+    return [
+        Found(
+            f"The reward of an episode's last step is not that of the state it led to, in {int(differ.sum())} "
+            f"of {int(both.sum())} episodes: the same step inside an episode is paid differently."
+        )
+    ]
+
+
+DETECTORS = (
+    Detector(
+        name="reward-terms",
+        kind="proof",
+        cause="reward",
+        asks="Is the reward the sum of the declared terms, each with its weight, sign and documented meaning?",
+        statistic="rewards and terms of 24 steps of 64 environments against a slow numpy twin; last steps of "
+        "episodes against the same steps inside episodes",
+        threshold="relative 1e-3 and absolute 2e-6 (float32 against double); last steps to the bit",
+        means="The policy was paid for something other than what the contract says.",
+        remedy="Compare the named term's function, weight and parameters with the contract; compute rewards "
+        "before a reset.",
+        look=look,
+        needs=("robot",),
+    ),
+)
