@@ -68,7 +68,7 @@ def stale(names: set[str]) -> list[str]:
 
 
 def machines(found: Any) -> Iterator[tuple[str, str | None, str | None]]:
-    """Machine, date and commit, as far as the JSON says."""
+    """Machine, date and commit, as far as the JSON says; several where its rows were measured at several."""
     if isinstance(found, list):
         found = found[0]
     commit = found.get("commit")
@@ -88,7 +88,8 @@ def machines(found: Any) -> Iterator[tuple[str, str | None, str | None]]:
         name = f"{cores} cores (the processor was not recorded)"
     else:
         name = "machine not recorded"
-    yield name, date, commit
+    rows = [r for r in found.get("rows", ()) if isinstance(r, dict) and "commit" in r]
+    yield from dict.fromkeys((name, r["date"], r["commit"]) for r in rows) or [(name, date, commit)]
 
 
 def caption(sources: tuple[str, ...]) -> str:

@@ -48,7 +48,7 @@ class Args:
     minutes: float | None = None
     """Most minutes of training; a task's own by default."""
     append: bool = False
-    """Keep the rows of other tasks and seeds that the file has."""
+    """Keep the rows of other tasks and seeds that the file has; each row says its own commit and day."""
     out: str = str(OUT)
 
 
@@ -125,8 +125,9 @@ def main(args: Args) -> None:
     device = torch.device(args.device)
     for name in args.tasks:
         for seed in args.seeds:
-            rows.append(row(train(args, name, seed), name, seed))
-            r = rows[-1]
+            made = about(device, args.minutes is not None)
+            r = row(train(args, name, seed), name, seed)
+            rows.append(r | {"commit": made["commit"], "date": made["date"][:10]})
             print(
                 f"{name} seed {seed}: v1 {r['v1']['success']:.1%}, v2 {r['v2']['success']:.1%}, "
                 f"{r['verdict']}"
@@ -136,7 +137,7 @@ def main(args: Args) -> None:
                 if device.type == "cuda"
                 else {"cores": cores(), "cpu": device_name(device)}
             )
-            write_json(out, {"machine": where} | about(device, args.minutes is not None) | {"rows": rows})
+            write_json(out, {"machine": where} | made | {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from surefoot.cli.parser import Positional
 from surefoot.contract import SurefootError
-from surefoot.printing import print_verification
+from surefoot.printing import print_verification, said_chance
 
 if TYPE_CHECKING:
     from surefoot.evidence import Check
@@ -104,20 +104,42 @@ def _replayed(run: RunFolder, rows: int, seed: int) -> tuple[Check, Sample | Non
 
 
 def sample_check(sample: Sample) -> Check:
-    """Says in a sentence what a sample shows."""
+    """Says in a sentence or two what a sample shows."""
     from surefoot.evidence import Check
 
     wrong = [c for c in sample.columns if not c.holds]
-    played = sum(c.rows for c in sample.columns)
-    what = "the same to the bit" if sample.exact else "the same up to what chance explains on another machine"
     if wrong:
         c = wrong[0]
-        count = c.differing if sample.exact else c.disagreeing
+        count = c.differing if c.held_to_the_bit else c.disagreeing
         says = f"{c.column} on {c.engine}, {c.half}: {count} of {c.rows} rows are not what a replay gives"
         says += f" ({c.says})" if c.says else ""
         return Check("replay", "fails", f"{says}; {len(wrong)} of {len(sample.columns)} columns differ.")
     if sample.unseen or not sample.columns:
         return Check("replay", "unseen", "Not all columns can be played here. " + " ".join(sample.unseen[:2]))
-    worst = max(c.missed for c in sample.columns)
-    says = f"{played} rows of {len(sample.columns)} columns, {what}; a forgery of 5% of a column would have "
-    return Check("replay", "holds", f"{says}been missed with a chance of {worst:.2g} (seed {sample.seed}).")
+    return Check("replay", "holds", f"{_rows_said(sample)} {_chances_said(sample)} (seed {sample.seed}).")
+
+
+def _rows_said(sample: Sample) -> str:
+    """Says how many rows repeat to the bit, and what of those that do not."""
+    rows, differ, apart = (
+        sum(getattr(c, k) for c in sample.columns) for k in ("rows", "differing", "disagreeing")
+    )
+    says = f"{rows - differ} of {rows} rows of {_columns(len(sample.columns))} are the same to the bit"
+    if not differ:
+        return f"{says}."
+    why = "as rows of a GPU or of another machine do"
+    return f"{says}; {differ} differ, {why}, and {apart} of them disagree, within the natural rate."
+
+
+def _chances_said(sample: Sample) -> str:
+    """Says with what chance a forgery is missed, for columns held to the bit and for the others apart."""
+    parts = []
+    for exact, how in ((True, "held to the bit"), (False, "held to the natural rate")):
+        missed = [c.missed for c in sample.columns if c.held_to_the_bit == exact]
+        if missed:
+            parts.append(f"{said_chance(max(missed))} in the {_columns(len(missed))} {how}")
+    return "A forgery of 5% of a column would have been missed with a chance of " + ", ".join(parts)
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"

@@ -14,7 +14,7 @@ from surefoot.printing.promotion import print_decision, print_decisions, print_l
 from surefoot.printing.replays import SHOWN, print_replay, value_text
 from surefoot.printing.tables import print_plan, print_summary, verdicts
 from surefoot.printing.terminal import continued, make_console, plain_table, say, say_commands
-from surefoot.printing.verification import print_verification
+from surefoot.printing.verification import print_verification, said_chance
 
 __all__ = [
     "SHOWN",

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 MARKS = {"holds": "[green]holds[/]", "fails": "[bold red]FAILS[/]", "unseen": "[yellow]not seen[/]"}
 
 
+def said_chance(chance: float) -> str:
+    """Says a chance with two digits, and never that something is certain that is only all but so."""
+    return f"{chance:.2g}" if chance <= 0.99 or chance == 1 else "over 0.99"
+
+
 def print_verification(
     console: Console, path: Path, checks: Sequence[Check], sample: Sample | None, signed: bool = False
 ) -> None:
@@ -32,7 +37,7 @@ def print_verification(
             "Played again", "half", "column", "engine", "rows", "differ", "disagree", "5% missed"
         )
         for s in sample.columns:
-            counts = f"{s.rows} of {s.of}", str(s.differing), str(s.disagreeing), f"{s.missed:.2g}"
+            counts = f"{s.rows} of {s.of}", str(s.differing), str(s.disagreeing), said_chance(s.missed)
             rows.add_row(s.half, s.column.removeprefix("baseline:"), s.engine, *counts)
         console.print(rows, highlight=False)
     if signed:

@@ -64,6 +64,11 @@ class ColumnSample:
     holds: bool
     says: str = ""
 
+    @property
+    def held_to_the_bit(self) -> bool:
+        """Whether one row that differs is enough here; elsewhere rows are held to the natural rate."""
+        return self.natural is None
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -71,7 +76,8 @@ class Sample:
 
     seed: int
     exact: bool
-    """Whether episodes repeat to the bit here, so that one row that differs is enough."""
+    """Whether episodes repeat to the bit here, so that one row that differs is enough, unless a GPU recorded
+    it."""
     columns: tuple[ColumnSample, ...]
     unseen: tuple[str, ...] = ()
     """Columns that could not be played here, and why."""
