@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from surefoot.audits.case import Case
 
 CAUSES = (
-    *("batch", "randomisation", "reward", "reset", "termination", "observation", "action", "learning"),
-    *("normaliser", "held-out", "plant", "perturbation", "metric", "bookkeeping", "behaviour"),
+    *("batch", "randomisation", "reward", "reset", "termination", "observation", "action", "physics"),
+    *("learning", "normaliser", "held-out", "panel-plant", "perturbation", "metric", "statistics"),
+    *("bookkeeping", "behaviour"),
 )
 """Classes of causes that findings name."""
 SCREEN, CONFIRM = 0.01, 1e-4

@@ -39,6 +39,7 @@ __all__ = [
     "print_replay",
     "print_summary",
     "print_verification",
+    "said_chance",
     "say",
     "say_commands",
     "value_text",
