@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from surefoot.runs import RunFolder
+from surefoot.sessions import TrainOptions, train
 from surefoot.training.restore import load_policy
-from surefoot.training.session import TrainOptions, train
 
 SIZES = {
     "envs": 8, "families": 4, "horizon": 24, "minibatches": 2, "epochs": 2, "hidden": (16, 16),

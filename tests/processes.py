@@ -14,7 +14,7 @@ from places import TESTS
 
 ZYGOTE = """
 import os, shlex, signal, sys
-import surefoot.training.session
+import surefoot.sessions.session
 import torch._dynamo  # which the first optimiser would import, for seconds
 from surefoot.cli import main
 os.sched_getaffinity = lambda _: {0}  # one core: other tests run beside this one

@@ -26,9 +26,9 @@ from surefoot.experiments.lab.page import lab_page
 from surefoot.experiments.lab.progress import Stages
 from surefoot.policy.baselines import BASELINES
 from surefoot.runs import RunFolder
+from surefoot.sessions import train_planned
 from surefoot.tasks import task
 from surefoot.training.plan_makers import make_plan
-from surefoot.training.session import train_planned
 from surefoot.training.trainer import new_run
 from tiny import surefoot
 

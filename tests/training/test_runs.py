@@ -281,7 +281,7 @@ def test_ctrl_c_outside_the_loop_is_no_traceback(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("surefoot.training.session.new_run", interrupted)
+    monkeypatch.setattr("surefoot.sessions.session.new_run", interrupted)
     assert train(tmp_path / "run") == 130
     assert "Traceback" not in capsys.readouterr().err
 

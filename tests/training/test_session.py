@@ -19,19 +19,8 @@ from surefoot.contract import SurefootError
 from surefoot.evaluation import EvaluationProgress, Watch
 from surefoot.policy import PolicyBundle, read_policy
 from surefoot.runs import RunFolder, read_ledger, time_parts
-from surefoot.training import (
-    EvaluateOptions,
-    Limits,
-    Observer,
-    Plan,
-    TrainOptions,
-    evaluate_run,
-    make_plan,
-    new_run,
-    resume,
-    train,
-    train_planned,
-)
+from surefoot.sessions import TrainOptions, resume, train, train_planned
+from surefoot.training import EvaluateOptions, Limits, Observer, Plan, evaluate_run, make_plan, new_run
 from surefoot.training.restore import restore_plan
 
 

@@ -20,7 +20,7 @@ from surefoot.runs import RunFolder, RunRecord, load_result, read_ledger
 from surefoot.statistics import Estimate, PanelSummary
 
 if TYPE_CHECKING:
-    from surefoot.training import TrainedRun
+    from surefoot.sessions import TrainedRun
 
 COLOURS = {
     "good": "#229954", "mixed": "#c98710", "bad": "#d64040", "unproven": "#d64040", "none": "#808080",

@@ -51,7 +51,7 @@ def train(
         run = surefoot.train("walk-flat", seed=1, until=0.95)
         run.verdict, run.success
     """
-    from surefoot.training import train as train_session
+    from surefoot.sessions import train as train_session
 
     if (task is None) == (config is None):
         raise SurefootError(
@@ -95,7 +95,7 @@ def resume(
     Limits count what was done before: `minutes=6` ends a run of 4 minutes after 2 more. `perturb`, `tracker`,
     `progress` and `spent` are as for `surefoot.train`.
     """
-    from surefoot.training import resume as resume_session
+    from surefoot.sessions import resume as resume_session
 
     outcome = resume_session(
         folder_of(run),

@@ -21,7 +21,8 @@ from surefoot.artifacts import read_json, write_json
 from surefoot.contract import Frozen, LearnerName, Recipe, SurefootError, Timeouts, unknown
 
 if TYPE_CHECKING:
-    from surefoot.training import Plan, TrainOptions
+    from surefoot.sessions import TrainOptions
+    from surefoot.training import Plan
 
 
 class RecipeFields(TypedDict, total=False):
@@ -142,7 +143,7 @@ class Settings(_Strict):
         self, out: str | None = None, tracker: str = "none", manifest: str | None = None
     ) -> TrainOptions:
         """Returns what a training session is started with."""
-        from surefoot.training import TrainOptions
+        from surefoot.sessions import TrainOptions
 
         fields = {f: getattr(self, f) for f in Settings.model_fields if f != "recipe"}
         return TrainOptions(**fields, overrides=self.recipe, out=out, tracker=tracker, manifest=manifest)

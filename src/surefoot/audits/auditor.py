@@ -51,8 +51,9 @@ def audit_run(
                 there = ask(d, case)
             except NotApplicable as reason:
                 absent.append(NotLooked(detector=d.name, because=str(reason)))
-            except SurefootError as error:
-                failed.append(NotLooked(detector=d.name, because=str(error)))
+            except Exception as error:
+                says = str(error) if isinstance(error, SurefootError) else f"{type(error).__name__}: {error}"
+                failed.append(NotLooked(detector=d.name, because=says))
             else:
                 found += there
                 passed += [] if there else [d.name]

@@ -96,7 +96,7 @@ def _last_steps(case: Case) -> list[Found]:
     return [
         Found(
             f"The reward of an episode's last step is not that of the state it led to, in "
-            f"{int(differ.sum())} of {int(both.sum())} episodes: inside an episode the same step is paid otherwise."
+            f"{int(differ.sum())} of {int(both.sum())} episodes: elsewhere the same step is paid otherwise."
         )
     ]
 

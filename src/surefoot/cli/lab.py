@@ -18,7 +18,8 @@ from surefoot.printing import ConsoleObserver, make_console, plain_table, say, s
 
 if TYPE_CHECKING:
     from surefoot.experiments.lab import Entry, LabDesign, LabRecord, Stage, Who
-    from surefoot.training import RobotPlan, TrainedRun
+    from surefoot.sessions import TrainedRun
+    from surefoot.training import RobotPlan
 
 
 @dataclass(frozen=True)

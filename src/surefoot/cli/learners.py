@@ -16,8 +16,8 @@ from surefoot.printing import ConsoleObserver, make_console, plain_table, say
 
 if TYPE_CHECKING:
     from surefoot.evidence import LearnerComparison, LearnerFigures
+    from surefoot.sessions import TrainedRun
     from surefoot.statistics import Estimate
-    from surefoot.training import TrainedRun
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from surefoot.contract import SurefootError
 from surefoot.printing import make_console, say
 
 if TYPE_CHECKING:
-    from surefoot.training import TrainedRun
+    from surefoot.sessions import TrainedRun
 
 LIMITS = ("updates", "minutes", "until", "perturb")
 """What a run that goes on may be given anew: when to stop, and how to be judged."""
@@ -105,7 +105,6 @@ class TrainCommand:
             warm_up_gpu(local_device(self.options.device or "cpu"))
             from surefoot.api import resume, train
             from surefoot.printing import ConsoleObserver
-            from surefoot.training import TrainedRun  # noqa: F401  frozen with the rest
 
         given = self.options.settings()
         self._check(given)

@@ -11,7 +11,8 @@ from surefoot.contract import SurefootError, Timeouts, columns
 from surefoot.evidence import LearnerComparison, compare_learners, rows_of
 from surefoot.reporting import learner_chart, learner_page
 from surefoot.runs import RunFolder
-from surefoot.training import Manifest, SessionObserver, TrainedRun, robot_plan, train_planned
+from surefoot.sessions import TrainedRun, train_planned
+from surefoot.training import Manifest, SessionObserver, robot_plan
 
 
 @dataclass(frozen=True)

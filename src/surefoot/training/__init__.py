@@ -1,4 +1,4 @@
-"""Training: from a plan to a run that has been confirmed."""
+"""Training: a plan, the loop that carries it out, and the evaluation of what it learned."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ from surefoot.training.batch import block_statistics, ledger_row
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.iteration import collect
-from surefoot.training.looks import check_sequential
+from surefoot.training.library_process import LibraryFailed, LibraryProcess
+from surefoot.training.looks import check_sequential, look
 from surefoot.training.manifest import Manifest
+from surefoot.training.measurements import Clock
 from surefoot.training.observers import UNOBSERVED, EvaluationObserver, Observer, SessionObserver
 from surefoot.training.plan import ExternalPlan, Plan, RobotPlan
 from surefoot.training.plan_makers import make_plan, robot_plan
-from surefoot.training.restore import load_policy, resolve_policy, restore_plan, restore_robot_plan
+from surefoot.training.restore import (
+    check_resumable,
+    load_policy,
+    resolve_policy,
+    restore_plan,
+    restore_robot_plan,
+)
+from surefoot.training.resuming import standing
 from surefoot.training.selection import Limits, Progress, panel_summary
-from surefoot.training.session import TrainedRun, TrainOptions, resume, train, train_planned
-from surefoot.training.tracking import track_run
+from surefoot.training.signals import Stopped, abort_signals
+from surefoot.training.tracking import begin_tracker, track_run
 from surefoot.training.trainer import Trainer, new_run
 
 __all__ = [
     "EVERY",
     "UNOBSERVED",
+    "Clock",
     "EvaluateOptions",
     "EvaluationObserver",
     "ExternalPlan",
+    "LibraryFailed",
+    "LibraryProcess",
     "Limits",
     "Manifest",
     "Observer",
@@ -31,10 +43,12 @@ __all__ = [
     "Progress",
     "RobotPlan",
     "SessionObserver",
-    "TrainOptions",
-    "TrainedRun",
+    "Stopped",
     "Trainer",
+    "abort_signals",
+    "begin_tracker",
     "block_statistics",
+    "check_resumable",
     "check_sequential",
     "collect",
     "evaluate_policy",
@@ -43,15 +57,14 @@ __all__ = [
     "honesty_row",
     "ledger_row",
     "load_policy",
+    "look",
     "make_plan",
     "new_run",
     "panel_summary",
     "resolve_policy",
     "restore_plan",
     "restore_robot_plan",
-    "resume",
     "robot_plan",
+    "standing",
     "track_run",
-    "train",
-    "train_planned",
 ]

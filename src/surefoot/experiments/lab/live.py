@@ -18,7 +18,8 @@ from surefoot.experiments.lab.progress import LabObserver, Stages
 from surefoot.experiments.lab.record import LabRecord
 from surefoot.experiments.lab.sheet import rows_of
 from surefoot.runs import RunFolder
-from surefoot.training import RobotPlan, train_planned
+from surefoot.sessions import train_planned
+from surefoot.training import RobotPlan
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Protocol
 
 from surefoot.experiments.lab.design import LabDesign
-from surefoot.training import RobotPlan, SessionObserver, TrainedRun
+from surefoot.sessions import TrainedRun
+from surefoot.training import RobotPlan, SessionObserver
 
 SHARES = {"training": 1.0, "panel": 0.15, "record": 0.15}
 """What a piece of work is taken to last, of a training, until one of its kind has been seen."""

@@ -1,4 +1,4 @@
-"""A run from its plan to its report: trained, confirmed on the held-out half, written down.
+"""A run from its plan to its report: trained, confirmed on the held-out half, audited, written down.
 
 `train`, `resume` and `train_planned` return what came of it as a `TrainedRun`; whoever wants to see more of
 it than that passes a `SessionObserver`.
@@ -14,26 +14,37 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from surefoot.audits import audit_run
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
 from surefoot.contract import SurefootError, Timeouts
 from surefoot.reporting import write_report
 from surefoot.runs import Look, RunFolder, note_look, record_outcome, resume_hint, scenarios_of
 from surefoot.statistics import PanelSummary
 from surefoot.trackers import check_tracker
-from surefoot.training.evaluate import PassOptions, evaluate_policy
-from surefoot.training.library_process import LibraryFailed, LibraryProcess
-from surefoot.training.looks import check_sequential, look
-from surefoot.training.manifest import Manifest
-from surefoot.training.measurements import Clock
-from surefoot.training.observers import UNOBSERVED, SessionObserver
-from surefoot.training.plan import Plan
-from surefoot.training.plan_makers import make_plan
-from surefoot.training.restore import check_resumable, load_policy, restore_plan
-from surefoot.training.resuming import standing
-from surefoot.training.selection import Limits
-from surefoot.training.signals import Stopped, abort_signals
-from surefoot.training.tracking import begin_tracker
-from surefoot.training.trainer import Trainer, new_run
+from surefoot.training import (
+    UNOBSERVED,
+    Clock,
+    LibraryFailed,
+    LibraryProcess,
+    Limits,
+    Manifest,
+    PassOptions,
+    Plan,
+    SessionObserver,
+    Stopped,
+    Trainer,
+    abort_signals,
+    begin_tracker,
+    check_resumable,
+    check_sequential,
+    evaluate_policy,
+    load_policy,
+    look,
+    make_plan,
+    new_run,
+    restore_plan,
+    standing,
+)
 
 PAGE = "report.html"
 
@@ -358,6 +369,8 @@ class _Session:
         except Exception as error:
             error.add_note(resume_hint(run))
             raise
+        with self.observer.busy("Auditing"):
+            audit_run(run, short=True, seed=plan.seeds.root)
         return TrainedRun(plan, run, summary, _report(run, self.observer))
 
     def _evaluate(self, chosen: str, begun: float) -> PanelSummary:
