@@ -40,7 +40,7 @@ def set_success(run: RunFolder, values: list[float]) -> None:
     """Of the evaluations in its ledger, one row per update."""
     rows = run.ledger.rows()
     run.ledger.path.unlink()
-    ledger = JsonLines(run.ledger.path)
+    ledger = JsonLines(run.ledger.path, chained=True)
     for row, value in zip(rows, values, strict=True):
         ledger.append(row | {"evaluation.success": value})
     ledger.close()

@@ -286,7 +286,10 @@ def test_edited_summary_shows(extended_run: Path, tmp_path: Path) -> None:
     summary["success"] = 0.999
     atomic_write(path, json.dumps(summary).encode())
     page = Page(write_report([run], tmp_path / "r.html"))
-    assert "The files of this run contradict each other; nothing below is proven." in page.words
+    assert (
+        "This run is not what it says, or its files contradict each other; nothing below is proven."
+        in page.words
+    )
     assert "summary: success: summary.json says 0.999, the rows say" in page.words
     assert '<strong class="stamp word" tabindex="0"' in page.raw
     assert verdict(read_run(run)).headline == "Unproven"

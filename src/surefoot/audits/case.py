@@ -14,7 +14,7 @@ from surefoot.audits.detector import Needs, NotApplicable
 from surefoot.env import TrainingEnv
 from surefoot.policy import PolicyBundle
 from surefoot.runs import Result, RunFolder, load_result, read_ledger
-from surefoot.training import Plan, RobotPlan, load_policy, restore_plan
+from surefoot.training import Plan, RobotPlan, load_policy, restore_plan, restore_robot_plan
 
 PROBE_ENVS = 64
 """Environments of a probe."""
@@ -69,12 +69,12 @@ class Case:
         """The plan that the run was started with, restored."""
         return restore_plan(self.run)
 
-    @property
+    @cached_property
     def robot(self) -> RobotPlan:
         """The plan of a run whose robot is known."""
-        if not isinstance(self.plan, RobotPlan):
+        if self.record.training_plant is None:
             raise NotApplicable("its environments come from outside")
-        return self.plan
+        return restore_robot_plan(self.run)
 
     @cached_property
     def policy(self) -> PolicyBundle:
