@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from surefoot.policy import PolicyBundle
 from surefoot.runs import Result, RunFolder, load_result, read_ledger
 from surefoot.training import Plan, RobotPlan, load_policy, restore_plan, restore_robot_plan
 
+T = TypeVar("T")
 PROBE_ENVS = 64
 """Environments of a probe."""
 
@@ -27,6 +29,7 @@ class Case:
     def __init__(self, run: RunFolder, seed: int) -> None:
         self.run, self.record, self.seed = run, run.record, seed
         self._envs: dict[int, TrainingEnv] = {}
+        self._once: dict[str, Any] = {}
 
     def fresh(self, seed: int) -> Case:
         """Returns the same run under other keys."""
@@ -94,6 +97,13 @@ class Case:
             plan = dataclasses.replace(self.plan, seeds=seeds, device="cpu")
             self._envs[count] = plan.environments(range(count))
         return self._envs[count]
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Returns what `make` made when `name` was first asked for: several detectors look at it."""
+        if name not in self._once:
+            self._once[name] = make()
+        out: T = self._once[name]
+        return out
 
     def close(self) -> None:
         for env in self._envs.values():

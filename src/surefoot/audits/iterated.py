@@ -1,0 +1,115 @@
+"""An iteration lived again: the run's own learner collects and learns in a probe's environments, and what it
+collected is kept with the states of the learner before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.audits.case import Case
+from surefoot.audits.lived import Lived, edited, live, robots
+from surefoot.audits.slow_policy import SlowPolicy
+from surefoot.learners import Ppo, PpoMetrics
+from surefoot.rollout import RolloutBlock
+from surefoot.runs import section
+from surefoot.training import LedgerConstants, Progress, TrainingIteration, honesty_row, ledger_row
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Iterated:
+    """One iteration: what it collected, the learner's tensors around it, and what it said of itself."""
+
+    block: Arrays  # [T, N, ...] by field
+    steps: list[Lived]  # the same actions, taken one by one from the same states
+    start: dict[str, Tensor]  # snapshot of the environments before it
+    before: dict[str, Tensor]  # of the learner
+    after: dict[str, Tensor]
+    policy: SlowPolicy  # as it was before
+    metrics: PpoMetrics
+    row: dict[str, Any]  # of the ledger
+    ended: Arrays  # episodes that ended in it, as they are recorded
+
+
+def learner_of(case: Case, root: int) -> Ppo:
+    """Returns a learner as the run's, in single precision on the CPU, with keys of `root`."""
+    plan = case.plan
+    recipe = plan.recipe.model_copy(update={"precision": "fp32"})
+    device = torch.device("cpu")
+    seeds = plan.seeds.model_copy(update={"root": root})
+    with learning():
+        return Ppo(plan.task.contract, recipe, plan.mirror(device), seeds, device)
+
+
+@contextmanager
+def learning() -> Iterator[None]:
+    """Makes and changes tensors that a learner's threads may change too: those know of no inference mode."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+def copied(learner: Ppo) -> dict[str, Tensor]:
+    """Returns copies of all that a learner is."""
+    return {k: v.clone() for k, v in learner.tensors().items()}
+
+
+def iterated(case: Case) -> list[Iterated]:
+    """Returns two iterations in a row from the run's latest checkpoint, made once for all who ask. In the
+    first one every second episode runs out of time, each at another step."""
+    return case.once("iterated", lambda: _iterated(case))
+
+
+def _iterated(case: Case) -> list[Iterated]:
+    env, plan = robots(case), case.robot
+    learner = learner_of(case, case.seed)
+    learner.load(section("learner", case.run.load_checkpoint("latest").tensors))
+    contract, recipe = plan.task.contract, learner.recipe
+    sizes = (contract.observation_size, contract.critic_size, contract.action.size, len(contract.rewards))
+    with learning():
+        block = RolloutBlock.empty(recipe.horizon, env.num_envs, *sizes)
+    iteration = TrainingIteration(
+        env, learner, block, recipe, strata=contract.strata.shape, action_clip=contract.action.clip
+    )
+    constants = replace(LedgerConstants.of(plan, env, 0), rollout_shape=(recipe.horizon, env.num_envs))
+    kept = env.snapshot()
+    age = kept["task.age"].clone()
+    age[::2] = env.episode_steps - 1 - torch.arange(len(age[::2])) % (recipe.horizon - 1)
+    env.restore(edited(kept, task__age=age))
+    env.episode_stats(
+        {k: v.clone() for k, v in env.stats_tensors().items()}
+    )  # what ended before is forgotten
+    out = []
+    for number in (1, 2):
+        start, before = env.snapshot(), copied(learner)
+        with learning():
+            result = iteration.run(number, with_batch_stats=True)
+        result.wait()
+        stats = iteration.episode_stats(result)
+        said = asdict(iteration.metrics(result))
+        row = ledger_row(
+            constants, number, result.host["figures"], said, stats, result.seconds, Progress(number)
+        )
+        row |= honesty_row(result.host["honesty"], block.reward.numel())
+        after, held = copied(learner), env.snapshot()
+        arrays = {f.name: getattr(block, f.name).numpy().copy() for f in fields(block)}
+        actions = torch.from_numpy(arrays["action"])
+        env.restore(start)
+        steps = live(env, lambda t, a=actions: a[t], recipe.horizon)  # type: ignore[misc]
+        env.episode_stats({k: v.clone() for k, v in env.stats_tensors().items()})
+        env.restore(held)
+        names = stats.ended[0].keys() if stats.ended else ()
+        ended = {k: np.concatenate([e[k] for e in stats.ended]) for k in names}
+        policy = SlowPolicy(before, recipe.normalise)
+        out.append(
+            Iterated(arrays, steps, start, before, after, policy, iteration.metrics(result), row, ended)
+        )
+    iteration.close()
+    env.restore(kept)
+    return out

@@ -1,0 +1,52 @@
+"""A policy and its values once more: numpy in double precision, from the tensors of a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from torch import Tensor
+
+EPSILON = 1e-3
+"""Added to standard deviations of observations, as the reference says."""
+
+
+class SlowPolicy:
+    """Networks and statistics of observations as they stood when their tensors were copied."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], normalised: bool) -> None:
+        self._t = {k: v.detach().cpu().double().numpy().copy() for k, v in tensors.items()}
+        self._normalised = normalised
+        self.log_std = self._t["networks.log_std"]
+
+    def mean(self, obs: np.ndarray) -> np.ndarray:
+        """Returns mean actions [..., A]."""
+        return self._network("actor", self._seen("obs_normalizer", obs))
+
+    def value(self, critic: np.ndarray) -> np.ndarray:
+        """Returns values [...]."""
+        out: np.ndarray = self._network("critic", self._seen("critic_normalizer", critic))[..., 0]
+        return out
+
+    def log_prob(self, mean: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """Returns log densities [...] of a normal distribution."""
+        z = (action - mean) / np.exp(self.log_std)
+        out: np.ndarray = (-0.5 * z**2 - self.log_std - 0.5 * np.log(2 * np.pi)).sum(-1)
+        return out
+
+    def _seen(self, name: str, x: np.ndarray) -> np.ndarray:
+        if not self._normalised:
+            return x.astype(np.float64)
+        mean, var = self._t[f"{name}.mean"], self._t[f"{name}.var"]
+        out: np.ndarray = (x - mean) / (np.sqrt(var) + EPSILON)
+        return out
+
+    def _network(self, name: str, x: np.ndarray) -> np.ndarray:
+        layers = sorted(
+            int(k.split(".")[2]) for k in self._t if k.startswith(f"networks.{name}.") and "bias" in k
+        )
+        for k in layers:
+            x = x @ self._t[f"networks.{name}.{k}.weight"].T + self._t[f"networks.{name}.{k}.bias"]
+            if k != layers[-1]:
+                x = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+        return x

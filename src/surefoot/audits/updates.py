@@ -1,0 +1,193 @@
+"""Does an update learn what PPO says? It is done again by the readable reference, in double precision."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.audits.case import Case
+from surefoot.audits.detector import Detector, Found
+from surefoot.audits.iterated import copied, iterated, learner_of, learning
+from surefoot.contract import Recipe
+from surefoot.learners import Ppo, PpoMetrics
+from surefoot.learners.ppo_reference import ReferencePpo
+from surefoot.rollout import RolloutBlock
+
+APART = 0.02
+"""Part of an update's step that single precision may differ by; clean runs: below 0.004."""
+NEAR = 0.01
+"""A KL divergence this near to where the learning rate changes may be on either side of it."""
+
+
+class Follower(ReferencePpo):
+    """The reference, which also notes whether rounding could have decided a learning rate."""
+
+    close = False
+
+    def adapt_learning_rate(self, kl: float) -> None:
+        target = self.recipe.target_kl
+        if target is not None:
+            self.close |= any(abs(kl - edge) < NEAR * edge for edge in (2 * target, target / 2))
+        super().adapt_learning_rate(kl)
+
+
+@dataclass(frozen=True)
+class Both:
+    """What one update did to the learner's tensors, and what the reference says that it does."""
+
+    before: dict[str, Tensor]
+    after: dict[str, Tensor]
+    metrics: PpoMetrics
+    reference: Follower
+    expected: PpoMetrics
+
+
+def followed(learner: Ppo, before: dict[str, Tensor], block: RolloutBlock) -> tuple[Follower, PpoMetrics]:
+    """Returns the reference after the update that a learner with the tensors `before` makes of `block`."""
+    with torch.inference_mode(False), torch.enable_grad():
+        t = {k: v.clone() for k, v in before.items()}
+        nets = copy.deepcopy(learner.networks)
+        nets.load_state_dict(
+            {k.removeprefix("networks."): v for k, v in t.items() if k.startswith("networks.")}
+        )
+        mirror = learner.symmetry
+        r = Follower(nets, learner.recipe, mirror, learner._root)
+        r.updates = int(t["scalars"][1])
+        r.adam.param_groups[0]["lr"] = float(t["scalars"][0])
+        moments = {k: t[f"adam.{k}"].double().clone() for k in ("exp_avg", "exp_avg_sq")}
+        r.adam.state[r.weights] = {"step": torch.tensor(float(t["adam.step"])), **moments}
+        for stats, name in ((r.obs_stats, "obs_normalizer"), (r.critic_stats, "critic_normalizer")):
+            stats.mean, stats.var = t[f"{name}.mean"].double(), t[f"{name}.var"].double()
+            stats.count = float(t[f"{name}.count"])
+        own = RolloutBlock(**{k: v.clone() for k, v in vars(block).items()})
+        return r, r.update(own)
+
+
+def faults(both: Both) -> Iterator[Found]:
+    """Says where an update is not the reference's."""
+    shapes = [k for k in both.before if k.startswith("networks.")]
+    names = [f"networks.{n}" for n in both.reference.parameters()]
+    assert sorted(names) == sorted(shapes)
+    with torch.inference_mode(False):
+        expected = {k: v.detach().numpy() for k, v in both.reference.parameters().items()}
+    start, end = ({k: t[k].double().numpy() for k in names} for t in (both.before, both.after))
+    for part in ("actor", "critic", "log_std"):
+        chosen = [n for n in names if n.startswith(f"networks.{part}")]
+        moved = np.concatenate([(end[n] - start[n]).ravel() for n in chosen])
+        asked = np.concatenate([(expected[n.removeprefix("networks.")] - start[n]).ravel() for n in chosen])
+        gap = float(np.linalg.norm(moved - asked) / max(np.linalg.norm(asked), 1e-9))
+        if not gap < APART:
+            along = float(moved @ asked / max(asked @ asked, 1e-18))
+            name = {"log_std": "exploration"}.get(part, part)
+            yield Found(
+                f"An update moves the {name} otherwise than PPO does: {100 * gap:.1f}% of the step is off "
+                f"({along:.2f} of it along the right one)."
+            )
+    r = both.reference
+    for stats, name in ((r.obs_stats, "obs_normalizer"), (r.critic_stats, "critic_normalizer")):
+        for field in ("mean", "var", "count"):
+            said, asked = (
+                np.asarray(x, np.float64) for x in (both.after[f"{name}.{field}"], getattr(stats, field))
+            )
+            scale = np.sqrt(np.asarray(stats.var)) if field == "mean" else np.abs(asked)
+            if not (np.abs(said - asked) <= 1e-3 * scale + 1e-5).all():
+                yield Found(
+                    f"After an update the {name.replace('_', ' ')}'s {field} is not that of the observations "
+                    "it took in.",
+                    cause="normaliser",
+                )
+    for name, value in asdict(both.expected).items():
+        said = float(getattr(both.metrics, name))
+        if not math.isclose(said, value, rel_tol=0.02, abs_tol=2e-3):
+            yield Found(f"An update says {name} {said:.4g} where it is {value:.4g}.", cause="bookkeeping")
+
+
+def look(case: Case) -> list[Found]:
+    """Follows one update on what was collected, where there is a robot, and one on a block of extremes."""
+    found: list[Found] = []
+    if case.record.training_plant is not None:
+        it = iterated(case)[0]
+        block = RolloutBlock(**{k: torch.from_numpy(v) for k, v in it.block.items()})
+        learner = learner_of(case, case.seed)
+        reference, expected = followed(learner, it.before, block)
+        said = list(faults(Both(it.before, it.after, it.metrics, reference, expected)))
+        found += [] if reference.close else said
+    return found or _extremes(case)
+
+
+def _extremes(case: Case) -> list[Found]:
+    """Ratios and values on both sides of their clips, and exploration at its bounds; with the learning rate
+    free to move, and where rounding could have moved it, once more with it fixed."""
+    for changes in ({}, {"target_kl": None}):
+        learner = learner_of(case, case.seed + 1)
+        learner.recipe = learner.recipe.model_copy(update=changes)
+        recipe = learner.recipe
+        with learning():
+            block = extreme_block(learner, recipe, case)
+            before = copied(learner)
+            learner.update(block)
+        reference, expected = followed(learner, before, block)
+        said = list(faults(Both(before, copied(learner), learner.metrics(), reference, expected)))
+        if not reference.close or not said:
+            return said
+    return said
+
+
+def extreme_block(learner: Ppo, recipe: Recipe, case: Case) -> RolloutBlock:
+    """Makes a block of random samples, and a learner that has moved since they were collected."""
+    g = case.numbers("updates")
+    contract = case.plan.task.contract
+    widths = (contract.observation_size, contract.critic_size, contract.action.size)
+    horizon, envs = 16, 64
+    size = horizon * envs
+
+    def normal(*shape: int) -> Tensor:
+        return torch.from_numpy(g.normal(size=shape).astype(np.float32))
+
+    with torch.no_grad():
+        learner.networks.actor[-1].weight.mul_(10)
+        learner.networks.critic[-1].bias.fill_(5.0)
+        learner.log_std[::2] = math.log(recipe.min_std) + 1e-4
+        learner.log_std[1::2] = math.log(recipe.max_std) - 1e-4
+    for normalizer, width in zip((learner.obs_normalizer, learner.critic_normalizer), widths, strict=False):
+        normalizer.update(3 * normal(100, width) + 1)
+    block = RolloutBlock.empty(horizon, envs, *widths, len(contract.rewards))
+    obs, critic = 2 * normal(size, widths[0]), 2 * normal(size, widths[1])
+    action, mean, log_prob = learner.act(obs, normal(size, widths[2]))
+    value = learner.value(critic)
+    filled = {
+        "obs": obs,
+        "critic": critic,
+        "action": action,
+        "mean": mean + 0.05 * normal(*mean.shape),
+        "log_prob": log_prob + 0.2 * normal(size),
+        "value": value + 0.1 * normal(size),
+        "returns": value + normal(size),
+        "advantage": 3 * normal(size) + 1,
+    }
+    for name, x in filled.items():
+        block.flat(name).copy_(x)
+    return block
+
+
+DETECTORS = (
+    Detector(
+        name="update",
+        kind="proof",
+        cause="learning",
+        asks="Does an update move weights, exploration and normalisers as PPO with the declared recipe does?",
+        statistic="steps of actor, critic and exploration, moments of observations and the update's own figures "
+        "against the reference in double precision, on a collected block and on one of extremes",
+        threshold="2% of a step (clean runs: below 0.4%), 0.1% of moments, 2% of figures: rounding",
+        means="The policy was not trained by the recipe that the run states.",
+        remedy="Run tests/learners, which hold loss, gradient and update to the reference apart.",
+        look=look,
+        needs=("ppo",),
+    ),
+)
