@@ -12,6 +12,7 @@ import numpy as np
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.iterated import Iterated, iterated
+from surefoot.audits.lived import robots
 
 ROUNDING = 1e-3
 """Relative rounding of sums in single precision; as much of a figure's own scale."""
@@ -20,7 +21,7 @@ ROUNDING = 1e-3
 def look(case: Case) -> list[Found]:
     """Compares rows of two iterations, and their episodes, with what the blocks show."""
     contract = case.robot.task.contract
-    names, reasons = [t.name for t in contract.rewards], case.environments().reasons
+    names, reasons = [t.name for t in contract.rewards], robots(case).reasons
     strata, families = contract.strata.shape, case.plan.recipe.families
     said: dict[str, str] = {}
     for it in iterated(case):
@@ -105,7 +106,8 @@ def _icc(groups: np.ndarray) -> float:
 def _episodes(it: Iterated, names: list[str]) -> Iterator[str]:
     """Episodes that ended are recorded as they went: length, reason, and what they were paid by term."""
     b = it.block
-    age, paid = it.start["task.age"].numpy().copy(), it.start["returns"].numpy().astype(np.float64).copy()
+    age = (it.start["task.age"] - it.start["born"]).numpy()
+    paid = it.start["returns"].numpy().astype(np.float64)
     lengths, reasons, returns = [], [], []
     for t in range(len(b["reward"])):
         age, paid = age + 1, paid + b["terms"][t][:, : paid.shape[1]]
@@ -149,10 +151,10 @@ DETECTORS = (
         kind="proof",
         cause="bookkeeping",
         asks="Does a row of the ledger say what its rollout block and its episodes show?",
-        statistic="every figure of two rows, and length, reason and pay of the episodes that ended, counted again",
+        statistic="figures of two rows, and length, reason and pay of the episodes that ended, counted again",
         threshold="0.1% of a figure: sums in single precision; counts exactly",
         means="The record of training is not what happened; figures that rest on it are void.",
-        remedy="Compare training/batch.py, training/honesty.py and the environments' log with the named figure.",
+        remedy="Compare training/batch.py, training/honesty.py and the environments' log with it.",
         look=look,
         needs=("robot", "ppo"),
     ),

@@ -94,8 +94,8 @@ def _values(it: Iterated, gamma: float, lam: float) -> Iterator[Found]:
         share = 100 * off.mean()
         after = 100 * off[over].mean() if over.any() else 0.0
         yield Found(
-            f"Advantages are not those of the declared discounts, in {share:.0f}% of samples and {after:.0f}% "
-            "of episodes' last steps."
+            f"Advantages are not those of the declared discounts, in {share:.0f}% of samples and "
+            f"{after:.0f}% of episodes' last steps."
         )
     if wrong(b["returns"], advantage + now).any() and not off.any():
         yield Found("Returns that values learn from are not advantages plus values.")

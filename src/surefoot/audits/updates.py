@@ -92,16 +92,13 @@ def faults(both: Both) -> Iterator[Found]:
     r = both.reference
     for stats, name in ((r.obs_stats, "obs_normalizer"), (r.critic_stats, "critic_normalizer")):
         for field in ("mean", "var", "count"):
-            said, asked = (
-                np.asarray(x, np.float64) for x in (both.after[f"{name}.{field}"], getattr(stats, field))
-            )
-            scale = np.sqrt(np.asarray(stats.var)) if field == "mean" else np.abs(asked)
-            if not (np.abs(said - asked) <= 1e-3 * scale + 1e-5).all():
-                yield Found(
-                    f"After an update the {name.replace('_', ' ')}'s {field} is not that of the observations "
-                    "it took in.",
-                    cause="normaliser",
-                )
+            own = np.asarray(both.after[f"{name}.{field}"], np.float64)
+            right = np.asarray(getattr(stats, field), np.float64)
+            scale = np.sqrt(np.asarray(stats.var)) if field == "mean" else np.abs(right)
+            if not (np.abs(own - right) <= 1e-3 * scale + 1e-5).all():
+                what = f"the {name.replace('_', ' ')}'s {field}"
+                text = f"After an update {what} is not that of the observations it took in."
+                yield Found(text, cause="normaliser")
     for name, value in asdict(both.expected).items():
         said = float(getattr(both.metrics, name))
         if not math.isclose(said, value, rel_tol=0.02, abs_tol=2e-3):
@@ -150,9 +147,10 @@ def extreme_block(learner: Ppo, recipe: Recipe, case: Case) -> RolloutBlock:
     def normal(*shape: int) -> Tensor:
         return torch.from_numpy(g.normal(size=shape).astype(np.float32))
 
+    last = {n: learner.networks.get_submodule(n)[-1] for n in ("actor", "critic")}  # type: ignore[index]
     with torch.no_grad():
-        learner.networks.actor[-1].weight.mul_(10)
-        learner.networks.critic[-1].bias.fill_(5.0)
+        last["actor"].weight.mul_(10)
+        last["critic"].bias.fill_(5.0)
         learner.log_std[::2] = math.log(recipe.min_std) + 1e-4
         learner.log_std[1::2] = math.log(recipe.max_std) - 1e-4
     for normalizer, width in zip((learner.obs_normalizer, learner.critic_normalizer), widths, strict=False):
