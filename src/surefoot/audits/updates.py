@@ -81,7 +81,7 @@ def faults(both: Both) -> Iterator[Found]:
         chosen = [n for n in names if n.startswith(f"networks.{part}")]
         moved = np.concatenate([(end[n] - start[n]).ravel() for n in chosen])
         asked = np.concatenate([(expected[n.removeprefix("networks.")] - start[n]).ravel() for n in chosen])
-        gap = float(np.linalg.norm(moved - asked) / max(np.linalg.norm(asked), 1e-9))
+        gap = float(np.linalg.norm(moved - asked)) / max(float(np.linalg.norm(asked)), 1e-9)
         if not gap < APART:
             along = float(moved @ asked / max(asked @ asked, 1e-18))
             name = {"log_std": "exploration"}.get(part, part)
@@ -180,8 +180,8 @@ DETECTORS = (
         kind="proof",
         cause="learning",
         asks="Does an update move weights, exploration and normalisers as PPO with the declared recipe does?",
-        statistic="steps of actor, critic and exploration, moments of observations and the update's own figures "
-        "against the reference in double precision, on a collected block and on one of extremes",
+        statistic="steps of actor, critic and exploration, moments of observations and the update's own "
+        "figures against the reference in double precision, on a collected block and on one of extremes",
         threshold="2% of a step (clean runs: below 0.4%), 0.1% of moments, 2% of figures: rounding",
         means="The policy was not trained by the recipe that the run states.",
         remedy="Run tests/learners, which hold loss, gradient and update to the reference apart.",
