@@ -15,8 +15,7 @@ from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.iterated import copied, iterated, learner_of, learning
 from surefoot.contract import Recipe
-from surefoot.learners import Ppo, PpoMetrics
-from surefoot.learners.ppo_reference import ReferencePpo
+from surefoot.learners import Ppo, PpoMetrics, ReferencePpo
 from surefoot.rollout import RolloutBlock
 
 APART = 0.02

@@ -3,6 +3,7 @@
 from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.ppo import Ppo
+from surefoot.learners.ppo_reference import ReferencePpo
 from surefoot.learners.symmetry import Symmetry, symmetry
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Normalizer",
     "Ppo",
     "PpoMetrics",
+    "ReferencePpo",
     "Symmetry",
     "symmetry",
 ]
