@@ -106,9 +106,12 @@ def corpus() -> dict[str, Bug]:
 
 
 def plant(bug: Bug | None, size: str, root: Path) -> Path:
-    """Copies the source to the folder `root` with `bug` in it (None: as it is); returns `root`."""
-    shutil.copytree(SRC, root, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    """Copies the source, with what of it is compiled, to the folder `root` with `bug` in it (None: as it is);
+    returns `root`."""
+    shutil.copytree(SRC, root, ignore=shutil.ignore_patterns("*.egg-info"))
     for path, text in (bug.edited(size, root) if bug else {}).items():
         ast.parse(text, str(path))
         path.write_text(text)
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()
     return root

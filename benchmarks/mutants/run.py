@@ -22,17 +22,17 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
 from corpus import HERE, SIZES, Bug, corpus, plant
-from pyarrow import parquet
+from work import STOPPED, load, worked
 
 SCHEMA_VERSION = 1
 SAID = ("--tracker", "none", "--quiet", "--json")
@@ -44,11 +44,6 @@ LENGTHS = {
 """Options of a run. The last update of the short ones is none of the schedule's evaluations, so that it is
 scored apart."""
 CLEAN = "clean"
-VERDICT = (
-    "import sys; from surefoot.evidence import judgement; from surefoot.runs import RunFolder, load_result; "
-    "print(judgement(load_result(RunFolder.open(sys.argv[1]))).word)"
-)
-"""Prints the verdict on a run, as the source that it is run with judges."""
 
 
 @dataclass(frozen=True)
@@ -87,100 +82,30 @@ def jobs(args: argparse.Namespace) -> list[Job]:
     return [Job(b, s, seed, b.task) for s in sizes for b in chosen if s in b.sizes for seed in args.seeds]
 
 
-def called(src: Path, *words: str, code: str = "", timeout: float) -> tuple[int, str, str, float]:
-    """Runs the command line (or `code`) on a source folder; returns exit code, output, errors and seconds."""
-    begun = time.perf_counter()
-    program = ["-c", code] if code else ["-m", "surefoot"]
-    try:
-        done = subprocess.run(
-            [sys.executable, *program, *words],
-            env=os.environ | {"PYTHONPATH": str(src), "PYTHONDONTWRITEBYTECODE": "1"},
-            cwd=src.parent,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-    except subprocess.TimeoutExpired:
-        return 124, "", f"It took more than {timeout:g} s.", time.perf_counter() - begun
-    return done.returncode, done.stdout, done.stderr, time.perf_counter() - begun
-
-
-def trained(job: Job, src: Path, run: Path, args: argparse.Namespace) -> dict[str, Any]:
-    """Trains the run folder `run`; returns how that went."""
-    options = (*LENGTHS[args.length], *SAID, "--seed", str(job.seed), "--out", str(run))
-    code, out, err, seconds = called(src, "train", job.task, *options, timeout=args.timeout)
-    if code:
-        return {"exit": code, "seconds": seconds, "error": err[-2000:]}
-    said = json.loads(out)
-    kept = {k: said[k] for k in ("success", "success_low", "fall_rate", "episodes")}
-    left = {"verdict": said["judgement"]["verdict"], **kept, "left": traces_left(run)}
-    return {"exit": 0, "seconds": seconds, **left}
-
-
-def traces_left(run: Path) -> dict[str, str]:
-    """Returns digests of what a run left, without what is timed: a bug that is live changes one of them,
-    since two runs that do the same leave the same."""
-    rows = [json.loads(line) for line in (run / "ledger.jsonl").read_text().splitlines()]
-    timed = ("second", "memory", "chain", "previous", "link")
-    ledger = [{k: v for k, v in row.items() if not any(word in k for word in timed)} for row in rows]
-    summary = json.loads((run / "run.json").read_text())["confirmation"]
-    kept = ("success", "success_low", "fall_rate", "beats_baselines", "figures", "columns", "agreement")
-    return {
-        "ledger": _digest(ledger),
-        "episodes": _digest([_table(p) for p in sorted((run / "episodes").glob("*.parquet"))]),
-        "policy": hashlib.sha256((run / "policy.safetensors").read_bytes()).hexdigest()[:16],
-        "panels": _digest([_table(p) for p in sorted((run / "panels").rglob("episodes.parquet"))]),
-        "summary": _digest({k: summary[k] for k in kept}),
-    }
-
-
-def _table(path: Path) -> dict[str, Any]:
-    columns: dict[str, Any] = parquet.read_table(path).to_pydict()
-    return columns
-
-
-def _digest(data: Any) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def audited(src: Path, run: Path, timeout: float) -> dict[str, Any]:
-    """Audits the run folder `run`; returns what was found. Where the command itself breaks off, its error."""
-    code, out, err, seconds = called(src, "audit", str(run), "--json", timeout=timeout)
-    try:
-        said = json.loads(out)
-    except json.JSONDecodeError:
-        return {"exit": code, "seconds": seconds, "error": err[-2000:]}
-    return {
-        "exit": code,
-        "seconds": said.get("seconds", seconds),
-        "findings": said["findings"],
-        "not_applicable": said.get("not_applicable", []),
-        "passed": said.get("passed", []),
-    }
-
-
-def verdict(src: Path, run: Path, timeout: float) -> str | None:
-    """Returns the verdict on a run as it stands now; None where it cannot be told."""
-    code, out, _, _ = called(src, str(run), code=VERDICT, timeout=timeout)
-    return out.strip() if code == 0 else None
-
-
-def done(job: Job, args: argparse.Namespace) -> dict[str, Any]:
-    """Trains and audits one job, as far as that was not done before; writes and returns its JSON."""
-    out, run = args.out / f"{job.name}.json", args.out / "runs" / job.name / "run"
-    before = json.loads(out.read_text()) if out.is_file() else {}
+def unfinished(job: Job, args: argparse.Namespace) -> dict[str, Any] | None:
+    """Returns what is known of a job that is still to be done; None where its JSON says all."""
+    out = args.out / f"{job.name}.json"
+    before: dict[str, Any] = json.loads(out.read_text()) if out.is_file() else {}
     if (before.get("digest"), before.get("length")) != (job.digest, args.length):
         before = {}
-    if before and not args.again:
-        return before
+    return None if before and not args.again else before
+
+
+def done(job: Job, args: argparse.Namespace, before: dict[str, Any]) -> None:
+    """Trains and audits one job, as far as that was not done `before`, and writes its JSON."""
+    run = args.out / "runs" / job.name / "run"
     with tempfile.TemporaryDirectory() as folder:
         src = plant(job.bug, job.size, Path(folder) / "src")
         report = before.get("trained")
-        if report is None or report["exit"] or not run.is_dir():
+        anew = report is None or bool(report["exit"]) or not run.is_dir()
+        if anew:
             set_aside(run)
-            report = trained(job, src, run, args)
-        found = None if report["exit"] else audited(src, run, args.timeout)
-        after = None if report["exit"] else verdict(src, run, args.timeout)
+        options = (job.task, *LENGTHS[args.length], *SAID, "--seed", str(job.seed))
+        made = worked(src, run, options, args.timeout, train=anew)
+    report = made["trained"] if anew else report
+    assert isinstance(report, dict)
+    if report["exit"] in STOPPED or (made.get("audit") or {"exit": 0})["exit"] in STOPPED:
+        return
     bug = job.bug
     result = {
         "schema_version": SCHEMA_VERSION,
@@ -196,13 +121,45 @@ def done(job: Job, args: argparse.Namespace) -> dict[str, Any]:
         "held_back": bug.held_back if bug else False,
         "digest": job.digest,
         "trained": report,
-        "audit": found,
-        "verdict_after": after,
+        "audit": made.get("audit"),
+        "verdict_before": made.get("verdict_before"),
+        "verdict_after": made.get("verdict_after"),
     }
-    out.write_text(json.dumps(result, indent=2) + "\n")
+    whole = args.out / f"{job.name}.json.new"
+    whole.write_text(json.dumps(result, indent=2) + "\n")
+    whole.rename(args.out / f"{job.name}.json")
     if args.discard:
         shutil.rmtree(run.parent, ignore_errors=True)
-    return result
+
+
+def all_done(todo: list[Job], args: argparse.Namespace) -> Iterator[Job]:
+    """Does jobs, `args.jobs` at a time, each in a process forked from this one; yields them as they end. Each
+    works on one core: several jobs' threads would wait for each other, and figures, whose last digits depend
+    on the number of threads, are to be the same however many jobs run."""
+    waiting, working, fork = list(todo), dict[Any, tuple[Job, int]](), get_context("fork")
+    free = list(range(args.jobs))
+    while waiting or working:
+        while waiting and free:
+            job = waiting.pop(0)
+            before = unfinished(job, args)
+            if before is None:
+                yield job
+                continue
+            place = free.pop(0)
+            process = fork.Process(target=_pinned, args=(place, job, args, before))
+            process.start()
+            working[process.sentinel] = (job, place)
+        for sentinel in wait(list(working)):
+            job, place = working.pop(sentinel)
+            free.append(place)
+            yield job
+
+
+def _pinned(place: int, job: Job, args: argparse.Namespace, before: dict[str, Any]) -> None:
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[place % len(cores)]})
+    done(job, args, before)
 
 
 def set_aside(run: Path) -> None:
@@ -248,9 +205,11 @@ def main() -> None:
     args.out = args.out.resolve()
     (args.out / "runs").mkdir(parents=True, exist_ok=True)
     todo = jobs(args)
-    with ThreadPoolExecutor(args.jobs) as pool:
-        for k, (job, result) in enumerate(zip(todo, pool.map(lambda j: done(j, args), todo), strict=True), 1):
-            print(f"{k}/{len(todo)}  {line(job, result)}", flush=True)
+    load()
+    for k, job in enumerate(all_done(todo, args), 1):
+        out = args.out / f"{job.name}.json"
+        says = line(job, json.loads(out.read_text())) if out.is_file() else f"{job.name}: it broke off"
+        print(f"{k}/{len(todo)}  {says}", flush=True)
 
 
 if __name__ == "__main__":
