@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from surefoot.audits.auditor import audit_run
+from surefoot.audits.auditor import audit_run, check_exemptions
 from surefoot.audits.detector import Detector
 from surefoot.audits.registry import detectors
 
-__all__ = ["Detector", "audit_run", "detectors"]
+__all__ = ["Detector", "audit_run", "check_exemptions", "detectors"]

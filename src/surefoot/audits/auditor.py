@@ -11,7 +11,7 @@ import torch
 from surefoot.audits.case import Case
 from surefoot.audits.detector import CONFIRM, SCREEN, Detector, Found, NotApplicable
 from surefoot.audits.registry import detectors
-from surefoot.contract import SurefootError, unknown
+from surefoot.contract import Contract, SurefootError, unknown
 from surefoot.runs import Audit, AuditFinding, NotLooked, RunFolder, save_audit
 
 Tell = Callable[[str, int, int], None]
@@ -36,7 +36,8 @@ def audit_run(
     absent: list[NotLooked] = []
     failed: list[NotLooked] = []
     exempt: list[NotLooked] = []
-    exemptions = dict(getattr(run.record.contract, "exempt", {}))
+    exemptions = run.record.contract.exempt
+    check_exemptions(run.record.contract)
     try:
         for k, d in enumerate(asked):
             tell(d.name, k, len(asked))
@@ -74,6 +75,13 @@ def audit_run(
     if not only:
         save_audit(run, audit)
     return audit
+
+
+def check_exemptions(contract: Contract) -> None:
+    """Refuses a contract that exempts itself from what nobody asks."""
+    for name in contract.exempt:
+        if name not in detectors():
+            raise unknown("detector", name, detectors())
 
 
 @torch.inference_mode()

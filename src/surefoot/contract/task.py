@@ -3,7 +3,9 @@ tasks/."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from surefoot.contract.factors import Factor, Strata
 from surefoot.contract.model import Frozen
@@ -105,6 +107,24 @@ class Contract(Frozen):
     rewards: tuple[RewardTerm, ...]
     terminations: tuple[Termination, ...]
     panel: str
+    exempt: dict[str, str] = {}
+    """Detectors that audits of this task leave out, each with its reason, which stands beside the verdict."""
+
+    @field_validator("exempt")
+    @classmethod
+    def _reasoned(cls, exempt: dict[str, str]) -> dict[str, str]:
+        bare = [name for name, why in exempt.items() if not why.strip()]
+        if bare:
+            raise ValueError(f"an exemption from {', '.join(bare)} needs a reason")
+        return exempt
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves no exemptions out, so that contracts without any have the digests that they had."""
+        fields: dict[str, Any] = dump(self)
+        if not self.exempt:
+            fields.pop("exempt", None)
+        return fields
 
     @property
     def observation_size(self) -> int:

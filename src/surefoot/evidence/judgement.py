@@ -46,7 +46,8 @@ class Judgement:
     unseen: tuple[str, ...] = ()
     """What could not be looked at here, and why."""
     remarks: tuple[str, ...] = ()
-    """What an audit says of the behaviour: it stands beside the verdict and changes nothing."""
+    """What an audit says of the behaviour, and what it was not to ask: it stands beside the verdict and
+    changes nothing."""
 
     @property
     def grade(self) -> Grade:
@@ -113,7 +114,9 @@ def judgement(result: Result) -> Judgement:
     unseen += [f"{n} is not there to be compared with the result." for n in gone]
     faults = [f for name, says in _found(result, panel) for f in _told(name, says)]
     audit = _audit(result)
-    remarks = tuple(f.statement for f in audit.remarks) if audit else ()
+    remarks = tuple(f"Audit, on the behaviour: {f.statement}" for f in audit.remarks) if audit else ()
+    exempt = result.run.contract.exempt
+    remarks += tuple(f"Not audited, by the contract: {name}, because {why}" for name, why in exempt.items())
     return Judgement(result.summary, tuple(faults), tuple(unseen), remarks)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import singledispatch
 
 from rich.console import Console
+from rich.markup import escape
 
 from surefoot.printing.tables import panel_text
 from surefoot.printing.terminal import plain_table, say
@@ -18,7 +19,7 @@ def print_plan_briefly(console: Console, plan: Plan) -> None:
     table = plain_table("", "", "")
     table.show_header, table.title = False, None
     table.columns[0].no_wrap = True
-    for name, text in (*_promises(plan), *_accounting(plan)):
+    for name, text in (*_promises(plan), *_exempt(plan), *_accounting(plan)):
         table.add_row(f"[dim]{name}", text)
     console.print(table, highlight=False, markup=True)
     say(console, f"All of it: {typed('plan', plan.task_name)} with the same options; run.json records it.\n")
@@ -66,6 +67,12 @@ def _(plan: RobotPlan) -> tuple[tuple[str, str], ...]:
         ("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%"),
         ("randomised", ", ".join(ranges)),
     )
+
+
+def _exempt(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Returns what audits are not to ask, by the contract; nothing where they may ask all."""
+    said = "; ".join(f"{name}: {escape(why)}" for name, why in plan.task.contract.exempt.items())
+    return (("not audited", said),) if said else ()
 
 
 def _accounting(plan: Plan) -> tuple[tuple[str, str], ...]:

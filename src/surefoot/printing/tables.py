@@ -37,6 +37,12 @@ def print_plan(console: Console, plan: Plan) -> None:
     console.print()
 
 
+def _exempt(terms: Table, plan: Plan) -> None:
+    """Adds what audits are not to ask, by the contract."""
+    for name, why in plan.task.contract.exempt.items():
+        terms.add_row("not audited", f"{name}: {escape(why)}")
+
+
 def _outside(plan: ExternalPlan, console: Console) -> tuple[Table, ...]:
     """Returns what a run from outside promises, in tables; the headline is printed."""
     c = plan.task.contract
@@ -56,6 +62,7 @@ def _outside(plan: ExternalPlan, console: Console) -> tuple[Table, ...]:
     terms.add_row("time limit", f"{c.episode_steps} steps {seconds}")
     terms.add_row("success", c.success.doc)
     terms.add_row("safety", "none: the environment does not tell torques or contacts")
+    _exempt(terms, plan)
     shared = {"environment": "one for each environment", "batch": "one for all that are stepped together"}
     terms.add_row("seeds", shared[c.seeding])
     return (terms,)
@@ -90,6 +97,7 @@ def _robot(plan: RobotPlan, console: Console) -> tuple[Table, ...]:
     terms.add_row("ends when", "; ".join(t.doc or t.name for t in c.terminations))
     terms.add_row("success", c.success.doc)
     terms.add_row("safety", f"{c.safety.doc} <= {100 * c.safety.limit:g}%")
+    _exempt(terms, plan)
     factors = plain_table("Randomisation", "factor", "level", "training", "panel has", "of it beyond", "unit")
     shares, there = beyond_shares(plan.panel, c), values_there(plan.panel)
     for f in c.factors:
@@ -349,7 +357,7 @@ def verdicts(judged: Judgement) -> list[str]:
 
     s = judged.summary
     out = [f"[bold red]Contradiction:[/] {escape(str(fault))}" for fault in judged.faults]
-    out += [f"Audit, on the behaviour: {escape(remark)}" for remark in judged.remarks]
+    out += [escape(remark) for remark in judged.remarks]
     out += [
         f"[bold {COLOURS[judged.grade]}]{judged.word}:[/] {percent(s.success)} of {s.episodes} held-out "
         f"episodes succeed ({100 * s.confidence:g}% interval {percent(s.success_low)} to "

@@ -62,7 +62,7 @@ def verdict(run: RunFigures) -> Verdict:
     learning = Claim("learning claim", f"{percent(s.value)} success, held out", grade)
     claims = (systems, learning, _embodiment(panel))
     faults = tuple(map(str, judged.faults))
-    beside = (*run.caveats, *(f"Audit, on the behaviour: {r}" for r in judged.remarks))
+    beside = (*run.caveats, *judged.remarks)
     return Verdict(grade, judged.word, detail, _evidence(panel), claims, beside, faults)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from surefoot.audits import audit_run
+from surefoot.audits import audit_run, check_exemptions
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
 from surefoot.contract import SurefootError, Timeouts
 from surefoot.reporting import write_report
@@ -142,6 +142,7 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
             if group.is_main:
                 observer.planned(plan)
             plan.columns(o.perturb)  # what is not known is refused before an hour is spent
+            check_exemptions(plan.task.contract)
             if o.sequential:
                 check_sequential(plan)
             prepare_torch()

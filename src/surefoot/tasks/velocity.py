@@ -204,6 +204,8 @@ class VelocityOptions(Training, total=False):
     """Radians of a joint's target for an action of 1; 0.3 by default."""
     success: Success | None
     """Limits of a successful episode; those of `Success` by default."""
+    exempt: dict[str, str] | None
+    """Detectors that audits leave out, each with its reason."""
 
 
 def velocity_task(
@@ -241,6 +243,7 @@ def velocity_task(
         stratify=("terrain", "command", "friction") if rough else ("friction", "payload", "command"),
         terrain_levels=LEVELS if rough else 1,
         panel=panel,
+        exempt=options.pop("exempt", None) or {},
         source_digest="",
     )
     known = functions(T) | dict(terms or {})
