@@ -4,6 +4,7 @@
     python benchmarks/mutants/run.py --out DIR --only gamma-wrong --size all
     python benchmarks/mutants/run.py --out DIR --which all --size all --jobs 2
     python benchmarks/mutants/run.py --out DIR --clean --seeds 1 2 3     the same without a bug: false alarms
+    python benchmarks/mutants/run.py --out DIR --later             trains, leaves the audits to --again
     python benchmarks/mutants/run.py --out DIR --again             audits what is trained already anew
     python benchmarks/mutants/run.py --out DIR --full              runs of full length, on the whole panel
     python benchmarks/mutants/run.py --out DIR --quick             seconds each: shows that no bug crashes
@@ -101,7 +102,7 @@ def done(job: Job, args: argparse.Namespace, before: dict[str, Any]) -> None:
         if anew:
             set_aside(run)
         options = (job.task, *LENGTHS[args.length], *SAID, "--seed", str(job.seed))
-        made = worked(src, run, options, args.timeout, train=anew)
+        made = worked(src, run, options, args.timeout, train=anew, audit=not args.later)
     report = made["trained"] if anew else report
     assert isinstance(report, dict)
     if report["exit"] in STOPPED or (made.get("audit") or {"exit": 0})["exit"] in STOPPED:
@@ -199,6 +200,7 @@ def main() -> None:
     length.add_argument("--full", dest="length", action="store_const", const="full", default="small")
     length.add_argument("--quick", dest="length", action="store_const", const="quick")
     parser.add_argument("--discard", action="store_true", help="remove run folders once they are audited")
+    parser.add_argument("--later", action="store_true", help="train alone; --again audits")
     parser.add_argument("--again", action="store_true", help="audit anew what is trained already")
     parser.add_argument("--timeout", type=float, default=3600.0, help="seconds of a command")
     args = parser.parse_args()

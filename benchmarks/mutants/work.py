@@ -41,9 +41,12 @@ def load() -> None:
     gc.freeze()
 
 
-def worked(src: Path, run: Path, options: Sequence[str], timeout: float, *, train: bool) -> dict[str, Any]:
-    """Trains the run folder `run` with `options` (unless that was done), audits it and judges it, with the
-    source folder `src`; meant for a process of its own. Returns `trained`, `audit` and the two verdicts."""
+def worked(
+    src: Path, run: Path, options: Sequence[str], timeout: float, *, train: bool, audit: bool
+) -> dict[str, Any]:
+    """Trains the run folder `run` with `options` (unless that was done), audits it (unless that is for
+    later) and judges it, with the source folder `src`; meant for a process of its own. Returns `trained`,
+    `audit` and the two verdicts."""
     os.fsync = lambda fd: None  # a power cut costs one job
     os.chdir(src.parent)
     sys.path.insert(0, str(src))
@@ -60,7 +63,7 @@ def worked(src: Path, run: Path, options: Sequence[str], timeout: float, *, trai
             words = ["train", *options, "--out", str(run)]
             code, out, err, seconds = forked(lambda: command(words), Path(folder), timeout)
             made["trained"] = _trained(run, code, out, err, seconds)
-            if code:
+            if code or not audit:
                 return made
         code, out, err, seconds = forked(
             lambda: command(["audit", str(run), "--json"]), Path(folder), timeout
