@@ -34,6 +34,7 @@ STOPPED = (129, 130, 143, -1, -2, -9, -15)
 
 def load() -> None:
     """Imports what all jobs share, and compiles the source that they copy."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # as the command line sets it before torch: a job has one core
     compileall.compile_dir(SRC, quiet=2)
     for name in OTHERS:
         import_module(name)
