@@ -20,6 +20,8 @@ SCRIPTS = {
     "learning_h200.json": "learning.py --device cuda",
     "learning_h200_unpriced.json": "learning.py --device cuda",
     "learners_h200.json": "surefoot compare-learners --device cuda",
+    "mutants.json": "mutants/run.py",
+    "audits_clean.json": "mutants/clean.py",
 }
 """What made a JSON that is not named after its script."""
 

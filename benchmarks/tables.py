@@ -26,10 +26,14 @@ import small_tables
 import terrain_tables
 from document import HERE, Block, filled, places, table
 
+sys.path.append(str(HERE / "mutants"))
+import clean
+import matrix
+
 ROOT = HERE.parent
 MODULES = (
     result_tables, proof_tables, performance_tables, learners, mirroring, distributed_plan, small_tables,
-    forgeries, terrain_tables,
+    forgeries, terrain_tables, matrix, clean,
 )  # fmt: skip
 BLOCKS: dict[str, Block] = {name: block for m in MODULES for name, block in m.BLOCKS.items()}
 SOURCES = {name for block in BLOCKS.values() for name in block.sources}

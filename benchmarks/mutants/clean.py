@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -22,11 +23,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from corpus import HERE
 
 sys.path.append(str(HERE.parent))  # what all benchmarks share
 from document import Block, measured, table
-from machines import commit
+from machines import commit, device_name
 
 SCHEMA_VERSION = 1
 FILE = "audits_clean.json"
@@ -76,8 +78,6 @@ def finished(run: Path) -> bool:
 def asked(run: Path, seed: int, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Asks every detector about a run under one key; yields a row for each. What is below 1% is looked at
     again, as the auditor does."""
-    import torch
-
     from surefoot.audits import detectors
     from surefoot.audits.auditor import ask
     from surefoot.audits.case import Case
@@ -132,6 +132,7 @@ def summed(once: Sequence[dict[str, Any]], probed: Sequence[dict[str, Any]]) -> 
         "schema_version": SCHEMA_VERSION,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
+        "machine": {"cpu": device_name(torch.device("cpu")), "cores": len(os.sched_getaffinity(0))},
         "trainings": _of(once),
         "probes": _of(probed),
         "detectors": {

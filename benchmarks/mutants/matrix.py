@@ -14,17 +14,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
 from corpus import CLASSES, HERE, SIZES
 
 sys.path.append(str(HERE.parent))  # what all benchmarks share
 from document import Block, measured, table
-from machines import commit
+from machines import commit, device_name
 
 SCHEMA_VERSION = 1
 FILE = "mutants.json"
@@ -69,6 +71,7 @@ def matrix(found: Sequence[Result]) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit(),
+        "machine": {"cpu": device_name(torch.device("cpu")), "cores": len(os.sched_getaffinity(0))},
         "length": found[0]["length"],
         "seeds": sorted({r["seed"] for r in found}),
         "detectors": sorted(names | set(alarms)),

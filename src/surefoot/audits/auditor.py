@@ -94,7 +94,7 @@ def ask(detector: Detector, case: Case) -> list[AuditFinding]:
     if screened:
         again = case.fresh(case.seed + 1)
         try:
-            certain += [f for f in detector.look(again) if f.p is None or f.p < CONFIRM]
+            certain += [f for f in detector.look(again) if f.p is not None and f.p < CONFIRM]
         finally:
             again.close()
     return [_finding(detector, f) for f in certain]
