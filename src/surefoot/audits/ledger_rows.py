@@ -79,6 +79,7 @@ def _honesty(it: Iterated, families: int, strata: tuple[int, ...]) -> dict[str, 
         hit, cells = hit + int((table > 0).sum()), cells + table.size
     out: dict[str, Any] = {
         "honesty.reset_sync_index": float(np.clip(_icc(age), 0, 1)),
+        "honesty.lockstep": float(np.mean([_largest_group(row) for row in age])),
         "honesty.reset_fano": float(per_step.var(ddof=1) / per_step.mean()) if per_step.any() else None,
         "honesty.coverage_two_way": hit / cells,
         "honesty.n": over.size,
@@ -90,6 +91,11 @@ def _honesty(it: Iterated, families: int, strata: tuple[int, ...]) -> dict[str, 
         out[f"honesty.icc_{key}"] = icc
         out[f"honesty.n_eff_{key}"] = over.size / (1 + (groups.shape[1] - 1) * icc)
     return out
+
+
+def _largest_group(ages: np.ndarray) -> float:
+    """Returns how many have the age that most have, but one, as a share of all but one."""
+    return float((np.unique(ages, return_counts=True)[1].max() - 1) / max(len(ages) - 1, 1))
 
 
 def _icc(groups: np.ndarray) -> float:

@@ -81,7 +81,7 @@ class Sampler(Protocol):
     count: int
     """Environments served."""
     numbers: Tensor  # [count] int64
-    """Which environments of the seed plan they are."""
+    """Their numbers in the seed plan."""
     episode_steps: int
     segment_steps: int
     strata: int
