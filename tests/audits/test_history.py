@@ -1,4 +1,4 @@
-"""Episodes of a clean run fill its time and come to its ledger; what is lost, repeated or in step is found."""
+"""Episodes of a clean run fill its time and come to its ledger; what is lost, repeated or moved is found."""
 
 from __future__ import annotations
 

@@ -125,9 +125,8 @@ def _ages(case: Case, h: History, slow: SlowEpisodes) -> Iterator[Found]:
     first = h.who.episode == 0
     if (wrong & first).any():
         share = f"{100 * wrong[first].mean():.2g}% of environments"
-        yield Found(
-            f"First episodes did not begin at the staggered ages that are drawn for them, in {share}."
-        )
+        text = f"First episodes did not begin at the staggered ages that are drawn for them, in {share}."
+        yield Found(text, cause="batch")
     if (wrong & ~first).any():
         share = f"{int((wrong & ~first).sum())} of {int((~first).sum())} later episodes"
         together = np.bincount(h.end[wrong & ~first]).max()
@@ -248,7 +247,7 @@ DETECTORS = (
         asks="Do episodes fill every environment's time, begin staggered, and come to the ledger's rows?",
         statistic="every episode of every environment, laid out over the steps of training by their lengths "
         "and the checkpoint's running ones; ages, levels, resets and samples by stratum and family from that",
-        threshold="none for counts; 0.1% for means in single precision; lockstep: a quarter of all (clean: 4%)",
+        threshold="none for counts; 0.1% for means in single precision; lockstep: a quarter (clean: 4%)",
         means="Episodes were lost, repeated, cut, synchronised or counted otherwise than they happened.",
         remedy="Compare resets and the episode log with the ledger's row of the first update that is named.",
         look=look,
