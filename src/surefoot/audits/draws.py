@@ -161,7 +161,9 @@ def look(case: Case) -> list[Found]:
     if (r.root, r.split) == (record.panel_seeds.root, record.panel_seeds.split):
         text = f"The run and its panel draw from the same seeds: root {r.root}, split {r.split}."
         return [Found(text, cause="held-out")]
-    found = [*_held(case), *_ended(case)]
+    if record.learner != "ppo" and not case.episodes:
+        raise NotApplicable(f"it was trained by {record.learner}, and no training episode was recorded")
+    found = [*(_held(case) if record.learner == "ppo" else ()), *_ended(case)]
     return [f for k, f in enumerate(found) if f.statement not in {g.statement for g in found[:k]}]
 
 
@@ -232,7 +234,7 @@ DETECTORS = (
         means="Environments share or repeat episodes, or draw from seeds or ranges that are not declared.",
         remedy="Compare env/episodes.py and env/scenarios.py with the contract's factors and seed plan.",
         look=look,
-        needs=("robot", "ppo"),
+        needs=("robot",),
         short=True,
     ),
     Detector(
