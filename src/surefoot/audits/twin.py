@@ -18,6 +18,8 @@ from surefoot.terrain import MARGIN_M, RESOLUTION_M, SIZE_M, TileId, tile
 
 Arrays = dict[str, np.ndarray]
 PARAMETERS = ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale", "delay_s")
+OLDER = ("actions", "lift")
+"""What steps have of targets that were issued before."""
 GROUND, TALLEST_M = "twin_ground", 4.0
 
 
@@ -59,9 +61,14 @@ class Steps:
 
     @classmethod
     def join(cls, parts: list[Steps]) -> Steps:
-        """Returns the rows of several."""
-        names = [f.name for f in fields(cls) if f.name != "ground"]
+        """Returns the rows of several; who remembers fewer targets never asks for older ones."""
+        names = [f.name for f in fields(cls) if f.name not in ("ground", *OLDER)]
         every = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+        depth = max(p.actions.shape[1] for p in parts)
+        for n in OLDER:
+            each = [getattr(p, n) for p in parts]
+            longer = [np.pad(x, ((0, 0), (0, depth - x.shape[1]), (0, 0)), mode="edge") for x in each]
+            every[n] = np.concatenate(longer)
         return cls(**every, ground=[g for p in parts for g in (p.ground or [None] * len(p))])
 
 
@@ -162,7 +169,7 @@ class Twin:
         self._base, self._base_v = int(m.jnt_qposadr[base]), int(m.jnt_dofadr[base])
         self._mass, self._inertia = float(m.body_mass[self._trunk]), m.body_inertia[self._trunk].copy()
         self._com = m.body_ipos[self._trunk].copy()
-        self._rough = heightfield
+        self._rough, self._bare = heightfield, True
 
     def step(self, s: Steps) -> dict[str, np.ndarray]:
         """Takes every row's control step; returns `after`, `moved` and `torque` as they should be."""
@@ -173,7 +180,7 @@ class Twin:
         targets, delay = self._targets(s), np.rint(s.delay_s / self.plant.dt_s).astype(int)
         for i in range(len(s)):
             self._stand_on(s.ground[i] if s.ground else None)
-            if i == 0 or (given[i] != given[i - 1]).any() or self._rough:
+            if self._bare or i == 0 or (given[i] != given[i - 1]).any():
                 self._take_on(s, i)
             self._one(s, i, targets[i], int(delay[i]), out)
         return out
@@ -212,6 +219,7 @@ class Twin:
         m.body_inertia[self._trunk] = self._inertia * (mass / self._mass)
         m.body_ipos[self._trunk] = self._com + s.com_m[i]
         mujoco.mj_setConst(m, self.data)
+        self._bare = False
 
     def _one(self, s: Steps, i: int, targets: np.ndarray, delay: int, out: dict[str, np.ndarray]) -> None:
         d, b, v, plant = self.data, self._base, self._base_v, self.plant
