@@ -82,7 +82,7 @@ def surface(atlas: Atlas, xy: np.ndarray) -> np.ndarray:
 
 def _clock(s: Sight) -> np.ndarray:
     angle = 2 * np.pi * s.phase
-    return np.stack([np.sin(angle), np.cos(angle)], 1) * s.moving[:, None]
+    return np.asarray(np.stack([np.sin(angle), np.cos(angle)], 1) * s.moving[:, None])
 
 
 def _actuation(s: Sight) -> np.ndarray:
