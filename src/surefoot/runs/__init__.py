@@ -6,7 +6,7 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 
 from __future__ import annotations
 
-from surefoot.runs.audits import Audit, AuditFinding, Kind, NotLooked, load_audit, save_audit
+from surefoot.runs.audits import Audit, AuditFinding, Kind, NotLooked, grouped, load_audit, save_audit
 from surefoot.runs.caveat import caveat
 from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
@@ -54,6 +54,7 @@ __all__ = [
     "caveat",
     "check_ids",
     "compare_seal",
+    "grouped",
     "id_problems",
     "is_alive",
     "ledger_fault",
