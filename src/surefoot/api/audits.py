@@ -12,7 +12,10 @@ from surefoot.api.shown import Shown
 from surefoot.api.verbs import RunLike, folder_of
 from surefoot.contract import SurefootError
 from surefoot.printing import print_audit
+from surefoot.reporting import write_report
 from surefoot.runs import Audit, AuditFinding, RunFolder, is_alive, load_audit
+
+PAGE = "report.html"
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,7 +76,10 @@ def audit(
     if asked:
         return Audited(folder.path, audit_run(folder, only=asked, short=short, seed=seed, tell=tell))
     with folder.hold():
-        return Audited(folder.path, audit_run(folder, short=short, seed=seed, tell=tell))
+        done = Audited(folder.path, audit_run(folder, short=short, seed=seed, tell=tell))
+        if (folder.path / PAGE).is_file():  # the page there speaks of the audit before
+            write_report([folder.path])
+    return done
 
 
 def audited(run: RunLike) -> Audited | None:

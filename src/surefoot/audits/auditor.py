@@ -12,7 +12,7 @@ from surefoot.audits.case import Case
 from surefoot.audits.detector import CONFIRM, SCREEN, Detector, Found, NotApplicable
 from surefoot.audits.registry import detector, detectors
 from surefoot.contract import Contract, SurefootError
-from surefoot.runs import Audit, AuditFinding, NotLooked, RunFolder, save_audit
+from surefoot.runs import Audit, AuditFinding, NotLooked, RunFolder, load_audit, over, save_audit
 
 Tell = Callable[[str, int, int], None]
 """Is told which detector has its turn, its number, and of how many."""
@@ -26,8 +26,8 @@ def audit_run(
     seed: int | None = None,
     tell: Tell = lambda name, k, n: None,
 ) -> Audit:
-    """Audits a run and writes audit.json, which replaces what was written before; with `only` some detectors
-    are asked, and nothing is written."""
+    """Audits a run and writes audit.json, which replaces what was written before (the short form keeps what a
+    full audit of the same policy has from others); with `only` some are asked, and nothing is written."""
     begun = time.perf_counter()
     asked = _chosen(only, short)
     seed = secrets.randbits(30) if seed is None else seed
@@ -74,8 +74,10 @@ def audit_run(
         exempt=tuple(exempt),
         seconds=time.perf_counter() - begun,
     )
-    if not only:
-        save_audit(run, audit)
+    if only:
+        return audit
+    audit = audit if audit.full else over(load_audit(run.path), audit)
+    save_audit(run, audit)
     return audit
 
 

@@ -110,9 +110,9 @@ def print_detectors(console: Console, every: Sequence[Detector]) -> None:
     short = sum(d.short for d in every)
     say(
         console,
-        f"\n{len(every)} detectors, {short} of them in the short form that ends every training. A run may lack "
-        "more than its kind does (nothing confirmed yet, no episodes): an audit says so, and never counts it "
-        "as passed.",
+        f"\n{len(every)} detectors, {short} of them in the short form that ends every training. A run may "
+        "lack more than its kind does (nothing confirmed yet, no episodes): an audit says so, and never "
+        "counts it as passed.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from surefoot.artifacts import read_json, write_json
 from surefoot.contract import Frozen
@@ -69,10 +69,11 @@ class Audit(Frozen):
         return tuple(f for f in self.findings if f.kind == "behaviour")
 
     @property
-    def asked(self) -> int:
-        """Returns how many detectors were asked, whether or not they could look."""
-        found = {f.detector for f in self.findings}
-        return len(self.passed) + len(found) + len(self.not_applicable) + len(self.failed) + len(self.exempt)
+    def names(self) -> tuple[str, ...]:
+        """Returns the detectors that were asked, whether or not they could look."""
+        absent = (*self.not_applicable, *self.failed, *self.exempt)
+        names = (*self.passed, *(f.detector for f in self.findings), *(n.detector for n in absent))
+        return tuple(dict.fromkeys(names))
 
     @property
     def says(self) -> str:
@@ -81,7 +82,7 @@ class Audit(Frozen):
         proof, beside = (len({f.detector for f in fs}) for fs in (self.proof, self.remarks))
         parts = [f"found something on the proof by {_counted(proof)}"] if proof else []
         parts += [f"remarks on the behaviour by {_counted(beside)}"] if beside else []
-        parts += [f"{len(self.passed)} of {_counted(self.asked)} found nothing"]
+        parts += [f"{len(self.passed)} of {_counted(len(self.names))} found nothing"]
         absent = (
             (self.not_applicable, "do not apply", "does not apply"),
             (self.failed, "could not look", "could not look"),
@@ -107,6 +108,20 @@ def grouped(absent: Sequence[NotLooked]) -> dict[str, list[str]]:
 
 def _counted(detectors: int) -> str:
     return f"{detectors} detector{'' if detectors == 1 else 's'}"
+
+
+def over(kept: Audit | None, audit: Audit) -> Audit:
+    """Returns an audit with what another of the same policy had from detectors that were not asked this time:
+    the short form takes back nothing that a full audit has found."""
+    if kept is None or (kept.checkpoint, kept.updates) != (audit.checkpoint, audit.updates):
+        return audit
+    asked = set(audit.names)
+    parts = ("findings", "not_applicable", "failed", "exempt")
+    more: dict[str, Any] = {
+        k: (*getattr(audit, k), *(x for x in getattr(kept, k) if x.detector not in asked)) for k in parts
+    }
+    more["passed"] = (*audit.passed, *(name for name in kept.passed if name not in asked))
+    return audit.model_copy(update=more | {"full": audit.full or kept.full})
 
 
 def save_audit(run: RunFolder, audit: Audit) -> Path:
