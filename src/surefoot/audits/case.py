@@ -29,6 +29,7 @@ class Case:
     def __init__(self, run: RunFolder, seed: int) -> None:
         self.run, self.record, self.seed = run, run.record, seed
         self._envs: dict[int, TrainingEnv] = {}
+        self._begun: dict[int, dict[str, np.ndarray]] = {}
         self._once: dict[str, Any] = {}
 
     def fresh(self, seed: int) -> Case:
@@ -93,16 +94,28 @@ class Case:
         """Returns those of `chosen(count)` as the run was trained in, on the CPU, with keys of this audit's
         own. They are shared by detectors: restore a snapshot before and leave them as you like."""
         if count not in self._envs:
-            seeds = self.plan.seeds.model_copy(update={"root": 2**31 + self.seed})
+            seeds = self.plan.seeds.model_copy(update={"root": self.root})
             plan = dataclasses.replace(self.plan, seeds=seeds, device="cpu")
             self._envs[count] = plan.environments(self.chosen(count).tolist())
+            if self.record.training_plant is not None:
+                self._begun[count] = as_numpy(self._envs[count].snapshot())
         return self._envs[count]
+
+    @property
+    def root(self) -> int:
+        """Root seed of the probe's environments."""
+        return 2**31 + self.seed
+
+    def begun(self, count: int = PROBE_ENVS) -> dict[str, np.ndarray]:
+        """Returns what a robot's environments were when they had just been made."""
+        self.environments(count)
+        return self._begun[count]
 
     def chosen(self, count: int = PROBE_ENVS) -> np.ndarray:
         """Returns which environments of the run are probed, in their order: all where there are no more than
         `count`, otherwise as many whole families as there is room for, by this audit's seed. Of families
         that are larger two are taken, and as many members of each."""
-        seeds = self.plan.seeds
+        seeds = self.record.seeds
         if seeds.envs <= count:
             return np.arange(seeds.envs)
         size = seeds.envs_per_family
