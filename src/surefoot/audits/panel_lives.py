@@ -12,13 +12,13 @@ from surefoot.audits.case import Case
 from surefoot.audits.declared import Declared, columns_of, declared
 from surefoot.audits.detector import NotApplicable
 from surefoot.audits.lived import Arrays
-from surefoot.audits.twin import Steps
-from surefoot.audits.twin_steps import STATE, began, came, doubles, lift_of, remembered
+from surefoot.audits.twin import Steps, lift_of
+from surefoot.audits.twin_steps import STATE, began, came, doubles, remembered
 from surefoot.contract import BOX_WORLD, REFERENCE, Column, Plant
 from surefoot.env import VecEnv
 from surefoot.evaluation import PanelEvaluator, runner_for
 
-STEPS = 5
+STEPS = 8
 MOST = {REFERENCE: 16}
 """Scenarios of a column on the slow engine; elsewhere 48."""
 
@@ -96,7 +96,7 @@ def _live(
     runner = case.once(f"runner {id(env)} {env.script.push_step.shape[1]}", lambda: runner_for(env))
     runner.begin()
     sees = runner if hasattr(runner, "critic") else env
-    frames, seen, clean = [], [runner.obs.numpy().copy()], [sees.critic.numpy().copy()]
+    frames, seen, clean = [], [runner.obs.numpy().copy()], [env.critic.numpy().copy()]
     for t in range(STEPS):
         frames.append({k: v.clone() for k, v in runner.step(actions[t]).items()})
         seen.append(runner.obs.numpy().copy())
