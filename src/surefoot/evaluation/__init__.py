@@ -9,6 +9,7 @@ from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_
 from surefoot.evaluation.labels import CAUSES, LABELS, label
 from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel, look_until_decided
 from surefoot.evaluation.progress import EvaluationProgress, Watch, unwatched
+from surefoot.evaluation.runner import runner_for
 
 __all__ = [
     "BASELINES",
@@ -32,5 +33,6 @@ __all__ = [
     "label",
     "look_until_decided",
     "run_episodes",
+    "runner_for",
     "unwatched",
 ]
