@@ -26,8 +26,8 @@ NUDGE = 0.3
 EACH = 16
 """Times at the least that each joint is nudged."""
 RARE = 0.1
-"""Share of its trials in which a joint at the least moves more than all others; clean runs: 0.4 and more, where
-a foot on the ground makes the next joint of its leg move as much."""
+"""Share of its trials in which a joint at the least moves more than all others; clean runs: 0.4 and more,
+where a foot on the ground makes the next joint of its leg move as much."""
 
 
 def look(case: Case) -> list[Found]:
@@ -179,10 +179,10 @@ DETECTORS = (
         cause="action",
         asks="Does each action move its own joint, with the declared scale, sign, default pose, clip, prior "
         "and delay?",
-        statistic="joint targets that the engine is given against the contract's formula, for actions within "
-        "and beyond the clip; which joint moves, which way and when, if one action alone is changed",
-        threshold="1e-5 rad: rounding; a joint that moves most in less than a tenth of its trials, or the right "
-        "way in no more than half (clean runs: 0.4 and 0.95); delays of a control step to the bit",
+        statistic="joint targets that the engine is given against the contract's formula, for actions "
+        "within and beyond the clip; which joint moves, which way and when, if one action alone is changed",
+        threshold="1e-5 rad: rounding; a joint that moves most in less than a tenth of its trials, or the "
+        "right way in no more than half (clean runs: 0.4 and 0.95); delays of a control step to the bit",
         means="The robot was driven otherwise than the contract says: its policy will not do on another.",
         remedy="Compare the targets' formula, the joints' order and the delay line with the contract.",
         look=look,
