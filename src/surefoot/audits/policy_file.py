@@ -25,11 +25,11 @@ def look(case: Case) -> list[Found]:
     """Compares checkpoint, policy file, card and contract number by number."""
     confirmed = case.record.confirmation is not None
     checkpoint, bundle = load_policy(case.run, "confirmed" if confirmed else "latest")
-    found = [*_card(case, bundle.card), *_acts(case, checkpoint, bundle)]
+    found = [*_card(case, bundle.card), *_acts(case, bundle)]
     if case.record.learner == "ppo":
         found += _trained(case, checkpoint, bundle)
     if confirmed:
-        found += [*_exported(case, checkpoint, bundle), *_chosen(case, checkpoint, bundle)]
+        found += [*_exported(case, bundle), *_chosen(case, checkpoint, bundle)]
     return found
 
 
@@ -64,7 +64,7 @@ def _trained(case: Case, checkpoint: Checkpoint, bundle: PolicyBundle) -> Iterat
         )
 
 
-def _acts(case: Case, checkpoint: Checkpoint, bundle: PolicyBundle) -> Iterator[Found]:
+def _acts(case: Case, bundle: PolicyBundle) -> Iterator[Found]:
     """What is computed with a bundle is what its tensors say."""
     size = sum(t.size for t in bundle.card.observation)
     g = case.numbers("policy-file")
@@ -109,7 +109,7 @@ def _card(case: Case, card: PolicyCard) -> Iterator[Found]:
         yield Found(f"The policy's card has another {', '.join(other)} than the contract and the robot.")
 
 
-def _exported(case: Case, checkpoint: Checkpoint, bundle: PolicyBundle) -> Iterator[Found]:
+def _exported(case: Case, bundle: PolicyBundle) -> Iterator[Found]:
     path = case.run.path / "policy.safetensors"
     if not path.is_file():
         yield Found("The run has a confirmed result and no policy.safetensors.", cause="bookkeeping")
@@ -120,13 +120,6 @@ def _exported(case: Case, checkpoint: Checkpoint, bundle: PolicyBundle) -> Itera
         what = ", ".join(other[:4]) or "card"
         text = f"policy.safetensors has another {what} than the confirmed checkpoint."
         yield Found(text, cause="bookkeeping")
-    stated = case.record.confirmation
-    if stated is not None and stated.checkpoint != checkpoint.digest:
-        yield Found(
-            f"The result is stated of checkpoint {stated.checkpoint[:12]}, the confirmed one is "
-            f"{checkpoint.digest[:12]}.",
-            cause="bookkeeping",
-        )
 
 
 def _chosen(case: Case, checkpoint: Checkpoint, bundle: PolicyBundle) -> Iterator[Found]:
