@@ -58,8 +58,8 @@ def _reasons(case: Case, e: Table) -> Iterator[Found]:
 
 
 def _lengths(case: Case, e: Table, env: np.ndarray, contract: TaskContract) -> Iterator[Found]:
-    """Who ran out of time lived all of it, from the age at which the first episode began, and nobody longer;
-    an episode ends in the update that it is recorded in, after all steps of those before it."""
+    """Episodes that ran out of time lived all of it, first ones from the age at which they began, and none is
+    longer; each ends in the update that it is recorded in, after all steps of those before it."""
     r, names, n = case.record, reasons_of(contract), len(env)
     whole = round(contract.episode_s * r.recipe.control_hz)
     u = r.seeds.env_uniforms(env, Channel.AGE, 1)[:, 0].astype(np.float32)

@@ -17,7 +17,7 @@ ABOVE_M, UP_TO_M = 0.01, 0.02
 
 @dataclass(frozen=True)
 class Beginnings:
-    """Whose episodes: the task's, the robot's, and where draws come from."""
+    """The task and the robot that episodes are of, and where their draws come from."""
 
     contract: TaskContract
     robot: RobotSpec
