@@ -207,7 +207,7 @@ DETECTORS = (
         cause="reset",
         asks="Does every episode begin as its own draws say, with nothing left of the one before?",
         statistic="starts, memories, commands and terrain levels of all environments after a real reset "
-        "against a slow numpy twin of their draws; an episode after a calm life against one after a wild life",
+        "against a slow numpy twin of their draws; one after a calm life against one after a wild life",
         threshold="rounding of single precision (2e-5) for starts; of an episode before not a bit is left",
         means="Environments share their starts, begin elsewhere than they say, or carry something over: "
         "episodes are not the independent scenarios that they are counted as.",
