@@ -6,7 +6,17 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 
 from __future__ import annotations
 
-from surefoot.runs.audits import Audit, AuditFinding, Kind, NotLooked, load_audit, save_audit
+from surefoot.runs.audits import (
+    AUDIT,
+    Audit,
+    AuditFinding,
+    Kind,
+    NotLooked,
+    grouped,
+    load_audit,
+    over,
+    save_audit,
+)
 from surefoot.runs.caveat import caveat
 from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
@@ -33,6 +43,7 @@ from surefoot.runs.times import TimeParts, time_parts
 from surefoot.runs.traces import STATES, states_digest
 
 __all__ = [
+    "AUDIT",
     "CHECKPOINTS",
     "LEDGER_VERSION",
     "LOOKS",
@@ -54,6 +65,7 @@ __all__ = [
     "caveat",
     "check_ids",
     "compare_seal",
+    "grouped",
     "id_problems",
     "is_alive",
     "ledger_fault",
@@ -63,6 +75,7 @@ __all__ = [
     "load_pass",
     "load_result",
     "note_look",
+    "over",
     "perturbed",
     "read_ledger",
     "read_panel",
