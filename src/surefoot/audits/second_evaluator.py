@@ -256,8 +256,8 @@ def targets_of(
     if prior is None or not prior.lift_rad or not moves(s, contract):
         return out
     lift = np.maximum(np.sin(2 * np.pi * (phases[:, None] + np.asarray(prior.offsets))), 0) * prior.lift_rad
-    legs = np.stack([np.zeros_like(lift), lift, -2 * lift], 2)
-    return out + legs.reshape(out.shape)
+    out += np.stack([np.zeros_like(lift), lift, -2 * lift], 2).reshape(out.shape)
+    return out
 
 
 def moves(s: Scenario, contract: TaskContract) -> bool:
@@ -327,7 +327,9 @@ def scaled(
     size = [t.size for t in terms]
     noise = np.repeat([t.noise for t in terms], size)
     scale = np.repeat([t.scale for t in terms], size)
-    return np.clip((clean + noise * noise_scale * (2 * u - 1)) * scale, -SEEN_AT_MOST, SEEN_AT_MOST)
+    shown = (clean + noise * noise_scale * (2 * u - 1)) * scale
+    out: np.ndarray = np.clip(shown, -SEEN_AT_MOST, SEEN_AT_MOST)
+    return out
 
 
 class Sensors:
