@@ -166,8 +166,8 @@ def identity(row: Row, panel: Panel, contract: TaskContract) -> Says:
             yield name, f"is {float(row[name]):.5g} where the scenario has {value:.5g}"
     if str(row["terrain"]) != s.terrain.cls or str(row["half"]) != s.half:
         yield "terrain", f"is {row['terrain']} ({row['half']}) where it is {s.terrain.cls} ({s.half})"
-    if str(row["beyond"]) != (value := beyond(s, contract)):
-        yield "beyond", f"is '{row['beyond']}' where it is '{value}'"
+    if str(row["beyond"]) != (outside := beyond(s, contract)):
+        yield "beyond", f"is '{row['beyond']}' where it is '{outside}'"
     if not any(x in str(row["stratum"]) for x in (stratum(s, contract, e) for e in (-1e-9, 1e-9))):
         yield "stratum", f"is '{row['stratum']}' where it is '{stratum(s, contract)}'"
 
@@ -205,7 +205,8 @@ def beyond(s: Scenario, contract: TaskContract) -> str:
         "push": tuple(math.hypot(p.vx_mps, p.vy_mps) for p in s.pushes),
         **{k: (x,) for k, x in zip(("vx", "vy", "wz"), s.command, strict=True)},
     }
-    out, known = [], ("flat",)
+    out: list[str] = []
+    known: tuple[str, ...] = ("flat",)
     for f in contract.factors:
         low, high = f.train
         if any(x < low - 1e-6 or x > high + 1e-6 for x in values.get(f.name, ())):

@@ -202,7 +202,7 @@ def clearances(trace: Trace, rules: Rules) -> tuple[float, float]:
         touched = np.flatnonzero(contact[:, foot])
         for left, landed in itertools.pairwise(touched):
             path = height[left : landed + 1, foot]
-            rises.append((landed - left - 1, max(0.0, path[:-1].max() - max(path[0], path[-1]))))
+            rises.append((int(landed - left - 1), max(0.0, float(path[:-1].max() - max(path[0], path[-1])))))
     need = SWING_S * rules.control_hz
     long = [r for steps, r in rises if steps >= need - 1e-6]
     longer = [r for steps, r in rises if steps > need + 1e-6]
