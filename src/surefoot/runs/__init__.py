@@ -17,11 +17,13 @@ from surefoot.runs.audits import (
     over,
     save_audit,
 )
+from surefoot.runs.blocks import BLOCK, load_block, save_block
 from surefoot.runs.caveat import caveat
 from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
     CHECKPOINTS,
     STATES_VERSION,
+    Closing,
     LibraryRecord,
     RunFolder,
     RunRecord,
@@ -44,6 +46,7 @@ from surefoot.runs.traces import STATES, states_digest
 
 __all__ = [
     "AUDIT",
+    "BLOCK",
     "CHECKPOINTS",
     "LEDGER_VERSION",
     "LOOKS",
@@ -52,6 +55,7 @@ __all__ = [
     "Audit",
     "AuditFinding",
     "Checkpoint",
+    "Closing",
     "Kind",
     "LibraryRecord",
     "Look",
@@ -71,6 +75,7 @@ __all__ = [
     "ledger_fault",
     "load_arrays",
     "load_audit",
+    "load_block",
     "load_checkpoint",
     "load_pass",
     "load_result",
@@ -87,6 +92,7 @@ __all__ = [
     "resume_hint",
     "run_name",
     "save_audit",
+    "save_block",
     "save_checkpoint",
     "scenarios_of",
     "section",

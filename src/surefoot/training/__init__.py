@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from surefoot.training.batch import LedgerConstants, block_statistics, ledger_row
+from surefoot.training.blocks import kept_block
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.iteration import TrainingIteration, collect
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
+from surefoot.training.live import CHECKS as LIVE_CHECKS
+from surefoot.training.live import PREFIX as LIVE
+from surefoot.training.live import LiveChecks
 from surefoot.training.looks import check_sequential, look
 from surefoot.training.manifest import Manifest
 from surefoot.training.measurements import Clock
@@ -28,6 +32,8 @@ from surefoot.training.trainer import Trainer, new_run
 
 __all__ = [
     "EVERY",
+    "LIVE",
+    "LIVE_CHECKS",
     "UNOBSERVED",
     "Clock",
     "EvaluateOptions",
@@ -37,6 +43,7 @@ __all__ = [
     "LibraryFailed",
     "LibraryProcess",
     "Limits",
+    "LiveChecks",
     "Manifest",
     "Observer",
     "PassOptions",
@@ -57,6 +64,7 @@ __all__ = [
     "evaluate_run",
     "honesty_figures",
     "honesty_row",
+    "kept_block",
     "ledger_row",
     "load_policy",
     "look",
