@@ -10,6 +10,7 @@ import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import CONFIRM, SCREEN, Detector, Found, NotApplicable
+from surefoot.audits.kept import keep_block
 from surefoot.audits.registry import detector, detectors
 from surefoot.contract import Contract, SurefootError
 from surefoot.runs import Audit, AuditFinding, NotLooked, RunFolder, load_audit, over, save_audit
@@ -60,6 +61,8 @@ def audit_run(
             else:
                 found += there
                 passed += [] if there else [d.name]
+        if not only and not short:
+            keep_block(run, case)
     finally:
         case.close()
     r = run.record

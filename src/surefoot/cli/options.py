@@ -105,8 +105,10 @@ class RunOptions(RecipeChanges):
     def settings(self) -> dict[str, Any]:
         """Returns what was given, by the names of the Python API."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: value for name, value in given.items() if value is not None and value is not False}
+        return {k: v for k, v in given.items() if v is not None and not (k in FLAGS and v is False)}
 
 
+FLAGS = ("sequential", "strict", "keep_block")
+"""Options that are asked for or are not; what is not asked for is not given."""
 NOTHING_ASKED = RunOptions()
 """A run as its task has it."""

@@ -33,7 +33,7 @@ from surefoot.runs.folder import (
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ids import check_ids, id_problems
-from surefoot.runs.ledger import LEDGER_VERSION, broken_chain, ledger_fault, read_ledger, without_timing
+from surefoot.runs.ledger import LEDGER_VERSION, LIVE, broken_chain, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import appending, is_alive
 from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
 from surefoot.runs.panels import read_panel, read_rows, read_summary
@@ -49,6 +49,7 @@ __all__ = [
     "BLOCK",
     "CHECKPOINTS",
     "LEDGER_VERSION",
+    "LIVE",
     "LOOKS",
     "STATES",
     "STATES_VERSION",

@@ -27,7 +27,7 @@ def save_block(run: RunFolder, arrays: Mapping[str, np.ndarray], source: Source)
     r = run.record
     about: dict[str, Any] = {"source": source, "run": r.id, "task": r.task, "engine": r.engine}
     about |= {"learner": r.learner, "contract_digest": r.contract_digest, "versions": versions()}
-    text = np.str_(json.dumps(about, sort_keys=True))
+    text = np.asarray(json.dumps(about, sort_keys=True))
     save_npz(path, schema_version=BLOCK_VERSION, about=text, **arrays)
     run.seal("audited" if source == "audit" else "block", [path])
     return path

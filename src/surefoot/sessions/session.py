@@ -21,7 +21,7 @@ from surefoot.reporting import write_report
 from surefoot.runs import Closing, Look, RunFolder, note_look, record_outcome, resume_hint, scenarios_of
 from surefoot.sessions.options import ResumeOptions, TrainedRun, TrainOptions
 from surefoot.statistics import PanelSummary
-from surefoot.trackers import check_tracker
+from surefoot.trackers import Tracker, check_tracker
 from surefoot.training import (
     UNOBSERVED,
     Clock,
@@ -45,6 +45,7 @@ from surefoot.training import (
     new_run,
     restore_plan,
     standing,
+    track_audit,
 )
 
 PAGE = "report.html"
@@ -239,9 +240,15 @@ class _Session:
 
     def train(self, limits: Limits, *, resume: bool = False) -> TrainedRun:
         """Trains to the limits, or to the task's own where there are none, and confirms what was chosen."""
-        with _whole():
-            trained, chosen = self._train(limits if limits != Limits() else _limits_of(self.plan), resume)
-            return trained or self._confirm(chosen)
+        with _whole(), ExitStack() as followed:
+            limits = limits if limits != Limits() else _limits_of(self.plan)
+            trained, chosen, tracker = self._train(limits, resume, followed)
+            if trained is not None:
+                return trained
+            confirmed = self._confirm(chosen)
+            if confirmed.summary is not None:
+                track_audit(self.run, tracker)
+            return confirmed
 
     def confirm_alone(self) -> TrainedRun:
         """Confirms what training had chosen when it ended."""
@@ -255,8 +262,11 @@ class _Session:
         with _whole():
             return self._confirm("latest" if f.get("chosen_update") == f.get("updates") else "best")
 
-    def _train(self, limits: Limits, resume: bool) -> tuple[TrainedRun | None, str]:
-        """Returns what came of a run that did not get to its limits, or the checkpoint that was chosen."""
+    def _train(
+        self, limits: Limits, resume: bool, followed: ExitStack
+    ) -> tuple[TrainedRun | None, str, Tracker]:
+        """Returns what came of a run that did not get to its limits, or the checkpoint that was chosen; and
+        the tracker, which `followed` closes."""
         plan, run, group, observer = self.plan, self.run, self.group, self.observer
         tracker_name = self.closing.tracker
         if not group.is_main:
@@ -275,7 +285,7 @@ class _Session:
             stack.callback(trainer.close)
             with group.fail_together():
                 tracker = begin_tracker(run, tracker_name, resume, observer.note)
-            stack.callback(tracker.close)
+            followed.callback(tracker.close)
             observer.note(f"Run folder: {run.path}")
             if resume and group.is_main:
                 self._note_closing()
@@ -290,9 +300,10 @@ class _Session:
             except PeerLost as loss:
                 raise PeerLost(f"{loss} The run stands at its last checkpoint. {resume_hint(run)}") from loss
             except LibraryFailed as failure:
-                return TrainedRun(plan, run, failure=str(failure), is_main=group.is_main), ""
+                return TrainedRun(plan, run, failure=str(failure), is_main=group.is_main), "", tracker
             except KeyboardInterrupt:
-                return TrainedRun(plan, run, stopped=signal.SIGINT, aborted=True, is_main=group.is_main), ""
+                aborted = TrainedRun(plan, run, stopped=signal.SIGINT, aborted=True, is_main=group.is_main)
+                return aborted, "", tracker
             if self.closing.keep_block and isinstance(trainer, Trainer):
                 trainer.keep_block()
         group.shutdown()
@@ -300,8 +311,8 @@ class _Session:
             run.write_record(tracker_error=tracker.error)
         if trainer.stopped is not None or trainer.found or not group.is_main:
             ended = TrainedRun(plan, run, stopped=trainer.stopped, found=trainer.found, is_main=group.is_main)
-            return ended, ""
-        return None, trainer.chosen
+            return ended, "", tracker
+        return None, trainer.chosen, tracker
 
     def _confirm(self, chosen: str) -> TrainedRun:
         """Evaluates the chosen checkpoint on the confirmation half, with its columns and baselines, and
@@ -322,9 +333,16 @@ class _Session:
         except Exception as error:
             error.add_note(resume_hint(run))
             raise
-        with self.observer.busy("Auditing"):
-            audit_run(run, short=True, seed=plan.seeds.root)
+        self._audit()
         return TrainedRun(plan, run, summary, _report(run, self.observer))
+
+    def _audit(self) -> None:
+        """Audits the run by the short form; one that is done is not failed for the want of an audit."""
+        try:
+            with self.observer.busy("Auditing"):
+                audit_run(self.run, short=True, seed=self.plan.seeds.root)
+        except SurefootError as error:
+            self.observer.note(f"The run was not audited: {error}")
 
     def _evaluate(self, chosen: str, begun: float) -> PanelSummary:
         """Makes the new confirmation and puts it in the place of the old one."""

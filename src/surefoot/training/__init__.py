@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from surefoot.training.batch import LedgerConstants, block_statistics, ledger_row
-from surefoot.training.blocks import kept_block
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
 from surefoot.training.iteration import TrainingIteration, collect
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
 from surefoot.training.live import CHECKS as LIVE_CHECKS
-from surefoot.training.live import PREFIX as LIVE
-from surefoot.training.live import LiveChecks
 from surefoot.training.looks import check_sequential, look
 from surefoot.training.manifest import Manifest
 from surefoot.training.measurements import Clock
@@ -27,12 +24,11 @@ from surefoot.training.restore import (
 from surefoot.training.resuming import standing
 from surefoot.training.selection import Limits, Progress, panel_summary
 from surefoot.training.signals import Stopped, abort_signals
-from surefoot.training.tracking import begin_tracker, track_run
+from surefoot.training.tracking import begin_tracker, track_audit, track_run
 from surefoot.training.trainer import Trainer, new_run
 
 __all__ = [
     "EVERY",
-    "LIVE",
     "LIVE_CHECKS",
     "UNOBSERVED",
     "Clock",
@@ -43,7 +39,6 @@ __all__ = [
     "LibraryFailed",
     "LibraryProcess",
     "Limits",
-    "LiveChecks",
     "Manifest",
     "Observer",
     "PassOptions",
@@ -64,7 +59,6 @@ __all__ = [
     "evaluate_run",
     "honesty_figures",
     "honesty_row",
-    "kept_block",
     "ledger_row",
     "load_policy",
     "look",
@@ -76,5 +70,6 @@ __all__ = [
     "restore_robot_plan",
     "robot_plan",
     "standing",
+    "track_audit",
     "track_run",
 ]

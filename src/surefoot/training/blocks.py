@@ -23,10 +23,10 @@ def kept_block(
         "env": numbers,
         "family": seeds.family_of(numbers),
         "member": seeds.member_of(numbers),
-        "root": np.int64(seeds.root),
-        "split": np.str_(seeds.split),
-        "rng_version": np.int64(seeds.rng_version),
-        "update": np.int64(update),
+        "root": np.asarray(seeds.root),
+        "split": np.asarray(seeds.split),
+        "rng_version": np.asarray(seeds.rng_version),
+        "update": np.asarray(update),
     }
     try:
         out["episode"] = env.snapshot()["episode"].cpu().numpy().copy()

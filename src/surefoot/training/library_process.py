@@ -12,9 +12,9 @@ from dataclasses import asdict
 from typing import Any
 
 from surefoot.evaluation import EvaluationProgress, Watch
-from surefoot.runs import LibraryRecord, RunFolder
+from surefoot.runs import LIVE, LibraryRecord, RunFolder
 from surefoot.trackers import Tracker
-from surefoot.training.live import PREFIX, LiveFinding
+from surefoot.training.live import LiveFinding
 from surefoot.training.measurements import Clock
 from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
@@ -86,8 +86,8 @@ class LibraryProcess:
         if "row" in message:
             row = message["row"]
             self._clock.ready(ago=float(row["wall_seconds"]))
-            for name in (k for k in row if k.startswith(PREFIX)):
-                self._found(LiveFinding(name.removeprefix(PREFIX), row["update"], row[name]), observer)
+            for name in (k for k in row if k.startswith(LIVE)):
+                self._found(LiveFinding(name.removeprefix(LIVE), row["update"], row[name]), observer)
             tracker.log(message["row"])
             observer.show(message["row"], message["successes"])
         elif "library" in message:

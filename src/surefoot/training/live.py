@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from surefoot.runs import LIVE
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -40,8 +42,6 @@ CHECKS = {
     "still-weights": "weights move between checkpoints",
 }
 """The checks, by the names that the ledger has them under, and what each holds a run to."""
-PREFIX = "live."
-"""Before a check's name in a row of the ledger."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class LiveChecks:
         found, self._waiting = self._waiting, []
         for name, statement in self._ask(row):
             found += self._new(name, int(row["update"]), statement)
-        row |= {f"{PREFIX}{f.name}": f.statement for f in found}
+        row |= {f"{LIVE}{f.name}": f.statement for f in found}
         return found
 
     def saved(self, tensors: Mapping[str, Tensor], update: int) -> None:
