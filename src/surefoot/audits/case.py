@@ -19,8 +19,8 @@ from surefoot.runs import Result, RunFolder, load_result, read_ledger
 from surefoot.training import Plan, RobotPlan, load_policy, restore_plan, restore_robot_plan
 
 T = TypeVar("T")
-PROBE_ENVS = 64
-"""Environments of a probe."""
+PROBE_ENVS = 256
+"""Environments of a probe, at most: all of a small run."""
 
 
 class Case:
@@ -96,12 +96,27 @@ class Case:
         return np.random.default_rng([self.seed, *name.encode()])
 
     def environments(self, count: int = PROBE_ENVS) -> TrainingEnv:
-        """Returns environments as the run was trained in, on the CPU, with keys of this audit's own. They are
-        shared by detectors: restore a snapshot before and leave them as you like."""
+        """Returns those of `chosen(count)` as the run was trained in, on the CPU, with keys of this audit's
+        own. They are shared by detectors: restore a snapshot before and leave them as you like."""
         if count not in self._envs:
             plan = dataclasses.replace(self.plan, seeds=self.probe_seeds, device="cpu")
-            self._envs[count] = plan.environments(range(count))
+            self._envs[count] = plan.environments(self.chosen(count).tolist())
         return self._envs[count]
+
+    def chosen(self, count: int = PROBE_ENVS) -> np.ndarray:
+        """Returns which environments of the run are probed, in their order: all where there are no more than
+        `count`, otherwise as many whole families as there is room for, by this audit's seed. Of families
+        that are larger two are taken, and as many members of each."""
+        seeds = self.plan.seeds
+        if seeds.envs <= count:
+            return np.arange(seeds.envs)
+        size = seeds.envs_per_family
+        families, members = (count // size, size) if 2 * size <= count else (min(2, seeds.families), 0)
+        members = members or min(size, count // families)
+        g = self.numbers("chosen")
+        family = np.sort(g.permutation(seeds.families)[:families])
+        member = np.sort(np.stack([g.permutation(size)[:members] for _ in family]), 1)
+        return np.asarray((family[:, None] * size + member).ravel())
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Returns what `make` made when `name` was first asked for: several detectors look at it."""
