@@ -20,7 +20,7 @@ def keep_block(run: RunFolder, case: Case) -> None:
     if not lived:
         return
     first, seeds = lived[0], case.probe_seeds
-    numbers = np.arange(first.block["reward"].shape[1])
+    numbers = case.chosen()
     arrays: dict[str, np.ndarray] = {f"block.{k}": v for k, v in first.block.items()}
     arrays |= {
         "env": numbers,
