@@ -1,4 +1,4 @@
-"""Which detectors apply to which runs: it follows from what each of them needs."""
+"""Says which detectors apply to which runs: it follows from what each of them needs."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from surefoot.contract import ExternalContract, Panel, SeedPanel, SurefootError, find_panel, seed_panel
 from surefoot.evidence.row_checks import CHECKS
-from surefoot.runs import Audit, Result, broken_chain, id_problems, load_arrays, load_audit, typed
+from surefoot.runs import Audit, Result, RunFolder, broken_chain, id_problems, load_arrays, load_audit, typed
 from surefoot.statistics import WORDS, Agreement, Estimate, Grade, PanelSummary, disagreements, judge
 
 POLICIES = ("checkpoints/confirmed.safetensors", "policy.safetensors")
@@ -130,6 +130,18 @@ def check_sound(result: Result) -> None:
     faults = judgement(result).faults
     if faults:
         raise contradicted(result, faults[0])
+
+
+def check_audited(run: RunFolder) -> None:
+    """Refuses a run whose audit has a finding on the proof, whichever of its policies a result is of: what is
+    wrong with how it was trained is wrong with all of them."""
+    audit = load_audit(run.path)
+    if audit is not None and audit.proof:
+        first = audit.proof[0]
+        raise SurefootError(
+            f"{run.path} is not what it says ({first.cause}, found by {first.detector}: {first.statement}); "
+            f"look closer with `{typed('audit', run.path)}`, or leave that run out."
+        )
 
 
 def contradicted(result: Result, fault: Fault) -> SurefootError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from surefoot.reporting.figures import RunFigures
 from surefoot.reporting.web.html import Html, el, join
 from surefoot.reporting.web.words import word
-from surefoot.runs import Audit, AuditFinding, NotLooked, grouped
+from surefoot.runs import LIVE, Audit, AuditFinding, NotLooked, grouped
 
 GRADES = {"proof": "bad", "behaviour": "mixed"}
 
@@ -20,7 +20,20 @@ def audit_section(run: RunFigures) -> Html:
     )
     inner = _none(run) if found is None else _found(run, found)
     title = el("h2", word("audit", "Audit"))
-    return el("section", title, el("p", lead, class_="lead"), inner, class_="card audit")
+    return el("section", title, el("p", lead, class_="lead"), inner, _live(run), class_="card audit")
+
+
+def _live(run: RunFigures) -> Html | None:
+    """Lists what live checks found while the run trained."""
+    found = [
+        el("li", f"Update {row['update']}, ", el("code", k.removeprefix(LIVE)), f": {row[k]}")
+        for row in run.ledger.rows
+        for k in row
+        if k.startswith(LIVE)
+    ]
+    if not found:
+        return None
+    return el("div", el("h3", "Told while it trained"), el("ul", *found), class_="note mixed live")
 
 
 def _none(run: RunFigures) -> Html:

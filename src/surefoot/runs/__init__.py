@@ -17,11 +17,13 @@ from surefoot.runs.audits import (
     over,
     save_audit,
 )
+from surefoot.runs.blocks import BLOCK, load_block, save_block
 from surefoot.runs.caveat import caveat
 from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
     CHECKPOINTS,
     STATES_VERSION,
+    Closing,
     LibraryRecord,
     RunFolder,
     RunRecord,
@@ -31,7 +33,7 @@ from surefoot.runs.folder import (
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ids import check_ids, id_problems
-from surefoot.runs.ledger import LEDGER_VERSION, broken_chain, ledger_fault, read_ledger, without_timing
+from surefoot.runs.ledger import LEDGER_VERSION, LIVE, broken_chain, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import appending, is_alive
 from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
 from surefoot.runs.panels import read_panel, read_rows, read_summary
@@ -44,14 +46,17 @@ from surefoot.runs.traces import STATES, states_digest
 
 __all__ = [
     "AUDIT",
+    "BLOCK",
     "CHECKPOINTS",
     "LEDGER_VERSION",
+    "LIVE",
     "LOOKS",
     "STATES",
     "STATES_VERSION",
     "Audit",
     "AuditFinding",
     "Checkpoint",
+    "Closing",
     "Kind",
     "LibraryRecord",
     "Look",
@@ -71,6 +76,7 @@ __all__ = [
     "ledger_fault",
     "load_arrays",
     "load_audit",
+    "load_block",
     "load_checkpoint",
     "load_pass",
     "load_result",
@@ -87,6 +93,7 @@ __all__ = [
     "resume_hint",
     "run_name",
     "save_audit",
+    "save_block",
     "save_checkpoint",
     "scenarios_of",
     "section",
