@@ -17,6 +17,7 @@ from surefoot.contract import TRAINING_PLANT
 from surefoot.env import PanelSampler
 from surefoot.env.faults import FaultySensors
 from surefoot.runs import Audit, RunFolder
+from surefoot.runs.folder import PANEL_ROWS_VERSION
 
 
 def audited(run: Path, name: str) -> Audit:
@@ -124,7 +125,7 @@ def test_rows_that_are_the_nominal_columns_are_found(copied: Path) -> None:
     digest = dict(zip(rows["scenario"][nominal].tolist(), rows["states_digest"][nominal], strict=True))
     at = np.flatnonzero(rows["column"] == "payload_+3kg")[:1]
     rows["states_digest"][at] = [digest[k] for k in rows["scenario"][at].tolist()]
-    write_table(path, rows, meta)
+    write_table(path, rows, PANEL_ROWS_VERSION, meta)
     audit = audited(copied, "column-rows")
     assert causes(audit) == {"perturbation"}
     assert "payload_+3kg (1 of" in audit.findings[0].statement

@@ -1,191 +1,137 @@
-"""Are the held-out episodes whose traces were kept what panel, column and evaluation plant declare?"""
+"""Episodes of panels that kept their traces, with what the policy was shown in them worked out anew."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from surefoot.artifacts import load_npz
-from surefoot.audits.applied_factors import NAMES
 from surefoot.audits.case import Case
-from surefoot.audits.declared import Declared, columns_of, declared, with_declared
-from surefoot.audits.detector import Detector, Found, NotApplicable
-from surefoot.audits.explained import cause_on_panel, explain, far
-from surefoot.audits.twin import PARAMETERS, Steps, Twin, gap
-from surefoot.audits.twin_steps import of_episode
-from surefoot.contract import BOX_WORLD, Column, Plant
+from surefoot.audits.detector import NotApplicable
+from surefoot.audits.slow_noise import SlowFaults, noise
+from surefoot.audits.slow_observations import SLOW, Sight, clean, seen
+from surefoot.contract import NOMINAL, TRAINED, TaskContract
+from surefoot.runs import read_rows, read_summary
+from surefoot.training import RobotPlan
 
-OF_A_COLUMN, STEPS = 2, 8
-"""Traces of a column, and steps of each besides the pushed ones."""
-SAME = 1e-5
-FAULT_FIELDS = {
-    "dropout": "dropout",
-    "bias": "sensor_bias",
-    "stuck": "stuck_signals",
-    "obs_delay": "sensor_delay_steps",
-}
+PER_COLUMN = 1
+"""Traces that are looked at of each perturbed column, by the audit's seed; of nominal columns more."""
+NOMINAL_ONES = 8
 
 
-def held_out_plant(control_hz: float, heightfield: bool) -> Plant:
-    """Returns the evaluation plant as it is documented: 5 ms, elliptic cones, impratio 10, converged, with
-    dry friction."""
-    return Plant(
-        dt_s=0.005,
-        decimation=round(200 / control_hz),
-        cone="elliptic",
-        impratio=10.0,
-        iterations=50,
-        ls_iterations=50,
-        tolerance=1e-8,
-        joint_dry_friction=True,
-        heightfield="surface" if heightfield else None,
+@dataclass(frozen=True)
+class Kept:
+    """One episode of a trained policy. Rows are steps: what was shown before each, and what was done."""
+
+    name: str
+    folder: Path
+    column: str
+    faulty: bool
+    truth: np.ndarray  # [T, O] without noise, in the terms' own units
+    noise: np.ndarray  # [T, O] in half-widths
+    faults: SlowFaults
+    contract: TaskContract
+    action: np.ndarray  # [T, A] as applied
+    command: np.ndarray  # [T, 3]
+
+    def shown(self, *, noisy: float = 1.0, late: int = 0, faulty: bool = True) -> np.ndarray:
+        """Returns what the policy saw [T, O]: as declared, or under another hypothesis."""
+        readings = seen(self.truth, self.contract.observation, noisy * self.noise)
+        shown = self.faults.see(readings) if faulty and self.faulty else readings
+        return shown[np.maximum(np.arange(len(shown)) - late, 0)]
+
+
+def own_terms(plan: RobotPlan) -> frozenset[str]:
+    """Returns the observation terms that are Surefoot's own, which the slow ones are twins of."""
+    return frozenset(
+        n for n in SLOW if getattr(plan.task.terms.get(n), "__module__", "") == "surefoot.tasks.terms"
     )
 
 
-@dataclass
-class Kept:
-    """Some steps of an episode that was kept."""
-
-    column: Column
-    engine: str
-    unlike: list[str]
-    """What its record says otherwise than declared."""
-    steps: Steps
+def kept_episodes(case: Case) -> list[Kept]:
+    """Returns some episodes of the trained policy on the CPU, of the confirmation and of the last evaluation
+    of the selection half."""
+    return case.once("kept episodes", lambda: list(_kept(case)))
 
 
-def look(case: Case) -> list[Found]:
-    """Holds the records of two episodes of every column, and some of their steps, to what is declared."""
-    kept = _kept(case)
-    if not kept:
-        raise NotApplicable("no trace of a held-out episode was kept")
-    return [*_records(kept), *_steps(case, kept)]
+def _folders(case: Case) -> list[Path]:
+    panels = case.run.path / "panels" / case.record.panel
+    made = sorted(panels.glob("selection-update-*/summary.json"))[-1:]
+    own = [panels / "confirmation" / "summary.json"] if case.record.confirmation is not None else []
+    return [p.parent for p in (*own, *made) if p.is_file()]
 
 
-def _kept(case: Case) -> list[Kept]:
-    result, plan = case.result, case.robot
-    if result.summary.panel_digest != plan.panel.digest:
-        raise NotApplicable("its result is on another panel than its plan's")
-    columns, table, numbers = columns_of(result.table), result.table, case.numbers("kept episodes")
-    hz = plan.recipe.control_hz
-    out: list[Kept] = []
-    for (name, engine), column in columns.items():
-        of = (table["column"] == name) & (table["engine"] == engine) & (table["trace"].astype(str) != "")
-        if engine == BOX_WORLD:
+def _kept(case: Case) -> Iterator[Kept]:
+    plan, g = case.robot, case.numbers("kept-episodes")
+    foreign = [t.name for t in plan.task.contract.observation if t.name not in own_terms(plan)]
+    if foreign:
+        raise NotApplicable(f"its observations {', '.join(foreign)} are not Surefoot's own")
+    for folder in _folders(case):
+        summary = read_summary(folder)
+        if summary.panel_digest != plan.panel.digest:
             continue
-        for i in numbers.permutation(np.flatnonzero(of))[:OF_A_COLUMN]:
-            path = result.folder / "traces" / f"{table['trace'][i]}.npz"
-            if not path.is_file():
-                continue
-            trace = load_npz(path)
-            d = declared(plan.panel.scenarios[int(table["scenario"][i])], column, hz)
-            last = len(trace["position"]) - 1
-            if last < 2:
-                continue
-            some = numbers.integers(1, last, STEPS)
-            at = np.unique([*some, *(k for k, _, _ in d.pushes if 0 < k < last)]).astype(int)
-            steps = with_declared(of_episode(trace, plan.task.contract, at, len(out)), d, at)
-            out.append(Kept(column, engine, unlike(trace, d, hz), steps))
-    return out
+        rows = read_rows(folder, summary)
+        there = (rows["trace"] != "") & (rows["policy"] == TRAINED) & (rows["device"] == "cpu")
+        for column in dict.fromkeys(rows["column"][there].tolist()):
+            chosen = np.flatnonzero(there & (rows["column"] == column))
+            most = NOMINAL_ONES if column == NOMINAL else PER_COLUMN
+            for i in np.sort(g.permutation(chosen)[:most]):
+                path = folder / "traces" / f"{rows['trace'][i]}.npz"
+                yield _read(plan, folder, column, load_npz(path), str(rows["trace"][i]))
 
 
-def unlike(trace: Mapping[str, np.ndarray], d: Declared, hz: float) -> list[str]:
-    """Returns what a trace records otherwise than declared, by the names of factors."""
-    say: dict[str, tuple[Any, Any]] = {NAMES.get(k, k): (trace[k], d.parameters[k]) for k in PARAMETERS}
-    say = {
-        **{k: v for k, v in say.items() if k != "gains"},
-        "gains": (_gains(trace), _gains(d.parameters)),
-        "noise": (trace["noise_scale"], d.noise_scale),
-        "push time": (np.sort(trace["push_step"]), np.sort([k for k, _, _ in d.pushes])),
-        "push": (_pushes(trace), np.array([[x, y] for _, x, y in sorted(d.pushes)]).reshape(-1, 2)),
-        "command": (trace["command"][0], d.command),
-        "control rate": (trace["control_hz"], hz),
-        **{k: (trace[name], d.faults.get(k, 0.0)) for k, name in FAULT_FIELDS.items()},
+def _read(plan: RobotPlan, folder: Path, column: str, trace: dict[str, np.ndarray], name: str) -> Kept:
+    contract, steps = plan.task.contract, len(trace["position"])
+    steps -= str(trace["reason"]) == "nonfinite"  # a failed step's action is void
+    sight = sight_of(plan, trace, steps)
+    known = own_terms(plan)
+    key = tuple(np.asarray(trace[k]) for k in ("family", "member", "episode"))
+    strength = {k: float(trace[k]) for k in ("dropout", "sensor_bias", "stuck_signals", "sensor_delay_steps")}
+    at = np.arange(steps)
+    scale = np.full(steps, trace["noise_scale"])
+    own = (int(key[0]), int(key[1]), int(key[2]))
+    return Kept(
+        name,
+        folder,
+        column,
+        any(strength.values()),
+        clean(sight, contract.observation, known),
+        noise(plan.panel.seeds, key, contract.observation_size, at, scale),  # type: ignore[arg-type]
+        SlowFaults(contract.observation, plan.panel.seeds, own, strength, int(trace["episode_steps"])),
+        contract,
+        trace["action"][:steps].astype(np.float64),
+        trace["command"][:steps].astype(np.float64),
+    )
+
+
+def sight_of(plan: RobotPlan, trace: dict[str, np.ndarray], steps: int) -> Sight:
+    """Returns what there was to see before each of an episode's first `steps` steps: the start, then what
+    each step led to."""
+    contract, spec = plan.task.contract, plan.task.robot
+    still = np.zeros(len(spec.joints))
+    first = {
+        "quaternion": trace["start_quaternion"],
+        "angular_velocity": trace["start_angular_velocity"],
+        "joint_position": trace["start_joint_position"],
+        "joint_velocity": still,
     }
-    out = [k for k, (there, told) in say.items() if not _same(there, told)]
-    ground = (str(trace["terrain_class"]), int(trace["terrain_level"]), int(trace["terrain_key"]))
-    return out + ["terrain"] * (ground != tuple(d.ground))
+    robot = {k: np.concatenate([v[None], trace[k][: steps - 1]]) for k, v in first.items()}
+    action = np.concatenate([still[None], trace["action"][: steps - 1]])
+    phase = np.empty(steps, np.float32)  # added up as the controller does, in single precision
+    now, period = np.float32(trace["phase"]), 1 / float(trace["control_hz"])
+    turn = np.float32((contract.prior.clock_hz if contract.prior else 0.0) * period)
+    for t in range(steps):
+        phase[t], now = now, (now + turn) % np.float32(1)
+    blank = np.zeros((steps, len(spec.feet)))
+    command = trace["command"][:steps].astype(np.float64)
+    return Sight(contract, spec, robot, command, action, phase.astype(np.float64), blank, blank, {})
 
 
-def _gains(of: Mapping[str, np.ndarray]) -> np.ndarray:
-    return np.stack([of["kp_scale"], of["kd_scale"]])
-
-
-def _pushes(trace: Mapping[str, np.ndarray]) -> np.ndarray:
-    return np.asarray(trace["push_velocity"][np.argsort(trace["push_step"], kind="stable")])
-
-
-def _same(a: object, b: object) -> bool:
-    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
-    return x.shape == y.shape and bool(np.allclose(x, y, rtol=SAME, atol=SAME))
-
-
-def _records(kept: list[Kept]) -> list[Found]:
-    out = []
-    for perturbed in (False, True):
-        wrong = [k for k in kept if k.unlike and bool(k.column.perturbation) == perturbed]
-        if wrong:
-            what = ", ".join(sorted({w for k in wrong for w in k.unlike}))
-            where = ", ".join(sorted({k.column.name for k in wrong}))
-            out.append(
-                Found(
-                    f"Episodes of {where} record another {what} than panel and column declare, in "
-                    f"{len(wrong)} of {len(kept)} traces.",
-                    cause="perturbation" if perturbed else "held-out",
-                )
-            )
-    return out
-
-
-def _steps(case: Case, kept: list[Kept]) -> list[Found]:
-    plan = case.robot
-    robot, contract, hz = plan.task.robot, plan.task.contract, plan.recipe.control_hz
-    plant = held_out_plant(hz, plan.task.on_heightfield(plan.panel))
-    every = Steps.join([k.steps for k in kept])
-    off = far(gap(every, Twin(robot, contract, plant).step(every), 1.0 / hz), robot)
-    whose = np.repeat(np.arange(len(kept)), [len(k.steps) for k in kept])
-    groups: dict[tuple[str, str], list[int]] = {}
-    for i, k in enumerate(kept):
-        groups.setdefault((k.column.name, k.engine), []).append(i)
-    wrong: dict[str, dict[str, np.ndarray]] = {}
-    for (name, engine), members in groups.items():
-        rows = off & np.isin(whose, members)
-        pushed = np.isin(whose, members) & np.abs(every.push).any(1)
-        if rows.sum() >= 3 or (rows & pushed).sum() >= max(2, 0.75 * pushed.sum()):
-            wrong.setdefault(engine, {})[name] = rows
-    out = []
-    for engine, of in wrong.items():
-        perturbed = "nominal" not in of
-        rows = np.any(list(of.values()), 0) if perturbed else of["nominal"]
-        why = explain(every.take(rows), robot, contract, plant, plan.training_plant)
-        pushes = bool(np.abs(every.push[rows]).any(1).all())
-        text = (
-            f"Recorded steps of {', '.join(sorted(of))} on {engine} are not what native MuJoCo makes of the "
-        )
-        text += "declared scenario on the evaluation plant"
-        reason = "pushes" if pushes else why.name
-        cause = cause_on_panel(why, perturbed, pushes)
-        out.append(Found(f"{text}; {reason} would explain it." if reason else f"{text}.", cause=cause))
-    return out
-
-
-DETECTORS = (
-    Detector(
-        name="kept-episodes",
-        kind="proof",
-        cause="held-out",
-        asks="Are the held-out episodes that were kept those of their scenarios and columns, on the "
-        "evaluation plant?",
-        statistic="parameters, pushes, noise, faults and ground in two traces of every column against panel "
-        "and column; eight steps of each and its pushes against native MuJoCo with what is declared",
-        threshold="records to rounding (1e-5); three steps of a column beyond 1e-4 m/s, 1e-3 and 5e-3 "
-        "rad/s or 5e-3 N m",
-        means="Held-out episodes were played under other conditions than the result states.",
-        remedy="Follow the named quantity from the panel through the column into the evaluator's engine.",
-        look=look,
-        needs=("robot", "confirmed"),
-        short=True,
-    ),
-)
+def hidden(kept: Kept, columns: slice) -> Kept:
+    """Returns the episode as if some observations were not there."""
+    truth = kept.truth.copy()
+    truth[:, columns] = 0
+    return replace(kept, truth=truth)

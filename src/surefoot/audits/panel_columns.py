@@ -11,7 +11,7 @@ from surefoot.audits.case import Case
 from surefoot.audits.declared import FAULTS
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.explained import cause_on_panel, explain, far, many
-from surefoot.audits.kept_episodes import held_out_plant
+from surefoot.audits.held_out_episodes import held_out_plant
 from surefoot.audits.panel_lives import PanelLife, panel_lives
 from surefoot.audits.slow_sensors import as_seen
 from surefoot.audits.twin import PARAMETERS, Steps, Twin, gap

@@ -158,8 +158,8 @@ class Plan(Identified):
         """Whether kernels are compiled for a robot and plant that are new to this machine."""
 
     @abstractmethod
-    def environments(self, part: range) -> TrainingEnv:
-        """Makes the environments `part` of the recipe's, as they are trained in."""
+    def environments(self, part: Sequence[int]) -> TrainingEnv:
+        """Makes the environments `part` of the recipe's, in this order, as they are trained in."""
 
     @abstractmethod
     def mirror(self, device: torch.device) -> Symmetry | None:
@@ -246,7 +246,7 @@ class RobotPlan(Plan):
     def compiles(self) -> bool:
         return self.engine != "mujoco"
 
-    def environments(self, part: range) -> VecEnv | CompiledEnv:
+    def environments(self, part: Sequence[int]) -> VecEnv | CompiledEnv:
         """Compiled where they can be: on stride, with functions that can be traced, and a rollout shorter
         than an episode."""
         task, atlas, device = self.task, self.atlas(), torch.device(self.device)
@@ -258,7 +258,7 @@ class RobotPlan(Plan):
         try:
             return CompiledEnv(env)
         except Untraceable as reason:
-            if sampler.first == 0:  # one process says so, not all
+            if part[0] == 0:  # one process says so, not all
                 print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
             return env
 
@@ -364,7 +364,7 @@ class ExternalPlan(Plan):
     motion_metrics = ()
     compiles = False
 
-    def environments(self, part: range) -> ExternalEnv:
+    def environments(self, part: Sequence[int]) -> ExternalEnv:
         return ExternalEnv(self.task, self.seeds, part, self.device)
 
     def mirror(self, device: torch.device) -> None:

@@ -4,7 +4,7 @@ true final observations, reasons, seeds."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -43,7 +43,14 @@ class ExternalEnv(Stepwise):
 
     reasons = REASONS
 
-    def __init__(self, task: ExternalTask, seeds: SeedPlan, part: range, device: str, stagger: bool = True):
+    def __init__(
+        self,
+        task: ExternalTask,
+        seeds: SeedPlan,
+        part: Sequence[int],
+        device: str,
+        stagger: bool = True,
+    ):
         c: ExternalContract = task.contract
         self.contract, self.num_envs, self.device = c, len(part), torch.device(device)
         self.reward_names = tuple(t.name for t in c.rewards)
