@@ -44,6 +44,7 @@ def _spent(lab: LabRecord) -> str:
             if r.status == "failed"
             else f"{r.samples:,} samples in {duration(r.train_seconds)}, {number(r.steps_per_second)} steps/s"
         )
+        + (f", Unproven by its audit ({r.unproven})" if r.unproven else "")
         for r in lab.runs
     )
 
