@@ -16,13 +16,7 @@ ROWS = 1600
 """Steps that the twin takes."""
 READ = 2e-5
 """Rounding of what engines read back: single precision, of sums of masses too."""
-NAMES = {
-    "payload_kg": "payload",
-    "com_m": "com",
-    "kp_scale": "gains",
-    "kd_scale": "gains",
-    "delay_s": "delay",
-}
+NAMES = {"payload_kg": "payload", "com_m": "com", "kp_scale": "gains", "kd_scale": "gains", "delay_s": "delay"}
 """Parameters by the contract's factor, where it is called otherwise."""
 
 

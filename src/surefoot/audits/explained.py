@@ -139,9 +139,7 @@ def _along(
 def _weights(robot: RobotSpec) -> np.ndarray:
     """Returns what makes gaps of different units alike."""
     j = len(robot.joints)
-    return np.concatenate(
-        [np.full(3, 10.0), np.full(3, 1.0), np.full(j, 0.1), np.zeros(3 + j), np.full(j, 0.1)]
-    )
+    return np.concatenate([np.full(3, 10.0), np.full(3, 1.0), np.full(j, 0.1), np.zeros(3 + j), np.full(j, 0.1)])
 
 
 def _size(gaps: np.ndarray, robot: RobotSpec) -> np.ndarray:

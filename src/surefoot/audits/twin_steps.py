@@ -139,7 +139,9 @@ def came(was: Mapping[str, np.ndarray], now: Mapping[str, np.ndarray]) -> Arrays
     }
 
 
-def of_episode(trace: Mapping[str, np.ndarray], contract: TaskContract, at: np.ndarray, number: int) -> Steps:
+def of_episode(
+    trace: Mapping[str, np.ndarray], contract: TaskContract, at: np.ndarray, number: int
+) -> Steps:
     """Returns the control steps `at` of a recorded episode, with the parameters and pushes that the record
     itself states; whoever knows better replaces them. A step's own state must be recorded: `at` >= 1."""
     before = {k: trace[k][at - 1] for k in STATE}
