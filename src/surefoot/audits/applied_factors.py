@@ -16,7 +16,13 @@ ROWS = 1600
 """Steps that the twin takes."""
 READ = 2e-5
 """Rounding of what engines read back: single precision, of sums of masses too."""
-NAMES = {"payload_kg": "payload", "com_m": "com", "kp_scale": "gains", "kd_scale": "gains", "delay_s": "delay"}
+NAMES = {
+    "payload_kg": "payload",
+    "com_m": "com",
+    "kp_scale": "gains",
+    "kd_scale": "gains",
+    "delay_s": "delay",
+}
 """Parameters by the contract's factor, where it is called otherwise."""
 
 
@@ -51,8 +57,8 @@ def _read_back(case: Case, lives: FreshLives) -> Iterator[Found]:
                 said.add(name)
                 when = "the first reset" if number == 0 else "a reset"
                 yield Found(
-                    f"After {when} the engine has another '{NAMES.get(name, name)}' than was drawn in {count} "
-                    f"of {len(b.read[name])} environments ({name} read back)."
+                    f"After {when} the engine has another '{NAMES.get(name, name)}' than was drawn in "
+                    f"{count} of {len(b.read[name])} environments ({name} read back)."
                 )
 
 
@@ -79,8 +85,8 @@ def _physics(case: Case, lives: FreshLives) -> Iterator[Found]:
         yield Found(_statement(why, rows, s, len(np.unique(s.env[rows]))), cause=cause(why, "physics"))
     elif pushed.any() and (off & pushed).sum() >= 3 and off[pushed].mean() > 0.02:
         yield Found(
-            f"Pushes are not what episodes say of them in {int((off & pushed).sum())} of {int(pushed.sum())}: "
-            "the base's velocity does not change by the drawn amount, at the drawn step."
+            f"Pushes are not what episodes say of them in {int((off & pushed).sum())} of "
+            f"{int(pushed.sum())}: the velocity of the base does not change by what was drawn, when it was."
         )
 
 
@@ -102,8 +108,8 @@ DETECTORS = (
         name="applied-factors",
         kind="proof",
         cause="randomisation",
-        asks="Do training environments have the friction, payload, centre of mass, strength, gains, delay and "
-        "pushes that were drawn for them, on the declared plant?",
+        asks="Do training environments have the friction, payload, centre of mass, strength, gains, delay "
+        "and pushes that were drawn for them, on the declared plant?",
         statistic="parameters read back after the first and later resets; 1600 steps of up to 256 "
         "environments, none of them restored, against native MuJoCo with the declared parameters",
         threshold="read-back to rounding (2e-5); velocities to 1e-4 m/s, 1e-3 and 5e-3 rad/s, torque to 5e-3 "

@@ -30,6 +30,7 @@ class Case:
     def __init__(self, run: RunFolder, seed: int) -> None:
         self.run, self.record, self.seed = run, run.record, seed
         self._envs: dict[int, TrainingEnv] = {}
+        self._begun: dict[int, dict[str, np.ndarray]] = {}
         self._once: dict[str, Any] = {}
 
     def fresh(self, seed: int) -> Case:
@@ -101,13 +102,25 @@ class Case:
         if count not in self._envs:
             plan = dataclasses.replace(self.plan, seeds=self.probe_seeds, device="cpu")
             self._envs[count] = plan.environments(self.chosen(count).tolist())
+            if self.record.training_plant is not None:
+                self._begun[count] = as_numpy(self._envs[count].snapshot())
         return self._envs[count]
+
+    @property
+    def root(self) -> int:
+        """Root seed of the probe's environments."""
+        return self.probe_seeds.root
+
+    def begun(self, count: int = PROBE_ENVS) -> dict[str, np.ndarray]:
+        """Returns what a robot's environments were when they had just been made."""
+        self.environments(count)
+        return self._begun[count]
 
     def chosen(self, count: int = PROBE_ENVS) -> np.ndarray:
         """Returns which environments of the run are probed, in their order: all where there are no more than
         `count`, otherwise as many whole families as there is room for, by this audit's seed. Of families
         that are larger two are taken, and as many members of each."""
-        seeds = self.plan.seeds
+        seeds = self.record.seeds
         if seeds.envs <= count:
             return np.arange(seeds.envs)
         size = seeds.envs_per_family

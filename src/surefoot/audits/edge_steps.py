@@ -29,7 +29,7 @@ ALOFT_M = 1.0
 DROP_MPS = 0.4
 """Speed at which robots sink past a height; what they touch on their way pushes them up."""
 LEAST_M, DEEPEST_M, DEEPER_M = 0.15, -0.6, 0.02
-"""Heights of trunks between which every robot's begins to touch the ground, and how much lower it surely does."""
+"""Heights of trunks between which every robot's begins to touch the ground; how much lower it surely does."""
 TOO_FAST = 1e6
 """m/s, a push that no engine computes with."""
 
@@ -99,8 +99,8 @@ def _edge_steps(case: Case) -> list[Edge]:
         there = out.pop().whole.led["trunk_contact"]
         touching = (float(depths[there.argmax()]) if there.any() else DEEPEST_M) - DEEPER_M
         take("trunk_contact", some_age(), calm, position=at(np.full(n, touching)), joint_position=folded)
-    for age in (steps - 2, steps - 1):
-        take("time", np.full(n, age), calm, position=at(np.full(n, stand + 0.02)))
+    for last in (steps - 2, steps - 1):
+        take("time", np.full(n, last), calm, position=at(np.full(n, stand + 0.02)))
     pushed = edited(start, script__push_velocity=TOO_FAST)
     whom = torch.from_numpy(numbers.random(n) < 0.5)[:, None]
     age = numbers.integers(10, steps - 10, n)

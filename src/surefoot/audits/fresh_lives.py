@@ -68,7 +68,7 @@ def _live(case: Case, env: VecEnv | CompiledEnv, first: int) -> FreshLives:
     plan, e = case.robot, np.arange(env.num_envs)
     control_s = 1.0 / plan.recipe.control_hz
     actions = wild(case, "fresh lives", env)
-    diary = Diary(env, plan.task.tiles)
+    diary = Diary(env, plan.task.contract, plan.task.tiles)
     begun = [_begun(env)]
     diary.live(actions, 5, control_s)
     for k in range(ROUNDS):

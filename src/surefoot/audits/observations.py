@@ -19,8 +19,8 @@ from surefoot.training import RobotPlan
 
 STEPS = 12
 ROUNDING, TERRAIN = 2e-5, 1e-3
-"""Allowances for single precision, relative to 1 + size after scaling; the second is for heights above ground,
-whose slopes multiply the rounding of positions. Clean runs: below 6e-7 and 5e-5."""
+"""Allowances for single precision, relative to 1 + size after scaling; the second is for heights above the
+ground, whose slopes multiply the rounding of positions. Clean runs: below 6e-7 and 5e-5."""
 HEIGHTS = ("height", "foot_height", "height_scan")
 
 

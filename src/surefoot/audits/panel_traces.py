@@ -1,5 +1,5 @@
-"""Traces that panel passes kept, with the scenario that each must be of: taken from the panel, by the number in
-its row, and shifted as its column says."""
+"""Traces that panel passes kept, with the scenario that each must be of: taken from the panel, by the number
+in its row, and shifted as its column says."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Traced:
     scenario: Scenario
     """As its column plays it."""
     column: Column
-    index: int
-    """Its place in its half, which inference is padded by."""
+    confirmed: bool
+    """Whether it is of the confirmed policy, where it is of a trained one."""
 
     @property
     def engine(self) -> str:
@@ -42,6 +42,13 @@ class Traced:
     @property
     def policy(self) -> str:
         return str(self.row["policy"])
+
+    @property
+    def on_tile(self) -> bool:
+        """Returns whether it stands on a tile of terrain, whose height is the terrain's."""
+        return (
+            any(s.terrain.cls != "flat" for s in self.panel.scenarios) or self.scenario.terrain.cls != "flat"
+        )
 
     @property
     def steps(self) -> int:
@@ -59,9 +66,13 @@ def _traced(case: Case) -> list[Traced]:
     for folder in passes_of(case.run):
         read = load_pass(case.run, folder)
         assert read.stated is not None
+        stated, update = case.record.confirmation, case.record.confirmed_update
+        of = {stated.checkpoint if stated else "", f"update-{update}"}
+        same = read.stated.checkpoint in of
         panel = panel_called(case, read.stated.panel, read.stated.panel_digest)
         for shown, engine, part in split_columns(read.table):
-            kept = np.flatnonzero(part["trace"].astype(str) != "") if "trace" in part else []
+            named = part["trace"].astype(str) != "" if "trace" in part else np.zeros(0, bool)
+            kept = np.flatnonzero(named)
             for i in numbers.permutation(kept)[:A_COLUMN].tolist():
                 row = {k: v[i] for k, v in part.items()}
                 column = Column(
@@ -72,10 +83,8 @@ def _traced(case: Case) -> list[Traced]:
                 except KeyError:  # another package's perturbation
                     continue
                 frames = load_npz(folder / "traces" / f"{row['trace']}.npz")
-                half = panel.numbers(str(row["half"]))  # type: ignore[arg-type]
-                at = half.index(int(row["scenario"])) if int(row["scenario"]) in half else 0
                 name = f"scenario {row['scenario']} of {shown} on {engine} ({folder.name})"
-                out.append(Traced(name, row, frames, panel, scenario, column, at))
+                out.append(Traced(name, row, frames, panel, scenario, column, same))
     if not out:
         raise NotApplicable("no trace of a held-out episode was kept")
     return out

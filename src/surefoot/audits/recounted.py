@@ -85,12 +85,15 @@ def differences(own: Any, said: Any, name: str = "") -> Iterator[str]:
 
 
 def _same(own: Any, said: Any) -> bool:
+    if isinstance(own, tuple):  # a range
+        return isinstance(said, int | float) and own[0] <= said <= own[1]
     if isinstance(own, bool) or isinstance(said, bool) or not isinstance(own, int | float):
         return bool(own == said)
     return isinstance(said, int | float) and math.isclose(own, said, rel_tol=CLOSE, abs_tol=CLOSE / 100)
 
 
 def _short(x: Any) -> str:
+    x = sum(x) / 2 if isinstance(x, tuple) else x
     return "nothing" if x is None else f"{x:.6g}" if isinstance(x, float) else str(x)[:60]
 
 

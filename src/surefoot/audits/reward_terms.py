@@ -120,8 +120,8 @@ DETECTORS = (
         kind="proof",
         cause="reward",
         asks="Is the reward the sum of the declared terms, each with its weight, sign and meaning?",
-        statistic="rewards and terms of some 25 steps of all environments, last ones of episodes too, against a "
-        "slow numpy twin of the states before any reset; last steps against the same steps inside episodes",
+        statistic="rewards and terms of some 25 steps of all environments, last ones too, against "
+        "a slow numpy twin of the states before any reset; last steps against the same steps inside episodes",
         threshold="relative 1e-3 and absolute 2e-6 (float32 against double); last steps to the bit",
         means="The policy was paid for something other than what the contract says.",
         remedy="Compare the named term's function, weight and parameters with the contract; compute rewards "

@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 
 from surefoot.audits.slow_philox import philox
-from surefoot.contract import Column, ObservationTerm, Panel, PolicyCard, Scenario, TaskContract
+from surefoot.contract import Column, Panel, Scenario, TaskContract
 from surefoot.robots import RobotSpec
 from surefoot.terrain import BoxWorld
 
@@ -29,8 +29,11 @@ LOAD_N = 1.0
 """A foot with more than this on it is in contact."""
 SEEN_AT_MOST = 10.0
 """Observations are limited to so much to either side, after they are scaled."""
+SHOWN = {"angular_velocity", "gravity", "command", "joint_position", "joint_velocity", "last_action", "clock"}
+ENDS = {"tilted", "trunk_contact", "sunk"}
+"""Terms of observations, and terminations, that are known here."""
 SPLITS = {"train": 0, "eval": 1, "init": 2}
-POSE, VELOCITY, YAW, NOISE, DROPOUT, BASELINE, BIAS, STUCK = 10, 11, 12, 14, 22, 23, 26, 27
+POSE, VELOCITY, YAW = 10, 11, 12
 """Channels of draws, by the numbers that they have for ever."""
 
 
@@ -40,14 +43,6 @@ def uniforms(panel: Panel, s: Scenario, channel: int, count: int, first: int = 0
     where = (blocks, channel + 65536 * SPLITS[panel.seeds.split], s.member, 0)
     drawn = philox((panel.seeds.root, s.family), where).reshape(-1)[first % 4 : first % 4 + count]
     out: np.ndarray = (drawn >> np.uint64(8)).astype(np.float64) / 2**24
-    return out
-
-
-def normals(panel: Panel, s: Scenario, channel: int, count: int, first: int) -> np.ndarray:
-    """Returns standard normals [count] by Box and Muller, from draw `first` on, which is even."""
-    u = uniforms(panel, s, channel, count + count % 2, first)
-    radius, angle = np.sqrt(-2 * np.log(1 - u[0::2])), 2 * np.pi * u[1::2]
-    out: np.ndarray = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1)[:count]
     return out
 
 
@@ -118,14 +113,15 @@ def start_of(panel: Panel, s: Scenario, robot: RobotSpec, contract: TaskContract
 
 
 def rotation(quaternion: np.ndarray) -> np.ndarray:
-    """Returns the matrices [..., 3, 3] that turn the body's frame into the world's."""
-    w, x, y, z = np.moveaxis(np.asarray(quaternion, np.float64), -1, 0)
-    rows = [
-        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-    ]
-    return np.moveaxis(np.array(rows), (0, 1), (-2, -1))
+    """Returns the matrix [3, 3] that turns the body's frame into the world's."""
+    w, x, y, z = (float(q) for q in quaternion)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
 
 
 class World:
@@ -231,6 +227,7 @@ class World:
             "position": d.qpos[q : q + 3].copy(),
             "quaternion": quaternion,
             "joint_position": d.qpos[self._joints],
+            "gravity": -turn[2],
             "linear_velocity": d.qvel[v : v + 3] @ turn,
             "angular_velocity": d.qvel[v + 3 : v + 6].copy(),
             "joint_velocity": d.qvel[self._speeds],
@@ -256,8 +253,8 @@ def targets_of(
     if prior is None or not prior.lift_rad or not moves(s, contract):
         return out
     lift = np.maximum(np.sin(2 * np.pi * (phases[:, None] + np.asarray(prior.offsets))), 0) * prior.lift_rad
-    legs = np.stack([np.zeros_like(lift), lift, -2 * lift], 2)
-    return out + legs.reshape(out.shape)
+    out += np.stack([np.zeros_like(lift), lift, -2 * lift], 2).reshape(out.shape)
+    return out
 
 
 def moves(s: Scenario, contract: TaskContract) -> bool:
@@ -281,14 +278,25 @@ def in_force(
     return np.where(issued[:, None] < 0, np.asarray(pose), targets[np.maximum(issued, 0)])
 
 
-def act(card: PolicyCard, tensors: Mapping[str, np.ndarray], obs: np.ndarray) -> np.ndarray:
+@dataclass(frozen=True)
+class Weights:
+    """A policy: an MLP with ELUs on normalised observations."""
+
+    tensors: Mapping[str, np.ndarray]
+    layers: int
+    clip: float | None
+    """Normalised observations are limited to so much."""
+
+
+def act(weights: Weights, obs: np.ndarray) -> np.ndarray:
     """Returns a policy's actions [..., A] for observations [..., O], not limited yet."""
-    x: np.ndarray = (obs - tensors["mean"]) / tensors["std"]
-    if card.observation_clip is not None:
-        x = np.clip(x, -card.observation_clip, card.observation_clip)
-    for k in range(len(card.hidden) + 1):
-        x = x @ tensors[f"{k}.weight"].T + tensors[f"{k}.bias"]
-        if k < len(card.hidden):
+    t = weights.tensors
+    x: np.ndarray = (obs - t["mean"]) / t["std"]
+    if weights.clip is not None:
+        x = np.clip(x, -weights.clip, weights.clip)
+    for k in range(weights.layers):
+        x = x @ t[f"{k}.weight"].T + t[f"{k}.bias"]
+        if k < weights.layers - 1:
             x = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
     return x
 
@@ -304,69 +312,25 @@ def clean(
     robot: RobotSpec,
     contract: TaskContract,
 ) -> np.ndarray:
-    """Returns observations [T, O] without noise and unscaled, of what there was to see in T steps and the
-    actions before each."""
-    command = np.broadcast_to(np.asarray(s.command), (len(action), 3))
-    angle = 2 * np.pi * phase
+    """Returns an observation [O] without noise and unscaled, of what there is to see and the last action."""
+    angle = 2 * np.pi * float(phase)
     parts = {
         "angular_velocity": seen["angular_velocity"],
-        "gravity": -rotation(seen["quaternion"])[..., 2, :],
-        "command": command,
+        "gravity": seen["gravity"],
+        "command": np.asarray(s.command),
         "joint_position": seen["joint_position"] - np.asarray(robot.default_pose),
         "joint_velocity": seen["joint_velocity"],
         "last_action": action,
-        "clock": np.stack([np.sin(angle), np.cos(angle)], -1) * moves(s, contract),
+        "clock": np.array([np.sin(angle), np.cos(angle)]) * moves(s, contract),
     }
-    return np.concatenate([parts[t.name] for t in contract.observation], -1)
+    return np.concatenate([parts[t.name] for t in contract.observation])
 
 
 def scaled(
-    clean: np.ndarray, u: np.ndarray, noise_scale: float, terms: Sequence[ObservationTerm]
+    clean: np.ndarray, u: np.ndarray, noise_scale: float, noise: np.ndarray, scale: np.ndarray
 ) -> np.ndarray:
-    """Returns what a policy is shown: noise by draws `u` in [0, 1), then scaled, then limited."""
-    size = [t.size for t in terms]
-    noise = np.repeat([t.noise for t in terms], size)
-    scale = np.repeat([t.scale for t in terms], size)
-    return np.clip((clean + noise * noise_scale * (2 * u - 1)) * scale, -SEEN_AT_MOST, SEEN_AT_MOST)
-
-
-class Sensors:
-    """What is wrong with the sensors of one episode in a column, by its scenario's own draws. Sensors are the
-    terms that have noise."""
-
-    def __init__(self, panel: Panel, s: Scenario, column: Column, contract: TaskContract, steps: int) -> None:
-        terms = contract.observation
-        sizes = [t.size for t in terms]
-        self._panel, self._s, self._strength, self._terms = panel, s, column.strength, len(terms)
-        self._kind = column.perturbation
-        self._term = np.repeat(np.arange(len(terms)), sizes)
-        self._sensor = np.repeat([t.noise > 0 for t in terms], sizes)
-        size = len(self._term)
-        width = np.repeat([t.noise * t.scale for t in terms], sizes)
-        self._offset = np.zeros(size)
-        self._sticks = np.full(size, np.inf)
-        if self._kind == "bias":
-            self._offset = column.strength * width * (2 * uniforms(panel, s, BIAS, size) - 1)
-        if self._kind == "stuck":
-            u = uniforms(panel, s, STUCK, 2 * size)
-            first = np.argsort(np.where(self._sensor, u[:size], 2.0), kind="stable")[: int(column.strength)]
-            self._sticks[first] = 1 + np.floor(u[size:] * steps)[first]
-        self._late = int(column.strength) if self._kind == "obs_delay" else 0
-        self._readings: list[np.ndarray] = []
-        self._last = np.zeros(size)
-
-    def see(self, obs: np.ndarray, step: int) -> np.ndarray:
-        """Returns what is seen of the observation after `step` control steps; asked in their order."""
-        reading = np.clip(obs + self._offset, -SEEN_AT_MOST, SEEN_AT_MOST)
-        self._readings.append(reading)
-        if step == 0:
-            self._last = reading
-            return reading
-        late = self._readings[max(0, step - self._late)]
-        held = step >= self._sticks
-        if self._kind == "dropout":
-            wide = -(-self._terms // 4) * 4
-            u = uniforms(self._panel, self._s, DROPOUT, self._terms, step * wide)
-            held = held | (u < self._strength)[self._term]
-        self._last = np.where(self._sensor, np.where(held, self._last, late), obs)
-        return self._last
+    """Returns what a policy is shown [O]: noise by draws `u` in [0, 1) and half-widths, then scaled, then
+    limited."""
+    shown = (clean + noise * noise_scale * (2 * u - 1)) * scale
+    out: np.ndarray = np.clip(shown, -SEEN_AT_MOST, SEEN_AT_MOST)
+    return out

@@ -1,6 +1,6 @@
-"""The deal once more: which bin of a stratified factor a family, an environment or an episode gets, in numpy from
-the contract's prose. Bins are not drawn: each level (family, environment, episode) has a deck, the product of
-the decks of its stratified factors, and the ordinal walks through it.
+"""The deal once more: which bin of a stratified factor a family, an environment or an episode gets, in numpy
+from the contract's prose. Bins are not drawn: each level (family, environment, episode) has a deck, the
+product of the decks of its stratified factors, and the ordinal walks through it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def dealt(contract: TaskContract, name: str, who: Who, segment: int = 0) -> np.n
         assert name == "command", "no other factor is dealt without being stratified"
         by_episode, by_segment = FREE_COMMANDS
         at = who.env + who.episode * by_episode + by_segment * segment
-        return np.asarray(deck)[at % len(deck)]
+        free: np.ndarray = np.asarray(deck)[at % len(deck)]
+        return free
     same = [factors[n] for n in contract.stratify if factors[n].level == factor.level]
     if factor.level == "family":
         at = who.family
@@ -73,12 +74,13 @@ def dealt(contract: TaskContract, name: str, who: Who, segment: int = 0) -> np.n
         if before.name == name:
             break
         at = at // len(deck_of(before))
-    return np.asarray(deck)[at % len(deck)]
+    out: np.ndarray = np.asarray(deck)[at % len(deck)]
+    return out
 
 
 def stratum(contract: TaskContract, who: Who, segment: int = 0) -> np.ndarray:
-    """Returns the number of each row's stratum in a segment: its bins, the last factor's running fastest. Only
-    commands change within an episode."""
+    """Returns the number of each row's stratum in a segment: its bins, the last factor's running fastest.
+    Only commands change within an episode."""
     out = np.zeros(len(who.family), np.int64)
     for name in contract.stratify:
         factor = contract.factor(name)

@@ -1,8 +1,8 @@
-"""Episodes once more: what the draws of a key become, in numpy and double precision, from the contract's factors
-and the prose about them. Slow, and shared with nothing that trains.
+"""Episodes once more: what the draws of a key become, in numpy and double precision, from the contract's
+factors and the prose about them. Slow, and shared with nothing that trains.
 
-Where a draw decides between whole numbers and lies so near to the edge that rounding could decide, the entry is
-NaN: nothing is expected there.
+Where a draw decides between whole numbers and lies so near to the edge that rounding could decide, the entry
+is NaN: nothing is expected there.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ class SlowEpisodes:
     """What follows from a contract, a control rate, a root seed and a split."""
 
     def __init__(self, contract: TaskContract, control_hz: float, root: int, split: int = TRAIN) -> None:
-        self.contract, self.root, self.split = contract, root, split
+        self.contract, self.control_hz, self.root, self.split = contract, control_hz, root, split
         self.steps = round(contract.episode_s * control_hz)
         self.segment = round(contract.command.resample_s * control_hz)
         self.segments = math.ceil(self.steps / self.segment)
         self.window = round(PUSH_WINDOW_S * control_hz)
         self.pushes = math.ceil(self.steps / self.window)
+
+    def from_seeds(self, root: int, split: int) -> SlowEpisodes:
+        """Returns what would be drawn from other seeds."""
+        return SlowEpisodes(self.contract, self.control_hz, root, split)
 
     def _u(self, who: Who, channel: str, count: int) -> np.ndarray:
         """Returns draws of an episode."""
@@ -107,10 +111,10 @@ class SlowEpisodes:
                 first = ahead * np.abs(unit[..., :1])
                 share[here] = np.concatenate([first, unit[..., 1:]], -1)[here]
         low, high = np.array([c.factor(n).train for n in ("vx", "vy", "wz")]).T
-        return np.where(share > 0, share * high, -share * low)
+        return np.asarray(np.where(share > 0, share * high, -share * low))
 
     def start(self, who: Who, robot: RobotSpec) -> Columns:
-        """Returns the states that episodes begin in, on level ground at height 0: upright, heading anywhere."""
+        """Returns the states that episodes begin in, on ground at height 0: upright, heading anywhere."""
         motion = self._range("velocity", self._u(who, "velocity", 8)[:, :6])
         lift = self._u(who, "velocity", 8)[:, 6]
         half = np.pi * self._u(who, "yaw", 1)[:, 0]
@@ -125,7 +129,7 @@ class SlowEpisodes:
         }
 
     def tile(self, who: Who, level: np.ndarray, tiles: Tiles) -> np.ndarray:
-        """Returns the number of the tile that episodes at `level` begin on: any of the class that was dealt."""
+        """Returns the number of the tile that episodes at `level` begin on, of the class that was dealt."""
         names = self.contract.factor("terrain").categories
         cls, u = dealt(self.contract, "terrain", who), self._u(who, "terrain", 2)[:, 1]
         out = np.full(len(u), np.nan)

@@ -77,8 +77,8 @@ def split(rows: Rows) -> dict[tuple[str, str], Rows]:
 
 
 def _estimate(f: Figure, rows: Rows, confidence: float, unit: str) -> dict[str, Any]:
-    ends = {k: v if math.isfinite(v) else None for k, v in (("low", f.low), ("high", f.high))}
-    out: dict[str, Any] = {"value": f.value, "n": f.n, "n_eff": f.n_eff, "few": f.few, **ends}
+    out: dict[str, Any] = {"value": f.value, "n": f.n, "n_eff": f.n_eff, "few": f.few}
+    out |= {"low": _end(f, f.low), "high": _end(f, f.high)}
     return out | {"families": f.families, "unit": unit, "confidence": confidence}
 
 
@@ -115,8 +115,8 @@ def column(rows: Rows) -> dict[str, Any]:
         "engine": str(rows["engine"][0]),
         "policy": str(rows["policy"][0]),
         "velocity_error_mps": error and error.value,
-        "velocity_error_low": error and _finite(error.low),
-        "velocity_error_high": error and _finite(error.high),
+        "velocity_error_low": error and _end(error, error.low),
+        "velocity_error_high": error and _end(error, error.high),
         "yaw_error_radps": _plain(rows, "yaw_error_radps"),
         "cost_of_transport": _plain(rows, "cost_of_transport"),
         "labels": counts(rows, "label"),
@@ -131,8 +131,11 @@ def column(rows: Rows) -> dict[str, Any]:
     return out
 
 
-def _finite(x: float) -> float | None:
-    return x if math.isfinite(x) else None
+def _end(f: Figure, x: float) -> float | tuple[float, float] | None:
+    """Returns an end of an interval, as a range where rounding may move it; None where there is none."""
+    if not math.isfinite(x):
+        return None
+    return (x - f.slack, x + f.slack) if f.slack else x
 
 
 def agreement(native: Rows, other: Rows) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@ for the quantiles of beta and t. Nothing of `surefoot.statistics` is used."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ class Figure:
     n_eff: float
     families: int
     few: bool = False
+    slack: float = 0.0
+    """By how much its ends may be off, where rounding decides in which order families are resampled."""
 
 
 def by_family(x: np.ndarray, family: Iterable[Hashable]) -> Families:
@@ -129,6 +132,20 @@ def seen(parts: Families, confidence: float) -> tuple[float, float]:
     return low, high
 
 
+def tied(parts: Families) -> bool:
+    """Says whether families of different sizes have the same mean but for rounding."""
+    ranked = sorted((float(p.mean()), len(p)) for p in parts)
+    near = 1e-9 * max(1e-300, abs(ranked[0][0]), abs(ranked[-1][0]))
+    pairs = itertools.pairwise(ranked)
+    return any(b[0] - a[0] <= near and len({n for _, n in ranked}) > 1 for a, b in pairs)
+
+
+def slack(parts: Families, low: float, high: float) -> float:
+    """Returns what the order of families may move the ends of an interval by: a tenth of its width covers
+    1000 replicates in any order."""
+    return 0.1 * (high - low) if worth(parts) >= MANY - 1e-9 and tied(parts) else 0.0
+
+
 def bootstrap(parts: Families, mean: float, confidence: float) -> tuple[float, float]:
     """Returns the ends of the studentised bootstrap over families: 1000 draws of K by the fixed seed."""
     parts = sorted(parts, key=lambda p: (float(p.mean()), len(p)))
@@ -163,7 +180,8 @@ def mean(
         missed = 1 - (1 - confidence) ** (1 / kk)
         low = min(low, value - missed * (value - min(ends[0], float(np.min(x)))))
         high = max(high, value + missed * (max(ends[1], float(np.max(x))) - value))
-    return Figure(value, low, high, n, independent(parts, correlation(parts)), k, few)
+    n_eff = independent(parts, correlation(parts))
+    return Figure(value, low, high, n, n_eff, k, few, slack(parts, low, high))
 
 
 def middle(x: np.ndarray, family: Iterable[Hashable], confidence: float = 0.95) -> Figure:
@@ -187,7 +205,8 @@ def middle(x: np.ndarray, family: Iterable[Hashable], confidence: float = 0.95) 
     spread = error_of(by_family(2 * np.clip(ranks, 0.25, 0.75), family))
     shift = student(kk - 1, confidence) * spread
     low = min(low, _moved(ranked, -shift), value)
-    return replace(whole, low=low, high=max(high, _moved(ranked, shift), value))
+    high = max(high, _moved(ranked, shift), value)
+    return replace(whole, low=low, high=high, slack=slack(parts, low, high))
 
 
 def _moved(ranked: np.ndarray, by: float) -> float:
@@ -209,6 +228,7 @@ def widest(statistic: Callable[[Sequence[Hashable]], Figure], shared: Sequence[S
         high=max(f.high for f in found),
         n_eff=min(f.n_eff for f in found),
         few=any(f.few for f in found),
+        slack=max(f.slack for f in found),
     )
 
 

@@ -119,7 +119,7 @@ DETECTORS = (
         cause="termination",
         asks="Do episodes end exactly when the contract says, for the reason that is given?",
         statistic="ends, reasons and time-outs of all environments against a slow numpy twin: from 2 to 8% "
-        "inside and outside of each threshold, in the last steps of their time, in failure, and falling about",
+        "inside and outside of each threshold, in the last steps of their time, in failure, in wild motion",
         threshold="none; within 1e-4 of a threshold rounding decides, and the step is left out",
         means="Robots that have fallen go on, or are cut off early: returns, values and falls are of another "
         "task than the contract's.",

@@ -12,7 +12,7 @@ import mujoco
 import numpy as np
 
 from surefoot.contract import Plant, TaskContract
-from surefoot.engines.surface import make_surface
+from surefoot.engines import make_surface
 from surefoot.robots import RobotSpec
 from surefoot.terrain import MARGIN_M, RESOLUTION_M, SIZE_M, TileId, tile
 

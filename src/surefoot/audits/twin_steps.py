@@ -38,9 +38,8 @@ class Diary:
     """Steps that environments live, from a moment in which all of their episodes have just begun: then every
     target that is still to take effect is known. Ages may be set between them; nothing is restored."""
 
-    def __init__(self, env: VecEnv | CompiledEnv, tiles: Sequence[TileId]) -> None:
-        self.env, self._tiles = env, tiles
-        self.contract = env.sampler.contract if isinstance(env, CompiledEnv) else env.contract
+    def __init__(self, env: VecEnv | CompiledEnv, contract: TaskContract, tiles: Sequence[TileId]) -> None:
+        self.env, self.contract, self._tiles = env, contract, tiles
         self._now = robot_now(env)
         n, joints = env.num_envs, env.contract.action.size
         self._fresh = np.ones(n, bool)
@@ -139,9 +138,7 @@ def came(was: Mapping[str, np.ndarray], now: Mapping[str, np.ndarray]) -> Arrays
     }
 
 
-def of_episode(
-    trace: Mapping[str, np.ndarray], contract: TaskContract, at: np.ndarray, number: int
-) -> Steps:
+def of_episode(trace: Mapping[str, np.ndarray], contract: TaskContract, at: np.ndarray, number: int) -> Steps:
     """Returns the control steps `at` of a recorded episode, with the parameters and pushes that the record
     itself states; whoever knows better replaces them. A step's own state must be recorded: `at` >= 1."""
     before = {k: trace[k][at - 1] for k in STATE}

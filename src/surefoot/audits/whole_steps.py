@@ -70,7 +70,7 @@ def joint_targets(contract: TaskContract, robot: RobotSpec, task: Arrays, action
     height = np.sin(2 * np.pi * (task["task.phase"].astype(float)[:, None] + np.asarray(prior.offsets)))
     lift = np.maximum(height, 0) * prior.lift_rad * moving[:, None]
     per_leg = np.stack([np.zeros_like(lift), lift, -2 * lift], 2)
-    return (told + per_leg.reshape(told.shape)).astype(single)
+    return np.asarray(told + per_leg.reshape(told.shape), single)
 
 
 def engine_alone(case: Case, env: Env, before: dict[str, Tensor], action: np.ndarray) -> Arrays:
