@@ -2,6 +2,7 @@
 what runs.
 """
 
+from surefoot.fleet.options import FleetOptions, check_alone, check_resumed
 from surefoot.fleet.sizing import Sizing, calculate
 
-__all__ = ["Sizing", "calculate"]
+__all__ = ["FleetOptions", "Sizing", "calculate", "check_alone", "check_resumed"]

@@ -17,6 +17,7 @@ from typing import Any
 from surefoot.audits import audit_run, check_exemptions
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
 from surefoot.contract import SurefootError, Timeouts
+from surefoot.fleet import FleetOptions, check_alone, check_resumed
 from surefoot.reporting import write_report
 from surefoot.runs import Look, RunFolder, note_look, record_outcome, resume_hint, scenarios_of
 from surefoot.statistics import PanelSummary
@@ -83,6 +84,8 @@ class TrainOptions:
     """Whether the confirmation half is looked at as it grows, until the verdict is decided."""
     manifest: str | None = None
     """File of the environment manifest that the run is held to."""
+    fleet: FleetOptions | None = None
+    """Who collects; None: this process."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,11 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
             limits = Limits(o.updates, o.minutes, o.until)
             if group.is_main:
                 check_tracker(o.tracker)
+            if o.fleet is not None:
+                check_alone(o.fleet, o.learner, group.world)
             plan = make_plan(
                 o.task,
-                overrides=o.overrides,
+                overrides=o.overrides if o.fleet is None else o.fleet.overrides(o.overrides),
                 seed=o.seed,
                 engine=o.engine,
                 device=device,
@@ -138,7 +143,10 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 success_return=o.success_return,
                 scenarios=o.scenarios,
                 manifest=Manifest.load(o.manifest) if o.manifest is not None else None,
+                collection="" if o.fleet is None else o.fleet.collection,
             )
+            if o.fleet is not None:
+                o.fleet.check(plan.recipe)
             if group.is_main:
                 observer.planned(plan)
             plan.columns(o.perturb)  # what is not known is refused before an hour is spent
@@ -150,7 +158,7 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
             if group.is_main:
                 stack.enter_context(run.hold())
         closing = _Closing(o.tracker, o.perturb, o.baselines, o.sequential)
-        return _Session(plan, run, closing, observer, clock, group).train(limits)
+        return _Session(plan, run, closing, observer, clock, group, o.fleet).train(limits)
 
 
 def resume(
@@ -163,10 +171,12 @@ def resume(
     tracker: str = "none",
     perturb: tuple[str, ...] = ("all",),
     spent: float = 0.0,
+    fleet: FleetOptions | None = None,
 ) -> TrainedRun:
     """Continues a run from its latest checkpoint, exactly, and confirms it; one that lacks nothing but its
     confirmation is only confirmed, and one that lacks nothing is refused. Limits are as in `TrainOptions`,
-    and count what was done before; `spent` as in `train`."""
+    and count what was done before; `spent` and `fleet` as in `train`: a fleet goes on with any number of
+    actors."""
     group, clock = connect(), Clock(spent)
     with ExitStack() as stack:
         with group.fail_together():
@@ -179,10 +189,14 @@ def resume(
             if left:
                 check_resumable(run)
             plan = restore_plan(run, group)
+            check_resumed(run.record.collection, fleet)
+            if fleet is not None:
+                check_alone(fleet, plan.learner, group.world)
+                fleet.check(plan.recipe)
             plan.columns(perturb)
             _check_unreached(run, limits if limits != Limits() else _limits_of(plan), limits)
             prepare_torch()
-        session = _Session(plan, run, _Closing(tracker, perturb), observer, clock, group)
+        session = _Session(plan, run, _Closing(tracker, perturb), observer, clock, group, fleet)
         return session.train(limits, resume=True) if left else session.confirm_alone()
 
 
@@ -291,6 +305,7 @@ class _Session:
     observer: SessionObserver
     clock: Clock
     group: ProcessGroup = SINGLE
+    fleet: FleetOptions | None = None
 
     def train(self, limits: Limits, *, resume: bool = False) -> TrainedRun:
         """Trains to the limits, or to the task's own where there are none, and confirms what was chosen."""
@@ -321,7 +336,11 @@ class _Session:
             with observer.busy(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
                 group.bind_device(plan.device)
                 # before the tracker: what is refused leaves no trace there
-                if plan.learner == "ppo":
+                if self.fleet is not None:
+                    from surefoot.fleet.on_ray import FleetTrainer
+
+                    trainer = FleetTrainer(plan, run, self.fleet, resume, clock=self.clock)
+                elif plan.learner == "ppo":
                     trainer = Trainer(plan, run, resume, group=group, clock=self.clock)
                 else:
                     trainer = LibraryProcess(plan, run, self.clock)
