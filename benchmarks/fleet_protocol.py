@@ -80,7 +80,7 @@ class Clock:
 
 
 class Shared:
-    """Cores, or a link: each piece of work goes on at full speed while there is room, else all share it evenly.
+    """Cores, or a link: each piece of work goes on at full speed while there is room, else all share.
 
     Since all pieces go at one speed, how much each has had is one figure, and the next to be done is the top
     of a heap."""
@@ -240,18 +240,21 @@ class _Play:
             if self.idle[x.actor]:
                 self.idle[x.actor] = False
                 self.clock.after(f.latency_s, lambda a=x.actor: self._collect(a))  # type: ignore[misc]
-        version, wire = self.version, f.weights_bytes / f.link_bytes
-        for m in range(len(self.known)):
-            self._owner(
-                f.send_s, "send", lambda m=m: self.links[m].work(wire, lambda: self._know(m, version))
-            )  # type: ignore[misc]
+        version = self.version
+        self._owner(f.send_s * len(self.known), "send", lambda: self._sent(version), first=True)
         self._update_if_whole()
+
+    def _sent(self, version: int) -> None:
+        wire = self.f.weights_bytes / self.f.link_bytes
+        for m, link in enumerate(self.links):
+            link.work(wire, lambda m=m: self._know(m, version))  # type: ignore[misc]
 
     def _know(self, m: int, version: int) -> None:
         self.known[m] = max(self.known[m], version)
 
     def _owner(self, seconds: float, what: str, then: Then, *, first: bool = False) -> None:
-        """The owner does one thing after the other; an update that can be made goes first."""
+        """The owner does one thing after the other: weights go out before the next update, and an update that
+        can be made is made before more fragments are taken in."""
         place = (seconds, what, then)
         self.todo.appendleft(place) if first else self.todo.append(place)
         self._next()
