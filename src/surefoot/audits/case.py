@@ -12,6 +12,7 @@ import torch
 
 from surefoot.artifacts import read_table
 from surefoot.audits.detector import Needs, NotApplicable
+from surefoot.contract import SeedPlan
 from surefoot.env import TrainingEnv
 from surefoot.policy import PolicyBundle
 from surefoot.runs import Result, RunFolder, load_result, read_ledger
@@ -86,6 +87,11 @@ class Case:
         name = "confirmed" if self.record.confirmation is not None else "latest"
         return load_policy(self.run, name)[1]
 
+    @property
+    def probe_seeds(self) -> SeedPlan:
+        """The seed plan of probes: the run's, from a root of this audit's own."""
+        return self.plan.seeds.model_copy(update={"root": 2**31 + self.seed})
+
     def numbers(self, name: str) -> np.random.Generator:
         """Returns random numbers for one detector, by its name and this audit's seed."""
         return np.random.default_rng([self.seed, *name.encode()])
@@ -94,8 +100,7 @@ class Case:
         """Returns those of `chosen(count)` as the run was trained in, on the CPU, with keys of this audit's
         own. They are shared by detectors: restore a snapshot before and leave them as you like."""
         if count not in self._envs:
-            seeds = self.plan.seeds.model_copy(update={"root": self.root})
-            plan = dataclasses.replace(self.plan, seeds=seeds, device="cpu")
+            plan = dataclasses.replace(self.plan, seeds=self.probe_seeds, device="cpu")
             self._envs[count] = plan.environments(self.chosen(count).tolist())
             if self.record.training_plant is not None:
                 self._begun[count] = as_numpy(self._envs[count].snapshot())
@@ -104,7 +109,7 @@ class Case:
     @property
     def root(self) -> int:
         """Root seed of the probe's environments."""
-        return 2**31 + self.seed
+        return self.probe_seeds.root
 
     def begun(self, count: int = PROBE_ENVS) -> dict[str, np.ndarray]:
         """Returns what a robot's environments were when they had just been made."""
@@ -132,6 +137,10 @@ class Case:
             self._once[name] = make()
         out: T = self._once[name]
         return out
+
+    def made(self, name: str) -> Any:
+        """Returns what was made under `name`; None where nobody has asked for it."""
+        return self._once.get(name)
 
     def close(self) -> None:
         for env in self._envs.values():
