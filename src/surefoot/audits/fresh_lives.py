@@ -70,7 +70,7 @@ def _live(case: Case, env: VecEnv | CompiledEnv, first: int) -> FreshLives:
     actions = wild(case, "fresh lives", env)
     diary = Diary(env, plan.task.contract, plan.task.tiles)
     begun = [_begun(env)]
-    diary.live(actions, 5, control_s)
+    diary.live(actions, 10, control_s)
     for k in range(ROUNDS):
         window = diary.lived[-1].after["script.push_step"]
         due = window[e, (e + k) % window.shape[1]]
@@ -79,7 +79,7 @@ def _live(case: Case, env: VecEnv | CompiledEnv, first: int) -> FreshLives:
         diary.set_ages(np.full(len(e), env.episode_steps - 1))
         diary.live(actions, 1, control_s)
         begun.append(_begun(env))
-        diary.live(actions, 3 if k < ROUNDS - 1 else 4, control_s)
+        diary.live(actions, 6, control_s)
     return FreshLives(begun, diary.lived, diary.steps(), first, env.engine.name, env.engine.plant)
 
 
