@@ -10,6 +10,7 @@ import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.declared import Declared, columns_of, declared, judged_on
+from surefoot.audits.fresh_lives import STRONG
 from surefoot.audits.lived import Arrays
 from surefoot.audits.twin import Steps, lift_of
 from surefoot.audits.twin_steps import STATE, began, came, doubles, remembered
@@ -60,9 +61,9 @@ def _make(case: Case) -> list[PanelLife]:
         some = np.sort(numbers.permutation(perturbed)[: MOST.get(engine, 48)])
         evaluator = PanelEvaluator(plan.task, panel, "confirmation", hz, engine=engine, only=some.tolist())
         try:
-            actions = torch.from_numpy(
-                numbers.normal(0, 1, (STEPS, len(some), plan.task.contract.action.size)).astype(np.float32)
-            )
+            size = np.where(np.arange(len(some)) % 4 > 1, STRONG, 1.0)[:, None]
+            drawn = size * numbers.normal(0, 1, (STEPS, len(some), plan.task.contract.action.size))
+            actions = torch.from_numpy(drawn.astype(np.float32))
             scenarios = [panel.scenarios[places[i]] for i in some]
             for column in columns:
                 told = [declared(s, column, hz) for s in scenarios]
