@@ -26,7 +26,7 @@ def look(case: Case) -> list[Found]:
         if off.any():
             z = (action - mean) / std
             z, expected = z[off], expected[off]
-            size = float(np.sqrt(np.mean(z**2)))
+            size = float(np.sqrt(np.mean(z**2) / np.mean(expected**2)))
             along = float(np.sum(z * expected) / np.sum(expected**2))
             share = f"in {100 * off[1:].mean():.0f}% of samples"
             found.append(
