@@ -38,6 +38,7 @@ def told(live: LiveChecks, update: int = 1, **changes: Any) -> list[str]:
         ("first-ratio", {"first_ratio_error": 0.002}),
         ("lockstep", {"reset.timeout": 9}),
         ("lockstep", {"honesty.reset_fano": 12.0}),
+        ("lockstep", {"honesty.lockstep": 0.9}),
         ("non-finite", {"value_loss": math.nan}),
         ("non-finite", {"skipped_steps": 1}),
         ("non-finite", {"reset.nonfinite": 1}),

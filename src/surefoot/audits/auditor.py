@@ -39,6 +39,7 @@ def audit_run(
     absent: list[NotLooked] = []
     failed: list[NotLooked] = []
     exempt: list[NotLooked] = []
+    took: dict[str, float] = {}
     exemptions = run.record.contract.exempt
     check_exemptions(run.record.contract)
     try:
@@ -51,6 +52,7 @@ def audit_run(
             if because:
                 absent.append(NotLooked(detector=d.name, because=because))
                 continue
+            started = time.perf_counter()
             try:
                 there = ask(d, case)
             except NotApplicable as reason:
@@ -61,6 +63,7 @@ def audit_run(
             else:
                 found += there
                 passed += [] if there else [d.name]
+            took[d.name] = round(time.perf_counter() - started, 3)
         if not only and not short:
             keep_block(run, case)
     finally:
@@ -77,6 +80,7 @@ def audit_run(
         failed=tuple(failed),
         exempt=tuple(exempt),
         seconds=time.perf_counter() - begun,
+        took=took,
     )
     if only:
         return audit

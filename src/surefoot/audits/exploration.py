@@ -1,4 +1,4 @@
-"""Is what training adds to its mean actions the noise of each step's key, of the size that the policy has?"""
+"""Does each environment explore by its own key, anew in every step? What it adds to means is drawn again."""
 
 from __future__ import annotations
 
@@ -7,57 +7,69 @@ import numpy as np
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.iterated import Iterated, iterated
-from surefoot.audits.slow_noise import exploration
+from surefoot.audits.slow_philox import TRAIN, normals
 
 ROUNDING = 1e-4
-"""Allowance for actions and normals in single precision, relative to 1 + size; clean runs: below 3e-6."""
+"""Allowed for a standard normal that went through an action in single precision; clean runs: below 2e-6."""
+LAG = 8
+"""Steps back in which noise that repeats is looked for."""
 
 
 def look(case: Case) -> list[Found]:
-    """Works out the exploration of two collected blocks by the keys of their steps."""
-    found = []
-    for it in iterated(case):
-        expected = drawn(case, it)
-        std = np.exp(it.policy.log_std)
-        mean, action = it.block["mean"].astype(np.float64), it.block["action"].astype(np.float64)
-        right = mean + std * expected
-        off = (np.abs(action - right) > ROUNDING * (1 + np.abs(right))).any(2)
-        off[0] = False  # drawn before ages were set
+    """Compares exploration of two blocks with the normals of the keys."""
+    for k, it in enumerate(iterated(case)):
+        said = (it.block["action"] - it.block["mean"]).astype(np.float64) / np.exp(it.policy.log_std)
+        expected = np.stack([_drawn(case, it, t) for t in range(len(said))])
+        # What an action was rounded to says little of noise that is small beside it.
+        size = np.abs(it.block["action"]) / np.exp(it.policy.log_std)
+        off = (np.abs(said - expected) > ROUNDING * (1 + np.abs(expected)) + 1e-6 * size).any(-1)
+        # Ages were set before the first block: what is drawn ahead was drawn for others.
+        off[: int(k == 0)] = False
         if off.any():
-            z = (action - mean) / std
-            z, expected = z[off], expected[off]
-            size = float(np.sqrt(np.mean(z**2) / np.mean(expected**2)))
-            along = float(np.sum(z * expected) / np.sum(expected**2))
-            share = f"in {100 * off[1:].mean():.0f}% of samples"
-            found.append(
-                Found(
-                    f"Exploration is not that of its steps' keys {share}: its size is {size:.2f} of the "
-                    f"policy's, and {along:.2f} of it as drawn."
-                )
-            )
-    return found[:1]
+            return [_told(said, expected, off)]
+    return []
 
 
-def drawn(case: Case, it: Iterated) -> np.ndarray:
-    """Returns standard normals [T, N, A] of every step, by family, member, episode and age."""
-    plan = case.plan.seeds.model_copy(update={"root": 2**31 + case.seed})
-    envs, size = case.chosen(), it.block["action"].shape[2]
-    family, member = envs // plan.envs_per_family, envs % plan.envs_per_family
-    steps = (s.before for s in it.steps)
-    return np.stack([exploration(plan, (family, member, b["episode"]), size, b["task.age"]) for b in steps])
+def _drawn(case: Case, it: Iterated, t: int) -> np.ndarray:
+    """Returns [N, A], the normals of step `t`: each step of an episode has whole blocks of its own."""
+    before, count = it.steps[t].before, it.block["action"].shape[-1]
+    family, member, episode = (before[f"script.{k}"] for k in ("family", "member", "episode"))
+    first = before["task.age"] * (-(-count // 4) * 4)
+    return normals(case.root, TRAIN, family, member, episode, "action noise", count, first)
+
+
+def _told(said: np.ndarray, expected: np.ndarray, off: np.ndarray) -> Found:
+    share = f"{100 * off.mean():.2g}% of samples"
+    wrong = said[off]
+    at = np.argwhere(off)
+    for lag in range(1, min(LAG, len(said) - 1) + 1):
+        back = at[:, 0] >= lag
+        if back.any():
+            earlier = said[at[back, 0] - lag, at[back, 1]]
+            if (np.abs(wrong[back] - earlier) < ROUNDING).all(-1).mean() > 0.5:
+                return Found(f"Exploration is that of {lag} steps before, in {share}.", cause="batch")
+    gap = np.abs(wrong[:200, None] - expected[at[:200, 0]]).max(-1)  # [K, N] against all of the same step
+    if (gap.min(1) < ROUNDING).mean() > 0.5:
+        return Found(f"Environments explore with the noise of others, in {share}.", cause="batch")
+    along = float((wrong * expected[off]).sum() / (expected[off] ** 2).sum())
+    left = wrong - along * expected[off]
+    if np.abs(left).mean() < 0.05:
+        text = f"Exploration is {along:.2f} times what the policy's standard deviation says, in {share}."
+        return Found(text, cause="learning")
+    return Found(f"Exploration is not drawn by the keys of environment, episode and step, in {share}.")
 
 
 DETECTORS = (
     Detector(
-        name="exploration",
+        name="exploration-keys",
         kind="proof",
-        cause="learning",
-        asks="Is what training adds to its mean actions the noise of each step's key, of the policy's size?",
-        statistic="actions of two collected blocks against mean plus standard deviation times normals by "
-        "family, member, episode and step",
-        threshold="1e-4 of 1 + size (clean runs: below 3e-6): rounding of single precision",
-        means="Samples do not have the probabilities that the update takes them to have, or share noise.",
-        remedy="Compare the exploration of the rollout with `mean + exp(log_std) * normal` and its key.",
+        cause="batch",
+        asks="Does every environment explore by its own key, anew in each step, as wide as the policy says?",
+        statistic="actions less means over the policy's standard deviation, in two blocks, against normals "
+        "drawn again by another cipher",
+        threshold="1e-4 of 1 + size: polynomials of logarithm and cosine in single precision",
+        means="Samples share their exploration, or repeat it: they are fewer than they look.",
+        remedy="Look at the address of exploration's draws: family, member, episode, and age times width.",
         look=look,
         needs=("robot", "ppo"),
     ),

@@ -57,6 +57,8 @@ class Audit(Frozen):
     exempt: tuple[NotLooked, ...] = ()
     """Detectors that the contract exempts itself from, with its reason."""
     seconds: float = 0.0
+    took: dict[str, float] = {}
+    """Seconds by detector; the first that asks for something that several share pays for it."""
 
     @property
     def proof(self) -> tuple[AuditFinding, ...]:

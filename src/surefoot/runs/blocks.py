@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from surefoot.artifacts import load_npz, save_npz
+from surefoot.artifacts import check_version, load_npz, save_npz
 from surefoot.runs.folder import RunFolder, versions
 
 BLOCK, BLOCK_VERSION = "audit-block.npz", 1
@@ -35,5 +35,8 @@ def save_block(run: RunFolder, arrays: Mapping[str, np.ndarray], source: Source)
 
 def load_block(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Reads a kept block: its arrays, and what is said about it."""
-    arrays = load_npz(folder / BLOCK)
+    path = folder / BLOCK
+    arrays = load_npz(path)
+    version = arrays.pop("schema_version", None)
+    check_version(path, None if version is None else int(version), BLOCK_VERSION)
     return arrays, json.loads(str(arrays.pop("about")))

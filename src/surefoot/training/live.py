@@ -22,8 +22,9 @@ FIRST_RATIO = {"bf16": 0.2, "tf32": 0.02, "fp32": 1e-3}
 """Largest |ratio - 1| before an update's first step that is put down to rounding, by the precision of the
 hidden layers' products. In fp32 clean runs stay below 1e-5."""
 LOCKSTEP_SHARE = 0.5
-"""Share of all environments whose episodes run out of time within one update. Staggered as they begin, some
-2% do; robots that fall together at first come to 20% (measured on clean runs of 192 environments)."""
+"""Share of all environments that are equally old, or whose episodes run out of time within one update.
+Staggered as they begin, some 2% run out; robots that fall together at first come to 20% (measured on clean
+runs of 192 environments)."""
 LOCKSTEP_HORIZON = 0.25
 """Most of an episode that an update may last for that share to mean anything."""
 CLUMPED_SHARE = 0.25
@@ -129,6 +130,11 @@ class LiveChecks:
 
     def _lockstep(self, row: Mapping[str, Any]) -> str:
         late, fano = row.get("reset.timeout", 0), row.get("honesty.reset_fano")
+        together = row.get("honesty.lockstep")
+        if together is not None and together > LOCKSTEP_SHARE:
+            return (
+                f"{together:.0%} of all environments are equally old, step after step: they are in lockstep."
+            )
         if late > LOCKSTEP_SHARE * self._envs:
             return f"episodes of {late} of {self._envs} environments ran out of time within one update."
         if fano is not None and fano > CLUMPED_SHARE * self._envs:

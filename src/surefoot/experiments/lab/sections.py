@@ -102,7 +102,7 @@ def postmortems(lab: LabRecord) -> Html:
         parts.append(
             el("details", el("summary", f"{p.run}: {MEANING[p.verdict]}"), el("ol", *sentences), open=k == 0)
         )
-    return el("section", el("h2", "Postmortem, five sentences"), *parts, class_="card")
+    return el("section", el("h2", "Postmortem, in sentences"), *parts, class_="card")
 
 
 def _stands(s: Sentence) -> Html:
