@@ -49,8 +49,8 @@ def look_at_standing(case: Case) -> list[Found]:
         return []
     return [
         Found(
-            f"It stands still in {100 * share:.0f}% of the {int(asked.sum())} held-out episodes that ask for a "
-            f"walk, while its reward per step rose from {paid:.3g} to {earned:.3g}."
+            f"It stands still in {100 * share:.0f}% of the {int(asked.sum())} held-out episodes that ask for "
+            f"a walk, while its reward per step rose from {paid:.3g} to {earned:.3g}."
         )
     ]
 
