@@ -16,6 +16,7 @@ from surefoot.contract import SurefootError, unknown
 from surefoot.printing import ConsoleObserver
 
 if TYPE_CHECKING:
+    from surefoot.fleet import FleetOptions
     from surefoot.sessions import ResumeOptions
     from surefoot.training import SessionObserver
 
@@ -30,6 +31,7 @@ def train(
     tracker: str = "none",
     progress: bool | SessionObserver | None = None,
     spent: float = 0.0,
+    fleet: FleetOptions | None = None,
     **settings: Unpack[RunSettings],
 ) -> Run:
     """Trains a task, evaluates it on the held-out panel while it learns and at the end, and records it all.
@@ -43,7 +45,7 @@ def train(
     `out`: run folder to create (default: runs/<task>-<date>-<time>-<id>). `tracker`: tensorboard, wandb,
     mlflow or none. `progress`: True shows a bar, False nothing, None a bar in a terminal or a notebook; or an
     observer of your own (`surefoot.training.SessionObserver`). `spent`: seconds that a program took before,
-    to be counted as start-up.
+    to be counted as start-up. `fleet`: who collects (`surefoot.fleet.FleetOptions`); None: this process.
 
     Ctrl-C (a notebook's stop button) ends training between two updates; the run that is returned is then
     `interrupted`, and `surefoot.resume` continues it exactly. From another thread than the main one it works
@@ -76,7 +78,7 @@ def train(
         asked, observer = file, cast("SessionObserver", AsPlanned(file, observer))
     folder = None if out is None else os.fspath(out)
     held_to = None if manifest is None else os.fspath(manifest)
-    outcome = train_session(asked.options(folder, tracker, held_to), observer, spent=spent)
+    outcome = train_session(asked.options(folder, tracker, held_to, fleet), observer, spent=spent)
     return Run(outcome.run, outcome)
 
 
@@ -90,9 +92,9 @@ def resume(
     """Continues a run from its latest checkpoint, exactly, and confirms it again.
 
     `settings` are, as for `surefoot.train`: the limits updates, minutes and until, which count what was done
-    before (`minutes=6` ends a run of 4 minutes after 2 more); tracker, strict and keep_block; and perturb,
-    baselines and sequential, which are as they were asked for at the start where they are not given.
-    `progress` and `spent` are as for `surefoot.train`.
+    before (`minutes=6` ends a run of 4 minutes after 2 more); tracker, strict and keep_block; fleet, which
+    may have another number of actors; and perturb, baselines and sequential, which are as they were asked for
+    at the start where they are not given. `progress` and `spent` are as for `surefoot.train`.
     """
     from surefoot.sessions import ResumeOptions
     from surefoot.sessions import resume as resume_session

@@ -49,7 +49,7 @@ class Explanation:
 
     name: str
     kind: str
-    """`factor`, `push`, `action`, `physics`, or "" where nothing does."""
+    """`factor`, `push`, `action`, `plant`, `physics`, or "" where nothing does."""
     left: float
 
 
@@ -68,9 +68,9 @@ def explain(
 
     tried: list[Explanation] = []
     if training is not None and training != plant:
-        tried.append(Explanation("the training plant", "physics", left(Twin(robot, contract, training), s)))
+        tried.append(Explanation("the training plant", "plant", left(Twin(robot, contract, training), s)))
     for name, variant in OTHERWISE.items():
-        tried.append(Explanation(name, "physics", left(Twin(robot, contract, plant, variant), s)))
+        tried.append(Explanation(name, "plant", left(Twin(robot, contract, plant, variant), s)))
     for name, (kind, variant) in SIZES.items():
         moved = Twin(robot, contract, plant, variant)
         tried.append(Explanation(name, kind, _along(s, twin, moved.step(s), size, control_s, robot)))
@@ -109,7 +109,6 @@ SIZES = {
     "the size of actions": ("action", Variant(scale=0.98)),
 }
 OTHERWISE = {
-    "no joint damping": Variant(damping=0.0),
     "impratio of 1": Variant(impratio=1.0),
     "impratio of 10": Variant(impratio=10.0),
     "the friction cone": Variant(cone="pyramidal"),
@@ -160,3 +159,13 @@ def _size(gaps: np.ndarray, robot: RobotSpec) -> np.ndarray:
     """Returns [M] how large gaps are, all quantities together."""
     out: np.ndarray = np.linalg.norm(gaps * _weights(robot), axis=1) + 1e-12
     return out
+
+
+def cause_on_panel(why: Explanation, perturbed: bool, pushes: bool) -> str:
+    """Returns the class of cause of held-out steps that are not as declared: of perturbed columns alone, or
+    of the nominal one too. `pushes`: it is the pushed steps and no others."""
+    if perturbed:
+        return "perturbation"
+    if pushes or why.kind in ("factor", "push"):
+        return "held-out"
+    return {"plant": "panel-plant", "": "panel-plant"}.get(why.kind, why.kind)

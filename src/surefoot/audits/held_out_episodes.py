@@ -13,7 +13,7 @@ from surefoot.audits.applied_factors import NAMES
 from surefoot.audits.case import Case
 from surefoot.audits.declared import Declared, columns_of, declared, with_declared
 from surefoot.audits.detector import Detector, Found, NotApplicable
-from surefoot.audits.explained import explain, far
+from surefoot.audits.explained import cause_on_panel, explain, far
 from surefoot.audits.twin import PARAMETERS, Steps, Twin, gap
 from surefoot.audits.twin_steps import of_episode
 from surefoot.contract import BOX_WORLD, Column, Plant
@@ -149,36 +149,26 @@ def _steps(case: Case, kept: list[Kept]) -> list[Found]:
     groups: dict[tuple[str, str], list[int]] = {}
     for i, k in enumerate(kept):
         groups.setdefault((k.column.name, k.engine), []).append(i)
-    wrong = {}
-    for key, members in groups.items():
-        rows = np.isin(whose, members)
-        pushed = rows & np.abs(every.push).any(1)
-        if (off & rows).sum() >= 3 or (off & pushed).sum() >= max(2, 0.75 * pushed.sum()):
-            wrong[key] = off & rows
-    if not wrong:
-        return []
+    wrong: dict[str, dict[str, np.ndarray]] = {}
+    for (name, engine), members in groups.items():
+        rows = off & np.isin(whose, members)
+        pushed = np.isin(whose, members) & np.abs(every.push).any(1)
+        if rows.sum() >= 3 or (rows & pushed).sum() >= max(2, 0.75 * pushed.sum()):
+            wrong.setdefault(engine, {})[name] = rows
     out = []
-    for perturbed in (False, True):
-        of = {key: rows for key, rows in wrong.items() if _of(kept, key) == perturbed}
-        if not of:
-            continue
-        rows = np.any(list(of.values()), 0)
+    for engine, of in wrong.items():
+        perturbed = "nominal" not in of
+        rows = np.any(list(of.values()), 0) if perturbed else of["nominal"]
         why = explain(every.take(rows), robot, contract, plant, plan.training_plant)
-        pushes_only = bool((np.abs(every.push[rows]).any(1)).all())
-        otherwise = "perturbation" if perturbed else "held-out"
-        cause = "panel-plant" if why.kind in ("physics", "") and not pushes_only else otherwise
-        names = ", ".join(sorted({name for name, _ in of}))
+        pushes = bool(np.abs(every.push[rows]).any(1).all())
         text = (
-            f"{int(rows.sum())} of {len(every)} recorded steps, in {names}, are not what native MuJoCo makes "
+            f"Recorded steps of {', '.join(sorted(of))} on {engine} are not what native MuJoCo makes of the "
         )
-        text += "of the declared scenario on the evaluation plant"
-        reason = "pushes" if pushes_only else why.name
-        out.append(Found(f"{text}; {reason} explain it." if reason else f"{text}.", cause=cause))
+        text += "declared scenario on the evaluation plant"
+        reason = "pushes" if pushes else why.name
+        cause = cause_on_panel(why, perturbed, pushes)
+        out.append(Found(f"{text}; {reason} would explain it." if reason else f"{text}.", cause=cause))
     return out
-
-
-def _of(kept: list[Kept], key: tuple[str, str]) -> bool:
-    return any(k.column.name == key[0] and bool(k.column.perturbation) for k in kept)
 
 
 DETECTORS = (

@@ -40,7 +40,7 @@ class Trace:
 
 def traces(case: Case) -> list[Trace]:
     """Returns some kept traces, read once for all who ask."""
-    return case.once("traces", lambda: list(_traces(case, case.result)))
+    return case.once("kept traces", lambda: list(_traces(case, case.result)))
 
 
 def _traces(case: Case, result: Result) -> Iterator[Trace]:
@@ -73,7 +73,7 @@ def trace_of(about: dict[str, np.ndarray]) -> Trace:
 
 
 def _ground(tile: tuple[str, int, int], xy: np.ndarray) -> np.ndarray:
-    """Returns heights at places relative to the middle of a tile, which is its own neighbour on every side."""
+    """Returns heights at places relative to the middle of a tile, its own neighbour on every side."""
     if tile[0] == "flat":
         return np.zeros(xy.shape[:-1])
     atlas = _atlas(tile)

@@ -10,7 +10,7 @@ from surefoot.audits.applied_factors import NAMES, chosen, unlike
 from surefoot.audits.case import Case
 from surefoot.audits.declared import FAULTS
 from surefoot.audits.detector import Detector, Found
-from surefoot.audits.explained import explain, far, many
+from surefoot.audits.explained import cause_on_panel, explain, far, many
 from surefoot.audits.held_out_episodes import held_out_plant
 from surefoot.audits.panel_lives import PanelLife, panel_lives
 from surefoot.audits.slow_sensors import as_seen
@@ -22,6 +22,11 @@ ROWS = 100
 SEEN = 2e-4
 """Rounding of observations in single precision, of which noise is the difference of two, for the noise's
 half-width of one sensor."""
+OWN = {
+    **{k: k for k in ("friction", "payload", "strength", "delay", "push")},
+    "noise": "noise scale",
+}
+"""What a perturbation shifts, by its name."""
 FIELDS = {"dropout": "dropout", "bias": "bias", "stuck": "stuck", "obs_delay": "delay"}
 
 
@@ -51,15 +56,18 @@ def _plant(case: Case, lives: list[PanelLife]) -> Iterator[Found]:
 
 def _read_back(lives: list[PanelLife]) -> Iterator[Found]:
     """Parameters, pushes, noise, commands and faults of every column, as the environments have them."""
-    wrong: dict[bool, dict[str, set[str]]] = {False: {}, True: {}}
+    wrong: dict[str, set[str]] = {}
     for life in lives:
         for name in _unlike(life):
-            wrong[bool(life.column.perturbation)].setdefault(name, set()).add(life.column.name)
-    for perturbed, names in wrong.items():
-        for name, where in names.items():
-            text = f"The evaluator's environments have another {name} than declared in "
-            text += ", ".join(sorted(where))
-            yield Found(f"{text}.", cause="perturbation" if perturbed else "held-out")
+            wrong.setdefault(name, set()).add(life.column.name)
+    for name, where in wrong.items():
+        own = {x.column.name for x in lives if OWN.get(x.column.perturbation) == name} & where
+        for columns, cause in (
+            ((where, "held-out"), (own, "perturbation")) if "nominal" in where else ((where, "perturbation"),)
+        ):
+            if columns:
+                text = f"The evaluator's environments have another {name} than declared in "
+                yield Found(f"{text}{', '.join(sorted(columns))}.", cause=cause)
 
 
 def _unlike(life: PanelLife) -> list[str]:
@@ -93,31 +101,25 @@ def _steps(case: Case, lives: list[PanelLife]) -> Iterator[Found]:
     robot, contract, hz = plan.task.robot, plan.task.contract, plan.recipe.control_hz
     plant = held_out_plant(hz, plan.task.on_heightfield(plan.panel))
     twin, numbers = Twin(robot, contract, plant), case.numbers("panel columns")
-    off: dict[bool, list[Steps]] = {False: [], True: []}
-    names: dict[bool, list[str]] = {False: [], True: []}
+    off: dict[str, list[Steps]] = {}
+    columns: dict[str, set[str]] = {}
     for life in lives:
         s = chosen(life.steps, numbers, ROWS if life.column.perturbation not in FAULTS else ROWS // 4)
         wrong, pushed = far(gap(s, twin.step(s), 1.0 / hz), robot), np.abs(s.push).any(1)
         if many(wrong, s.env) or (wrong & pushed).sum() >= max(3, 0.04 * pushed.sum()):
-            kind = bool(life.column.perturbation)
-            off[kind].append(s.take(wrong))
-            names[kind].append(f"{life.column.name} on {life.engine}")
-    for kind, parts in off.items():
-        if not parts:
-            continue
-        s = Steps.join(parts)
+            off.setdefault(life.engine, []).append(s.take(wrong))
+            columns.setdefault(life.engine, set()).add(life.column.name)
+    for engine, names in columns.items():
+        perturbed = "nominal" not in names
+        s = Steps.join(off[engine] if perturbed else off[engine][:1])
         pushes = bool(np.abs(s.push).any(1).all())
         why = explain(s, robot, contract, plant, plan.training_plant)
-        of_plant = why.kind in ("physics", "") and not pushes
-        text = (
-            f"{len(s)} steps of held-out scenarios, in {', '.join(names[kind])}, are not what native MuJoCo "
-        )
-        text += "makes of what is declared, on the evaluation plant"
         reason = "pushes" if pushes else why.name
-        otherwise = "perturbation" if kind else "held-out"
+        text = f"On {engine} steps of {', '.join(sorted(names))} are not what native MuJoCo makes of what is "
+        text += "declared, on the evaluation plant"
         yield Found(
             f"{text}; {reason} would explain it." if reason else f"{text}.",
-            cause="panel-plant" if of_plant else otherwise,
+            cause=cause_on_panel(why, perturbed, pushes),
         )
 
 

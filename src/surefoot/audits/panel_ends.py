@@ -96,11 +96,11 @@ DETECTORS = (
         kind="proof",
         cause="termination",
         asks="Did held-out episodes end when the contract says, and for the reason that is given?",
-        statistic="greatest tilt and trunk contact of every row against its reason; tilt and height above ground "
-        "at every step of kept traces against thresholds",
+        statistic="greatest tilt and trunk contact of every row against its reason; tilt and height above "
+        "ground at every step of kept traces against thresholds",
         threshold="1e-3 rad, and 2e-4 at a threshold: single precision",
-        means="Falls on the panel are not what the contract calls a fall: success and fall rate are of another "
-        "task.",
+        means="Falls on the panel are not what the contract calls a fall: success and fall rate are of "
+        "another task.",
         remedy="Compare the terminations of the panel's environments with the contract's.",
         look=look,
         needs=("confirmed", "robot"),

@@ -29,15 +29,6 @@ def noise(plan: SeedPlan, key: Key, size: int, step: np.ndarray, strength: np.nd
     return np.asarray((2 * u - 1) * np.asarray(strength, np.float64)[:, None])
 
 
-def exploration(plan: SeedPlan, key: Key, size: int, step: np.ndarray) -> np.ndarray:
-    """Returns what actions add to their means [N, size] in steps [N], in standard deviations: normals by
-    Box and Muller, of neighbouring uniforms."""
-    u = by_step(plan, key, "action noise", -(-size // 4) * 4, step)
-    radius, angle = np.sqrt(-2 * np.log(1 - u[:, 0::2])), 2 * np.pi * u[:, 1::2]
-    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 2)
-    return np.asarray(pairs.reshape(len(u), -1)[:, :size])
-
-
 class SlowFaults:
     """What is wrong with the sensors of one episode: lost readings, offsets, signals that stick, delays."""
 

@@ -18,9 +18,6 @@ from surefoot.env.compiled import CompiledEnv
 from surefoot.robots import RobotSpec
 from surefoot.tasks import TaskState, View
 
-MOST, MOST_SLOW = 768, 192
-"""Environments that a probe looks at, at most: as many as a run on a CPU has by default; on engines that take
-them one by one, fewer."""
 Env = VecEnv | CompiledEnv
 
 
@@ -53,8 +50,8 @@ def astray(whole: Whole) -> np.ndarray:
 
 
 def everybody(case: Case) -> Env:
-    """Returns all environments of a run, or as many as can be looked at in a second."""
-    return robots(case, MOST if case.plan.engine == "stride" else MOST_SLOW)
+    """Returns all environments of a small run, and many of a large one."""
+    return robots(case)
 
 
 def joint_targets(contract: TaskContract, robot: RobotSpec, task: Arrays, action: np.ndarray) -> np.ndarray:

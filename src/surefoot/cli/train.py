@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
+from surefoot.cli.fleet_options import NO_FLEET, FleetWords
 from surefoot.cli.options import NOTHING_ASKED, RunOptions
 from surefoot.cli.parser import Positional
 from surefoot.contract import SurefootError
@@ -86,6 +87,7 @@ class TrainCommand:
     manifest: str | None = None
     """Refuse to train in any other environment than the one that `surefoot plan --freeze` wrote to this
     file."""
+    fleet: FleetWords = NO_FLEET
     out: str | None = None
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None
@@ -106,14 +108,16 @@ class TrainCommand:
             from surefoot.api import resume, train
             from surefoot.printing import ConsoleObserver
 
-        given = self.options.settings()
+        given, fleet = self.options.settings(), self.fleet.options()
         self._check(given)
         if self.json:
             console = make_console(stderr=True)
         observer = ConsoleObserver(console, with_plan=not self.quiet)
         spent = process_seconds() or 0.0
         if self.resume is not None:
-            run = resume(self.resume, tracker=self.tracker, progress=observer, spent=spent, **given)
+            run = resume(
+                self.resume, tracker=self.tracker, progress=observer, spent=spent, fleet=fleet, **given
+            )
         else:
             run = train(
                 self.task or None,
@@ -123,6 +127,7 @@ class TrainCommand:
                 tracker=self.tracker,
                 progress=observer,
                 spent=spent,
+                fleet=fleet,
                 **given,
             )
         assert run.outcome is not None

@@ -144,6 +144,9 @@ class RunRecord(Frozen):
     """What connects the policy with its robot, by name."""
     manifest: str = ""
     """Digest of the environment manifest that the run was held to; empty where there was none."""
+    collection: str = ""
+    """How a fleet collected, where its updates did not wait for all actors; empty where one process is the
+    same."""
 
 
 def versions() -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from surefoot.contract import Timeouts
+from surefoot.fleet import FleetOptions
 from surefoot.runs import RunFolder
 from surefoot.statistics import PanelSummary
 from surefoot.training import Plan
@@ -51,6 +52,8 @@ class TrainOptions:
     """Whether the last rollout block is kept in the run folder."""
     manifest: str | None = None
     """File of the environment manifest that the run is held to."""
+    fleet: FleetOptions | None = None
+    """Who collects; None: this process."""
 
 
 @dataclass(frozen=True)
@@ -99,3 +102,4 @@ class ResumeOptions(TypedDict, total=False):
     sequential: bool
     strict: bool
     keep_block: bool
+    fleet: FleetOptions | None

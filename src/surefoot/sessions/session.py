@@ -17,6 +17,7 @@ from typing import Unpack
 from surefoot.audits import audit_run, check_exemptions
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
 from surefoot.contract import SurefootError
+from surefoot.fleet import FleetOptions, check_alone, check_resumed
 from surefoot.reporting import write_report
 from surefoot.runs import Closing, Look, RunFolder, note_look, record_outcome, resume_hint, scenarios_of
 from surefoot.sessions.options import ResumeOptions, TrainedRun, TrainOptions
@@ -61,9 +62,11 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
             limits = Limits(o.updates, o.minutes, o.until)
             if group.is_main:
                 check_tracker(o.tracker)
+            if o.fleet is not None:
+                check_alone(o.fleet, o.learner, group.world)
             plan = make_plan(
                 o.task,
-                overrides=o.overrides,
+                overrides=o.overrides if o.fleet is None else o.fleet.overrides(o.overrides),
                 seed=o.seed,
                 engine=o.engine,
                 device=device,
@@ -73,7 +76,10 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 success_return=o.success_return,
                 scenarios=o.scenarios,
                 manifest=Manifest.load(o.manifest) if o.manifest is not None else None,
+                collection="" if o.fleet is None else o.fleet.collection,
             )
+            if o.fleet is not None:
+                o.fleet.check(plan.recipe)
             if group.is_main:
                 observer.planned(plan)
             plan.columns(o.perturb)  # what is not known is refused before an hour is spent
@@ -87,7 +93,7 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
             run = new_run(plan, o.out, group, judged)
             if group.is_main:
                 stack.enter_context(run.hold())
-        closing = _Closing(judged, o.tracker, o.strict, o.keep_block)
+        closing = _Closing(judged, o.tracker, o.strict, o.keep_block, o.fleet)
         return _Session(plan, run, closing, observer, clock, group).train(limits)
 
 
@@ -99,7 +105,8 @@ def resume(
     **asked: Unpack[ResumeOptions],
 ) -> TrainedRun:
     """Continues a run from its latest checkpoint, exactly, and confirms it; one that lacks nothing but its
-    confirmation is only confirmed, and one that lacks nothing is refused. `spent` as in `train`."""
+    confirmation is only confirmed, and one that lacks nothing is refused. `spent` as in `train`; a fleet goes
+    on with any number of actors."""
     group, clock = connect(), Clock(spent)
     tracker = asked.get("tracker", "none")
     with ExitStack() as stack:
@@ -113,13 +120,19 @@ def resume(
             if left:
                 check_resumable(run)
             plan = restore_plan(run, group)
+            fleet = asked.get("fleet")
+            check_resumed(run.record.collection, fleet)
+            if fleet is not None:
+                check_alone(fleet, plan.learner, group.world)
+                fleet.check(plan.recipe)
             judged = _judged(run, asked)
             plan.columns(judged.perturb)
             if judged.sequential:
                 check_sequential(plan)
             _check_unreached(run, limits if limits != Limits() else _limits_of(plan), limits)
             prepare_torch()
-        closing = _Closing(judged, tracker, asked.get("strict", False), asked.get("keep_block", False))
+        strict, keep_block = asked.get("strict", False), asked.get("keep_block", False)
+        closing = _Closing(judged, tracker, strict, keep_block, fleet)
         session = _Session(plan, run, closing, observer, clock, group)
         return session.train(limits, resume=True) if left else session.confirm_alone()
 
@@ -219,12 +232,13 @@ def _free(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Closing:
-    """Says how a run is judged at its end, followed by a tracker, and held to its live checks."""
+    """Says how a run is judged at its end, followed by a tracker, held to live checks, and who collects."""
 
     judged: Closing
     tracker: str = "none"
     strict: bool = False
     keep_block: bool = False
+    fleet: FleetOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -277,8 +291,12 @@ class _Session:
             with observer.busy(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
                 group.bind_device(plan.device)
                 # before the tracker: what is refused leaves no trace there
-                if plan.learner == "ppo":
-                    strict = self.closing.strict
+                fleet, strict = self.closing.fleet, self.closing.strict
+                if fleet is not None:
+                    from surefoot.fleet.on_ray import FleetTrainer
+
+                    trainer = FleetTrainer(plan, run, fleet, resume, clock=self.clock, strict=strict)
+                elif plan.learner == "ppo":
                     trainer = Trainer(plan, run, resume, group=group, clock=self.clock, strict=strict)
                 else:
                     trainer = LibraryProcess(plan, run, self.clock, self.closing.strict)

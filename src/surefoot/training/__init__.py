@@ -5,7 +5,7 @@ from __future__ import annotations
 from surefoot.training.batch import LedgerConstants, block_statistics, ledger_row
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
-from surefoot.training.iteration import TrainingIteration, collect
+from surefoot.training.iteration import IterationResult, TrainingIteration, collect
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
 from surefoot.training.live import CHECKS as LIVE_CHECKS
 from surefoot.training.looks import check_sequential, look
@@ -35,6 +35,7 @@ __all__ = [
     "EvaluateOptions",
     "EvaluationObserver",
     "ExternalPlan",
+    "IterationResult",
     "LedgerConstants",
     "LibraryFailed",
     "LibraryProcess",

@@ -358,6 +358,7 @@ def new_run(
         training_id=plan.training_id,
         engine=plan.engine,
         learner=plan.learner,
+        collection=plan.collection,
         library=plan.library_record(),
         device=plan.device,
         versions=versions() | plan.simulator_versions() | processes,
