@@ -54,8 +54,8 @@ class Cluster:
         if free < store_bytes:
             raise SurefootError(
                 f"The fragments of this fleet need {store_bytes / 1e6:.0f} MB of shared memory and "
-                f"{free / 1e6:.0f} MB of {SHARED_MEMORY} are free; use fewer --envs or a smaller --max-lag, or "
-                "make it larger."
+                f"{free / 1e6:.0f} MB of {SHARED_MEMORY} are free; use fewer --envs or a smaller --max-lag, "
+                "or make it larger."
             )
         self._folder = tempfile.mkdtemp(prefix="surefoot-ray-")
         with _on_loopback():

@@ -80,6 +80,7 @@ class Setting:
     sync: bool
     central: bool
     diaries: Path
+    actor: type[FleetActor] = FleetActor
 
 
 @dataclass
@@ -119,7 +120,7 @@ class Crew:
         self.description: Description = self._ask(self.members[0], "describe")
 
     def _member(self, number: int, part: range, incarnation: int) -> Member:
-        actor = self.cluster.ray.remote(FleetActor).options(
+        actor = self.cluster.ray.remote(self.setting.actor).options(
             num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="DEFAULT"
         )
         begun = incarnation % 4000  # episode numbers are 32 bits
