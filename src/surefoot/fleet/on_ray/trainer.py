@@ -130,6 +130,7 @@ class FleetTrainer(Trainer):
         run: RunFolder,
         fleet: FleetOptions,
         resume: bool = False,
+        select: bool = True,
         clock: Clock | None = None,
     ) -> None:
         self._fleet = fleet
@@ -138,7 +139,7 @@ class FleetTrainer(Trainer):
         self._seen = 0
         self._observer: Observer = UNOBSERVED
         try:
-            super().__init__(plan, run, resume, clock=clock)
+            super().__init__(plan, run, resume, select, clock=clock)
         except BaseException:
             self._end_fleet()
             raise
@@ -216,6 +217,12 @@ class FleetTrainer(Trainer):
         rows = [r for r in read_ledger(self.run.ledger.path)[0] if int(r["update"]) == p.update]
         if rows and "fleet.issued" in rows[0]:
             crew.books.resume(rows[0])
+
+    @property
+    def crew(self) -> Crew:
+        """The actors and their books."""
+        assert self._crew is not None, "the fleet has ended"
+        return self._crew
 
     def words(self) -> list[str]:
         """Returns what happened to actors and fragments since last asked, a sentence each."""
