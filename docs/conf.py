@@ -38,6 +38,7 @@ PAGES = {
         "Comparing and promoting <guides/comparing>",
         "Replaying <guides/replay>",
         "Verifying <guides/verifying>",
+        "Auditing <guides/auditing>",
         "The page <guides/report>",
         "Learners <guides/learners>",
         "The lab <guides/lab>",
@@ -60,6 +61,7 @@ PAGES = {
         "Statistics <reference/statistics>",
         "Panels <reference/panels>",
         "Policy card <reference/policy-card>",
+        "Audits <reference/audits>",
     ],
     "Internals": [
         "Design <design>",
@@ -80,6 +82,7 @@ PAGES = {
         "What success lets through <measurements/success>",
         "Outside simulators <measurements/outside>",
         "Forgeries <measurements/forgeries>",
+        "Planted bugs <measurements/audits>",
     ],
     "Exercises": ["Exercises <exercises/index>"],
     "More": ["What is not here <not-here>"],

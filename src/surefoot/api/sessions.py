@@ -12,11 +12,12 @@ from surefoot.api.plans import Plan
 from surefoot.api.runs import Run
 from surefoot.api.settings import PlanFile, RunSettings, Settings, lists_settings
 from surefoot.api.verbs import RunLike, folder_of
-from surefoot.contract import SurefootError
+from surefoot.contract import SurefootError, unknown
 from surefoot.printing import ConsoleObserver
 
 if TYPE_CHECKING:
     from surefoot.fleet import FleetOptions
+    from surefoot.sessions import ResumeOptions
     from surefoot.training import SessionObserver
 
 
@@ -84,33 +85,28 @@ def train(
 def resume(
     run: RunLike,
     *,
-    updates: int | None = None,
-    minutes: float | None = None,
-    until: float | None = None,
-    tracker: str = "none",
-    perturb: tuple[str, ...] | str = ("all",),
     progress: bool | SessionObserver | None = None,
     spent: float = 0.0,
-    fleet: FleetOptions | None = None,
+    **settings: Unpack[ResumeOptions],
 ) -> Run:
     """Continues a run from its latest checkpoint, exactly, and confirms it again.
 
-    Limits count what was done before: `minutes=6` ends a run of 4 minutes after 2 more. `perturb`, `tracker`,
-    `progress`, `spent` and `fleet` are as for `surefoot.train`; a fleet may have another number of actors.
+    `settings` are, as for `surefoot.train`: the limits updates, minutes and until, which count what was done
+    before (`minutes=6` ends a run of 4 minutes after 2 more); tracker, strict and keep_block; fleet, which
+    may have another number of actors; and perturb, baselines and sequential, which are as they were asked for
+    at the start where they are not given. `progress` and `spent` are as for `surefoot.train`.
     """
+    from surefoot.sessions import ResumeOptions
     from surefoot.sessions import resume as resume_session
 
-    outcome = resume_session(
-        folder_of(run),
-        observer_of(progress),
-        updates=updates,
-        minutes=minutes,
-        until=until,
-        tracker=tracker,
-        perturb=(perturb,) if isinstance(perturb, str) else tuple(perturb),
-        spent=spent,
-        fleet=fleet,
-    )
+    known = ResumeOptions.__annotations__
+    for name in settings:
+        if name not in known:
+            raise unknown("setting of a run that goes on", name, known)
+    if "perturb" in settings:
+        given = settings["perturb"]
+        settings["perturb"] = (given,) if isinstance(given, str) else tuple(given)
+    outcome = resume_session(folder_of(run), observer_of(progress), spent=spent, **settings)
     return Run(outcome.run, outcome)
 
 

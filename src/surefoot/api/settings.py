@@ -79,6 +79,8 @@ class RunSettings(RecipeFields, total=False):
     baselines: bool
     scenarios: int | None
     sequential: bool
+    strict: bool
+    keep_block: bool
 
 
 class _Strict(Frozen):
@@ -115,6 +117,8 @@ class Settings(_Strict):
     baselines: bool = True
     scenarios: int | None = None
     sequential: bool = False
+    strict: bool = False
+    keep_block: bool = False
 
     @field_validator("recipe")
     @classmethod

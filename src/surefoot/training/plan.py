@@ -160,9 +160,9 @@ class Plan(Identified):
         """Whether kernels are compiled for a robot and plant that are new to this machine."""
 
     @abstractmethod
-    def environments(self, part: range, begun: int = 0) -> TrainingEnv:
-        """Makes the environments `part` of the recipe's, as they are trained in. `begun`: how often they have
-        begun before and were lost; no episode of then is drawn again."""
+    def environments(self, part: Sequence[int], begun: int = 0) -> TrainingEnv:
+        """Makes the environments `part` of the recipe's, in this order, as they are trained in. `begun`: how
+        often they have begun before and were lost; no episode of then is drawn again."""
 
     @abstractmethod
     def mirror(self, device: torch.device) -> Symmetry | None:
@@ -249,7 +249,7 @@ class RobotPlan(Plan):
     def compiles(self) -> bool:
         return self.engine != "mujoco"
 
-    def environments(self, part: range, begun: int = 0) -> VecEnv | CompiledEnv:
+    def environments(self, part: Sequence[int], begun: int = 0) -> VecEnv | CompiledEnv:
         """Compiled where they can be: on stride, with functions that can be traced, and a rollout shorter
         than an episode."""
         task, atlas, device = self.task, self.atlas(), torch.device(self.device)
@@ -263,7 +263,7 @@ class RobotPlan(Plan):
         try:
             return CompiledEnv(env)
         except Untraceable as reason:
-            if sampler.first == 0:  # one process says so, not all
+            if part[0] == 0:  # one process says so, not all
                 print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
             return env
 
@@ -369,7 +369,7 @@ class ExternalPlan(Plan):
     motion_metrics = ()
     compiles = False
 
-    def environments(self, part: range, begun: int = 0) -> ExternalEnv:
+    def environments(self, part: Sequence[int], begun: int = 0) -> ExternalEnv:
         return ExternalEnv(self.task, self.seeds, part, self.device, begun=begun)
 
     def mirror(self, device: torch.device) -> None:

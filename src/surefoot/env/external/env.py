@@ -4,7 +4,7 @@ true final observations, reasons, seeds."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -47,7 +47,7 @@ class ExternalEnv(Stepwise):
         self,
         task: ExternalTask,
         seeds: SeedPlan,
-        part: range,
+        part: Sequence[int],
         device: str,
         stagger: bool = True,
         begun: int = 0,
