@@ -221,7 +221,7 @@ def _joined(parts: list[dict[str, Any]], stats: list[EpisodeStats]) -> tuple[dic
     ended, at = [], []
     for part, stat, start in zip(parts, stats, starts, strict=False):
         where = (part["terminated"] | part["truncated"]).nonzero().numpy()
-        at.append(where + [0, start])
+        at.append(where + np.array([0, start]))
         ended += stat.ended
     extras["ended_at"] = np.concatenate(at)
     if ended:

@@ -121,7 +121,7 @@ class FleetEnv:
             columns = {k[6:]: v for k, v in f.extras.items() if k.startswith("ended.")}
             if columns:
                 ended.append(columns)
-                at.append(f.extras["ended_at"] + [0, start])
+                at.append(f.extras["ended_at"] + np.array([0, start]))
             failures += _failures(f.extras)
             for name, count in f.extras.items():
                 if name.startswith("terrain."):
@@ -140,8 +140,8 @@ class FleetEnv:
         return self.crew.snapshot()
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
-        """Goes on from a snapshot, with any number of actors. Environments that cannot begin new episodes, and
-        the crew's words say so."""
+        """Goes on from a snapshot, with any number of actors. Environments that cannot do that begin new
+        episodes, and the crew's words say so."""
         if not self.crew.restore(snapshot):
             self.crew.refusals.append(
                 f"The state of {self.contract.name} cannot be saved: all environments begin new episodes."
