@@ -21,6 +21,9 @@ PUSH_EVERY_S = 5.0
 OUTSIDE = 1e-4
 """Share of a range by which rounding may leave it."""
 LIFE = {"payload": "payload_kg", "com": "com_m", "strength": "strength"}
+FIELDS = {v: k for k, v in LIFE.items()} | {"friction": "friction", "kp_scale": "gains", "kd_scale": "gains"}
+FEWEST = 8
+"""Pairs below which nothing is said of a correlation."""
 Columns = dict[str, np.ndarray]
 
 
@@ -31,7 +34,7 @@ def look(case: Case) -> list[Found]:
     life, episodes = for_life(lives, contract), per_episode(lives, contract, plan.recipe.control_hz, case)
     families = np.arange(lives.first, lives.first + len(life["strength"])) // (seeds.envs // seeds.families)
     return [
-        *_levels(lives, families, episodes),
+        *_levels(lives, contract, families, episodes),
         *_ranges(life | {k: v.ravel() for k, v in episodes.items()}, _family(lives, contract, families)),
         *_apart(life, episodes, contract.stratify),
         *_noise(case, lives, contract),
@@ -106,10 +109,15 @@ def _world(robot: Columns) -> np.ndarray:
     return out
 
 
-def _levels(lives: FreshLives, families: np.ndarray, episodes: Columns) -> Iterator[Found]:
+def _levels(
+    lives: FreshLives, contract: TaskContract, families: np.ndarray, episodes: Columns
+) -> Iterator[Found]:
     """What is for life stays, what is per episode is new each time, and a family shares its friction."""
     first = lives.begun[0].declared
-    for k in ("friction", "payload_kg", "com_m", "strength", "kp_scale", "kd_scale"):
+    level = {f.name: f.level for f in contract.factors}
+    for k, name in FIELDS.items():
+        if level[name] == "episode":
+            continue
         now = [b.declared[f"parameters.{k}"] for b in lives.begun]
         changed = int(np.any([(x != now[0]).reshape(len(x), -1).any(1) for x in now], 0).sum())
         if changed:
@@ -118,7 +126,7 @@ def _levels(lives: FreshLives, families: np.ndarray, episodes: Columns) -> Itera
             )
     friction = first["parameters.friction"]
     spread = [len(np.unique(friction[families == f])) for f in np.unique(families)]
-    if max(spread) > 1:
+    if level["friction"] == "family" and max(spread) > 1:
         yield Found("Families do not share their friction: some have several.")
     for name, u in episodes.items():
         kept = int((u[1:] == u[:-1]).sum())
@@ -165,7 +173,7 @@ def _apart(life: Columns, episodes: Columns, dealt: tuple[str, ...]) -> Iterator
             for a in names
         ]
     )
-    chance = _chance(r, both)
+    chance = np.where(both < FEWEST, 1.0, _chance(r, np.maximum(both, FEWEST)))
     chance[np.tril_indices(len(names))] = 1.0
     tests = {
         f"'{names[i]}' and '{names[j]}' are drawn together (correlation {r[i, j]:.2f})": chance[i, j]
@@ -185,7 +193,7 @@ def _apart(life: Columns, episodes: Columns, dealt: tuple[str, ...]) -> Iterator
 
 
 def _pair(a: np.ndarray, b: np.ndarray) -> float:
-    if len(a) < 8 or a.std() == 0 or b.std() == 0:
+    if len(a) < FEWEST or a.std() == 0 or b.std() == 0:
         return 1.0
     return float(_chance(np.corrcoef(a, b)[0, 1], np.array(len(a))))
 
