@@ -42,6 +42,9 @@ CHANNELS = {
     "shuffle": 18,
     "mirror": 20,
     "phase": 21,
+    "dropout": 22,
+    "bias": 26,
+    "stuck": 27,
 }
 """Numbers of the channels, by what they decide; a number keeps its meaning for ever."""
 

@@ -7,8 +7,10 @@ from surefoot.evaluation.episodes import Episodes, run_episodes
 from surefoot.evaluation.evaluator import PanelEvaluator, PendingResult
 from surefoot.evaluation.external import BASELINES, ExternalEvaluator, evaluate_seeds, external_baseline
 from surefoot.evaluation.labels import CAUSES, LABELS, label
+from surefoot.evaluation.metrics import episode_metrics
 from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel, look_until_decided
 from surefoot.evaluation.progress import EvaluationProgress, Watch, unwatched
+from surefoot.evaluation.runner import runner_for
 
 __all__ = [
     "BASELINES",
@@ -25,6 +27,7 @@ __all__ = [
     "column_digest",
     "concatenate",
     "engines_for",
+    "episode_metrics",
     "evaluate_panel",
     "evaluate_seeds",
     "external_baseline",
@@ -32,5 +35,6 @@ __all__ = [
     "label",
     "look_until_decided",
     "run_episodes",
+    "runner_for",
     "unwatched",
 ]
