@@ -38,6 +38,7 @@ PAGES = {
         "Comparing and promoting <guides/comparing>",
         "Replaying <guides/replay>",
         "Verifying <guides/verifying>",
+        "Auditing <guides/auditing>",
         "The page <guides/report>",
         "Learners <guides/learners>",
         "The lab <guides/lab>",
@@ -47,6 +48,7 @@ PAGES = {
         "Outside simulators <guides/outside>",
         "Gymnasium <guides/gymnasium>",
         "Several GPUs <guides/gpus>",
+        "A fleet <guides/fleet>",
     ],
     "Reference": [
         "Command line <reference/cli>",
@@ -59,12 +61,14 @@ PAGES = {
         "Statistics <reference/statistics>",
         "Panels <reference/panels>",
         "Policy card <reference/policy-card>",
+        "Audits <reference/audits>",
     ],
     "Internals": [
         "Design <design>",
         "Engines <internals/engines>",
         "Performance <internals/performance>",
         "Distributed <internals/distributed>",
+        "A fleet <internals/fleet>",
         "How the recipe was found <internals/recipe>",
     ],
     "Measurements": [
@@ -78,6 +82,7 @@ PAGES = {
         "What success lets through <measurements/success>",
         "Outside simulators <measurements/outside>",
         "Forgeries <measurements/forgeries>",
+        "Planted bugs <measurements/audits>",
     ],
     "Exercises": ["Exercises <exercises/index>"],
     "More": ["What is not here <not-here>"],

@@ -342,7 +342,51 @@ def factors() -> str:
     return "\n\n".join(parts)
 
 
+# ---- audits
+
+
+def detectors() -> str:
+    """Every detector by what it looks at, with all that it says of itself."""
+    from surefoot.audits import LACKS, applies, by_area, needed
+    from surefoot.audits import detectors as every
+
+    parts = []
+    for area, of in by_area(every().values()).items():
+        parts += [f"## {area}"]
+        for d in of:
+            on = "the proof" if d.kind == "proof" else "the behaviour"
+            rows = [
+                ["statistic", cell(d.statistic)],
+                ["threshold", cell(d.threshold)],
+                ["a finding", f"is on {on}, cause *{d.cause}*: {cell(d.means)}"],
+                ["what to do", cell(d.remedy)],
+                ["applies to", ", ".join(k for k in LACKS if applies(d, k)) + f"; needs {needed(d)}"],
+                ["short form", "yes" if d.short else "no"],
+            ]
+            parts += [f"### {d.name}", prose(d.asks), table([f"`{d.name}`", ""], rows)]
+    return "\n\n".join(parts)
+
+
+def audits_apply() -> str:
+    """Which detectors apply to which kinds of runs."""
+    from surefoot.audits import LACKS, applies
+    from surefoot.audits import detectors as every
+
+    rows = [
+        [f"[{d.name}](#{d.name})", d.kind, *("yes" if applies(d, k) else "no" for k in LACKS)]
+        for d in every().values()
+    ]
+    return table(["detector", "on the", *LACKS], rows)
+
+
+def live_checks() -> str:
+    from surefoot.training import LIVE_CHECKS
+
+    return table(["check", "holds a run to"], [[f"`{k}`", cell(v)] for k, v in LIVE_CHECKS.items()])
+
+
 MADE = {
+    "detectors": detectors, "audits-apply": audits_apply, "live-checks": live_checks,
     "cli": cli, "api": api, "doors": doors, "observations": observations, "actions": actions,
     "joints": joints, "ends": ends, "panels": panels, "factors": factors,
     "drawn panels": drawn_panels, "power": power,

@@ -6,8 +6,8 @@ learned.
     run = surefoot.train("walk-flat", seed=1, until=0.95)
     run.verdict, run.success, run.ledger, run.policy
 
-Verbs: `plan`, `train`, `resume`, `evaluate`, `compare`, `promote`, `replay`, `report`, `postmortem`. Things:
-`Run`, `Plan`, `Policy`, `SurefootError`.
+Verbs: `plan`, `train`, `resume`, `evaluate`, `compare`, `promote`, `replay`, `report`, `audit`,
+`postmortem`. Things: `Run`, `Plan`, `Policy`, `SurefootError`.
 """
 
 from importlib import import_module
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Policy,
         Run,
         SurefootError,
+        audit,
         compare,
         evaluate,
         plan,
@@ -38,6 +39,7 @@ __all__ = [
     "Run",
     "SurefootError",
     "__version__",
+    "audit",
     "compare",
     "evaluate",
     "plan",

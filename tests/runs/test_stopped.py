@@ -102,7 +102,9 @@ def test_an_interrupted_resume_keeps_what_was_confirmed_and_says_so(
     now, then = time_parts(done.record), time_parts(stopped.record)
     assert now.total is not None
     assert then.total is not None
-    assert spent - after - 3 < now.total - then.total <= spent, "the wall-clock is what a clock on the wall says"
+    assert spent - after - 3 < now.total - then.total <= spent, (
+        "the wall-clock is what a clock on the wall says"
+    )
 
 
 def test_a_second_process_is_refused_and_a_killed_one_leaves_no_lock(

@@ -17,7 +17,7 @@ from surefoot.rollout import RolloutBlock
 from surefoot.statistics import effective_n, icc
 from surefoot.training import EVERY as HONESTY_EVERY
 from surefoot.training import honesty_figures, honesty_row
-from surefoot.training.honesty import ages, duplicates, family_worth, sync_index, two_way_coverage
+from surefoot.training.honesty import ages, duplicates, family_worth, lockstep, sync_index, two_way_coverage
 from surefoot.training.plan_makers import make_plan
 from tiny import surefoot
 
@@ -64,6 +64,20 @@ def test_the_index_grows_as_ages_draw_together() -> None:
     indices = [float(sync_index(ages_and_ends(torch.arange(N) % (s + 1))[0])) for s in spread]
     assert indices == sorted(indices, reverse=True)
     assert indices[0] == 1.0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.999, 1.0])
+@pytest.mark.parametrize("first", [0, 400, LIFE - 10])
+def test_lockstep_is_the_share_that_is_in_step(share: float, first: int) -> None:
+    in_step = torch.arange(N) < round(share * N)
+    age, _ = ages_and_ends(torch.where(in_step, first, staggered()))
+    assert float(lockstep(age)) == pytest.approx(share, abs=0.01)
+    assert (float(lockstep(age)) == 1.0) == (share == 1.0 or in_step.all())
+
+
+def test_staggered_ages_are_hardly_in_lockstep() -> None:
+    assert float(lockstep(ages_and_ends(staggered())[0])) < 0.01
+    assert float(lockstep(torch.arange(6).expand(3, -1))) == 0.0
 
 
 def block(done: Tensor | None = None) -> RolloutBlock:

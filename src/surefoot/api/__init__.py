@@ -7,6 +7,7 @@ torch nor a simulator, and runs are judged, compared and reported where there is
 
 from __future__ import annotations
 
+from surefoot.api.audits import audit
 from surefoot.api.plans import Plan, plan
 from surefoot.api.policies import Policy
 from surefoot.api.runs import Run
@@ -19,6 +20,7 @@ __all__ = [
     "Policy",
     "Run",
     "SurefootError",
+    "audit",
     "compare",
     "evaluate",
     "plan",

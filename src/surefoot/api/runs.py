@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from surefoot.api.audits import Audited, audit, audited
 from surefoot.api.frames import Frame, frame, frame_of_rows
 from surefoot.api.policies import Policy
 from surefoot.api.shown import Shown, escaped, link
@@ -116,6 +117,11 @@ class Run(Shown):
         return self._standing().caveat
 
     @property
+    def audited(self) -> Audited | None:
+        """What its last audit found, the short one that ends training or a full one; None: there was none."""
+        return audited(self)
+
+    @property
     def summary(self) -> PanelSummary | None:
         """Every figure of the confirmation half, counted from its rows; None while nothing is confirmed."""
         run = RunFolder.open(self.path)
@@ -156,6 +162,10 @@ class Run(Shown):
         """Evaluates the confirmed policy; `surefoot.evaluate` takes more options."""
         return evaluate(self, half=half, perturb=perturb, baselines=baselines)
 
+    def audit(self, *, only: tuple[str, ...] | str = (), short: bool = False) -> Audited:
+        """Audits this run: is it what it says? `surefoot.audit` takes more options."""
+        return audit(self, only=only, short=short)
+
     def replay(self, episode: int | str, *, verify: bool = False) -> Replay:
         """Plays an episode of the confirmation half again; `surefoot.replay` takes more options."""
         return replay(self, episode, verify=verify)
@@ -181,6 +191,8 @@ class Run(Shown):
         lines = [f"Run {record.id}: {record.task}, seed {record.seeds.root}, {record.status}"]
         lines += [f"{standing.verdict}: {standing.says}"]
         lines += [text for text in (standing.caveat, record.error) if text]
+        kept = self.audited
+        lines += [kept.audit.says] if kept is not None else []
         f = record.figures
         if f.get("updates"):
             lines.append(

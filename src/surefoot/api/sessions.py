@@ -12,10 +12,12 @@ from surefoot.api.plans import Plan
 from surefoot.api.runs import Run
 from surefoot.api.settings import PlanFile, RunSettings, Settings, lists_settings
 from surefoot.api.verbs import RunLike, folder_of
-from surefoot.contract import SurefootError
+from surefoot.contract import SurefootError, unknown
 from surefoot.printing import ConsoleObserver
 
 if TYPE_CHECKING:
+    from surefoot.fleet import FleetOptions
+    from surefoot.sessions import ResumeOptions
     from surefoot.training import SessionObserver
 
 
@@ -29,6 +31,7 @@ def train(
     tracker: str = "none",
     progress: bool | SessionObserver | None = None,
     spent: float = 0.0,
+    fleet: FleetOptions | None = None,
     **settings: Unpack[RunSettings],
 ) -> Run:
     """Trains a task, evaluates it on the held-out panel while it learns and at the end, and records it all.
@@ -42,7 +45,7 @@ def train(
     `out`: run folder to create (default: runs/<task>-<date>-<time>-<id>). `tracker`: tensorboard, wandb,
     mlflow or none. `progress`: True shows a bar, False nothing, None a bar in a terminal or a notebook; or an
     observer of your own (`surefoot.training.SessionObserver`). `spent`: seconds that a program took before,
-    to be counted as start-up.
+    to be counted as start-up. `fleet`: who collects (`surefoot.fleet.FleetOptions`); None: this process.
 
     Ctrl-C (a notebook's stop button) ends training between two updates; the run that is returned is then
     `interrupted`, and `surefoot.resume` continues it exactly. From another thread than the main one it works
@@ -75,38 +78,35 @@ def train(
         asked, observer = file, cast("SessionObserver", AsPlanned(file, observer))
     folder = None if out is None else os.fspath(out)
     held_to = None if manifest is None else os.fspath(manifest)
-    outcome = train_session(asked.options(folder, tracker, held_to), observer, spent=spent)
+    outcome = train_session(asked.options(folder, tracker, held_to, fleet), observer, spent=spent)
     return Run(outcome.run, outcome)
 
 
 def resume(
     run: RunLike,
     *,
-    updates: int | None = None,
-    minutes: float | None = None,
-    until: float | None = None,
-    tracker: str = "none",
-    perturb: tuple[str, ...] | str = ("all",),
     progress: bool | SessionObserver | None = None,
     spent: float = 0.0,
+    **settings: Unpack[ResumeOptions],
 ) -> Run:
     """Continues a run from its latest checkpoint, exactly, and confirms it again.
 
-    Limits count what was done before: `minutes=6` ends a run of 4 minutes after 2 more. `perturb`, `tracker`,
-    `progress` and `spent` are as for `surefoot.train`.
+    `settings` are, as for `surefoot.train`: the limits updates, minutes and until, which count what was done
+    before (`minutes=6` ends a run of 4 minutes after 2 more); tracker, strict and keep_block; fleet, which
+    may have another number of actors; and perturb, baselines and sequential, which are as they were asked for
+    at the start where they are not given. `progress` and `spent` are as for `surefoot.train`.
     """
+    from surefoot.sessions import ResumeOptions
     from surefoot.sessions import resume as resume_session
 
-    outcome = resume_session(
-        folder_of(run),
-        observer_of(progress),
-        updates=updates,
-        minutes=minutes,
-        until=until,
-        tracker=tracker,
-        perturb=(perturb,) if isinstance(perturb, str) else tuple(perturb),
-        spent=spent,
-    )
+    known = ResumeOptions.__annotations__
+    for name in settings:
+        if name not in known:
+            raise unknown("setting of a run that goes on", name, known)
+    if "perturb" in settings:
+        given = settings["perturb"]
+        settings["perturb"] = (given,) if isinstance(given, str) else tuple(given)
+    outcome = resume_session(folder_of(run), observer_of(progress), spent=spent, **settings)
     return Run(outcome.run, outcome)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, get_type_hints
 
@@ -21,6 +22,7 @@ from surefoot.artifacts import read_json, write_json
 from surefoot.contract import Frozen, LearnerName, Recipe, SurefootError, Timeouts, unknown
 
 if TYPE_CHECKING:
+    from surefoot.fleet import FleetOptions
     from surefoot.sessions import TrainOptions
     from surefoot.training import Plan
 
@@ -77,6 +79,8 @@ class RunSettings(RecipeFields, total=False):
     baselines: bool
     scenarios: int | None
     sequential: bool
+    strict: bool
+    keep_block: bool
 
 
 class _Strict(Frozen):
@@ -113,6 +117,8 @@ class Settings(_Strict):
     baselines: bool = True
     scenarios: int | None = None
     sequential: bool = False
+    strict: bool = False
+    keep_block: bool = False
 
     @field_validator("recipe")
     @classmethod
@@ -140,13 +146,18 @@ class Settings(_Strict):
         return _checked(cls, {"task": task, "recipe": recipe, **others})
 
     def options(
-        self, out: str | None = None, tracker: str = "none", manifest: str | None = None
+        self,
+        out: str | None = None,
+        tracker: str = "none",
+        manifest: str | None = None,
+        fleet: FleetOptions | None = None,
     ) -> TrainOptions:
         """Returns what a training session is started with."""
         from surefoot.sessions import TrainOptions
 
         fields = {f: getattr(self, f) for f in Settings.model_fields if f != "recipe"}
-        return TrainOptions(**fields, overrides=self.recipe, out=out, tracker=tracker, manifest=manifest)
+        asked = TrainOptions(**fields, overrides=self.recipe, out=out, tracker=tracker, manifest=manifest)
+        return replace(asked, fleet=fleet)
 
 
 KNOWN = tuple(sorted(RunSettings.__annotations__))

@@ -215,7 +215,7 @@ def promote(
 
 
 class Postmortem(Shown, Written):
-    """What went wrong in a run: five sentences, each tied to a figure of an artifact, and two failures."""
+    """What went wrong in a run, in six sentences, each tied to a figure of an artifact, and two failures."""
 
     def show(self, console: Console) -> None:
         say(console, as_text(self))

@@ -10,9 +10,11 @@ import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import CONFIRM, SCREEN, Detector, Found, NotApplicable
-from surefoot.audits.registry import detectors
-from surefoot.contract import Contract, SurefootError, unknown
-from surefoot.runs import Audit, AuditFinding, NotLooked, RunFolder, save_audit
+from surefoot.audits.kept import keep_block
+from surefoot.audits.registry import detector, detectors
+from surefoot.contract import Contract, SurefootError
+from surefoot.runs import Audit, AuditFinding, NotLooked, RunFolder, load_audit, over, save_audit
+from surefoot.training import LIVE_CHECKS
 
 Tell = Callable[[str, int, int], None]
 """Is told which detector has its turn, its number, and of how many."""
@@ -26,16 +28,18 @@ def audit_run(
     seed: int | None = None,
     tell: Tell = lambda name, k, n: None,
 ) -> Audit:
-    """Audits a run and writes audit.json, which replaces what was written before; with `only` some detectors
-    are asked, and nothing is written."""
+    """Audits a run and writes audit.json, which replaces what was written before (the short form keeps what a
+    full audit of the same policy has from others); with `only` some are asked, and nothing is written."""
     begun = time.perf_counter()
     asked = _chosen(only, short)
-    case = Case(run, secrets.randbits(30) if seed is None else seed)
+    seed = secrets.randbits(30) if seed is None else seed
+    case = Case(run, seed)
     found: list[AuditFinding] = []
     passed: list[str] = []
     absent: list[NotLooked] = []
     failed: list[NotLooked] = []
     exempt: list[NotLooked] = []
+    took: dict[str, float] = {}
     exemptions = run.record.contract.exempt
     check_exemptions(run.record.contract)
     try:
@@ -48,6 +52,7 @@ def audit_run(
             if because:
                 absent.append(NotLooked(detector=d.name, because=because))
                 continue
+            started = time.perf_counter()
             try:
                 there = ask(d, case)
             except NotApplicable as reason:
@@ -58,6 +63,9 @@ def audit_run(
             else:
                 found += there
                 passed += [] if there else [d.name]
+            took[d.name] = round(time.perf_counter() - started, 3)
+        if not only and not short:
+            keep_block(run, case)
     finally:
         case.close()
     r = run.record
@@ -65,48 +73,57 @@ def audit_run(
         checkpoint=r.confirmation.checkpoint if r.confirmation else "",
         updates=int(r.figures.get("updates") or 0),
         full=not short and not only,
+        seed=seed,
         findings=tuple(found),
         passed=tuple(passed),
         not_applicable=tuple(absent),
         failed=tuple(failed),
         exempt=tuple(exempt),
         seconds=time.perf_counter() - begun,
+        took=took,
     )
-    if not only:
-        save_audit(run, audit)
+    if only:
+        return audit
+    audit = audit if audit.full else over(load_audit(run.path), audit)
+    save_audit(run, audit)
     return audit
 
 
 def check_exemptions(contract: Contract) -> None:
     """Refuses a contract that exempts itself from what nobody asks."""
     for name in contract.exempt:
-        if name not in detectors():
-            raise unknown("detector", name, detectors())
+        if name not in LIVE_CHECKS:
+            detector(name)
 
 
 @torch.inference_mode()
-def ask(detector: Detector, case: Case) -> list[AuditFinding]:
+def ask(asked: Detector, case: Case) -> list[AuditFinding]:
     """Asks one detector. What chance could explain at 1% is looked at again under fresh keys, and stands only
     where chance would give that once in ten thousand."""
-    found = list(detector.look(case))
+    found = list(asked.look(case))
     certain = [f for f in found if f.p is None]
     screened = [f for f in found if f.p is not None and f.p < SCREEN]
     if screened:
         again = case.fresh(case.seed + 1)
         try:
-            certain += [f for f in detector.look(again) if f.p is not None and f.p < CONFIRM]
+            certain += [f for f in asked.look(again) if f.p is not None and f.p < CONFIRM]
         finally:
             again.close()
-    return [_finding(detector, f) for f in certain]
+    return [_finding(asked, f) for f in certain]
 
 
 def _finding(d: Detector, f: Found) -> AuditFinding:
-    return AuditFinding(detector=d.name, kind=d.kind, cause=f.cause or d.cause, statement=f.statement, p=f.p)
+    return AuditFinding(
+        detector=d.name,
+        kind=d.kind,
+        cause=f.cause or d.cause,
+        statement=f.statement,
+        p=f.p,
+        means=d.means,
+        remedy=d.remedy,
+    )
 
 
 def _chosen(only: Sequence[str], short: bool) -> list[Detector]:
-    every = detectors()
-    for name in only:
-        if name not in every:
-            raise unknown("detector", name, every)
-    return [d for d in every.values() if (not only or d.name in only) and (d.short or not short)]
+    wanted = {detector(name).name for name in only}
+    return [d for d in detectors().values() if (not only or d.name in wanted) and (d.short or not short)]

@@ -12,14 +12,15 @@ import torch
 
 from surefoot.artifacts import read_table
 from surefoot.audits.detector import Needs, NotApplicable
+from surefoot.contract import SeedPlan
 from surefoot.env import TrainingEnv
 from surefoot.policy import PolicyBundle
 from surefoot.runs import Result, RunFolder, load_result, read_ledger
 from surefoot.training import Plan, RobotPlan, load_policy, restore_plan, restore_robot_plan
 
 T = TypeVar("T")
-PROBE_ENVS = 64
-"""Environments of a probe."""
+PROBE_ENVS = 256
+"""Environments of a probe, at most: all of a small run."""
 
 
 class Case:
@@ -29,6 +30,7 @@ class Case:
     def __init__(self, run: RunFolder, seed: int) -> None:
         self.run, self.record, self.seed = run, run.record, seed
         self._envs: dict[int, TrainingEnv] = {}
+        self._begun: dict[int, dict[str, np.ndarray]] = {}
         self._once: dict[str, Any] = {}
 
     def fresh(self, seed: int) -> Case:
@@ -85,18 +87,49 @@ class Case:
         name = "confirmed" if self.record.confirmation is not None else "latest"
         return load_policy(self.run, name)[1]
 
+    @property
+    def probe_seeds(self) -> SeedPlan:
+        """The seed plan of probes: the run's, from a root of this audit's own."""
+        return self.plan.seeds.model_copy(update={"root": 2**31 + self.seed})
+
     def numbers(self, name: str) -> np.random.Generator:
         """Returns random numbers for one detector, by its name and this audit's seed."""
         return np.random.default_rng([self.seed, *name.encode()])
 
     def environments(self, count: int = PROBE_ENVS) -> TrainingEnv:
-        """Returns environments as the run was trained in, on the CPU, with keys of this audit's own. They are
-        shared by detectors: restore a snapshot before and leave them as you like."""
+        """Returns those of `chosen(count)` as the run was trained in, on the CPU, with keys of this audit's
+        own. They are shared by detectors: restore a snapshot before and leave them as you like."""
         if count not in self._envs:
-            seeds = self.plan.seeds.model_copy(update={"root": 2**31 + self.seed})
-            plan = dataclasses.replace(self.plan, seeds=seeds, device="cpu")
-            self._envs[count] = plan.environments(range(count))
+            plan = dataclasses.replace(self.plan, seeds=self.probe_seeds, device="cpu")
+            self._envs[count] = plan.environments(self.chosen(count).tolist())
+            if self.record.training_plant is not None:
+                self._begun[count] = as_numpy(self._envs[count].snapshot())
         return self._envs[count]
+
+    @property
+    def root(self) -> int:
+        """Root seed of the probe's environments."""
+        return self.probe_seeds.root
+
+    def begun(self, count: int = PROBE_ENVS) -> dict[str, np.ndarray]:
+        """Returns what a robot's environments were when they had just been made."""
+        self.environments(count)
+        return self._begun[count]
+
+    def chosen(self, count: int = PROBE_ENVS) -> np.ndarray:
+        """Returns which environments of the run are probed, in their order: all where there are no more than
+        `count`, otherwise as many whole families as there is room for, by this audit's seed. Of families
+        that are larger two are taken, and as many members of each."""
+        seeds = self.record.seeds
+        if seeds.envs <= count:
+            return np.arange(seeds.envs)
+        size = seeds.envs_per_family
+        families, members = (count // size, size) if 2 * size <= count else (min(2, seeds.families), 0)
+        members = members or min(size, count // families)
+        g = self.numbers("chosen")
+        family = np.sort(g.permutation(seeds.families)[:families])
+        member = np.sort(np.stack([g.permutation(size)[:members] for _ in family]), 1)
+        return np.asarray((family[:, None] * size + member).ravel())
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """Returns what `make` made when `name` was first asked for: several detectors look at it."""
@@ -104,6 +137,10 @@ class Case:
             self._once[name] = make()
         out: T = self._once[name]
         return out
+
+    def made(self, name: str) -> Any:
+        """Returns what was made under `name`; None where nobody has asked for it."""
+        return self._once.get(name)
 
     def close(self) -> None:
         for env in self._envs.values():

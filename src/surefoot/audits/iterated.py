@@ -3,6 +3,7 @@ collected is kept with the states of the learner before and after."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,6 +16,7 @@ from torch import Tensor
 from surefoot.audits.case import Case
 from surefoot.audits.lived import Lived, edited, live, robots
 from surefoot.audits.slow_policy import SlowPolicy
+from surefoot.contract import Recipe
 from surefoot.learners import Ppo, PpoMetrics
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import section
@@ -36,6 +38,7 @@ class Iterated:
     metrics: PpoMetrics
     row: dict[str, Any]  # of the ledger
     ended: Arrays  # episodes that ended in it, as they are recorded
+    recipe: Recipe  # of the run, with the families and minibatches that the probe's environments make
 
 
 def learner_of(case: Case, root: int) -> Ppo:
@@ -70,7 +73,12 @@ def _iterated(case: Case) -> list[Iterated]:
     env, plan = robots(case), case.robot
     learner = learner_of(case, case.seed)
     learner.load(section("learner", case.run.load_checkpoint("latest").tensors))
-    contract, recipe = plan.task.contract, learner.recipe
+    families = len(set(plan.seeds.family_of(case.chosen()).tolist()))
+    samples = learner.recipe.horizon * env.num_envs
+    learner.recipe = recipe = learner.recipe.model_copy(
+        update={"families": families, "minibatches": math.gcd(learner.recipe.minibatches, samples)}
+    )
+    contract = plan.task.contract
     sizes = (contract.observation_size, contract.critic_size, contract.action.size, len(contract.rewards))
     with learning():
         block = RolloutBlock.empty(recipe.horizon, env.num_envs, *sizes)
@@ -107,9 +115,8 @@ def _iterated(case: Case) -> list[Iterated]:
         names = stats.ended[0].keys() if stats.ended else ()
         ended = {k: np.concatenate([e[k] for e in stats.ended]) for k in names}
         policy = SlowPolicy(before, recipe.normalise)
-        out.append(
-            Iterated(arrays, steps, start, before, after, policy, iteration.metrics(result), row, ended)
-        )
+        said_of_itself = iteration.metrics(result)
+        out.append(Iterated(arrays, steps, start, before, after, policy, said_of_itself, row, ended, recipe))
     iteration.close()
     env.restore(kept)
     return out

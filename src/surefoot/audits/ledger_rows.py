@@ -22,11 +22,11 @@ def look(case: Case) -> list[Found]:
     """Compares rows of two iterations, and their episodes, with what the blocks show."""
     contract = case.robot.task.contract
     names, reasons = [t.name for t in contract.rewards], robots(case).reasons
-    strata, families = contract.strata.shape, case.plan.recipe.families
+    strata = contract.strata.shape
     said: dict[str, str] = {}
     for it in iterated(case):
         expected = _counted(it, names, list(reasons), float(contract.action.clip))
-        expected |= _honesty(it, families, strata)
+        expected |= _honesty(it, it.recipe.families, strata)
         for key, value in expected.items():
             if key not in it.row or not _close(it.row[key], value):
                 got = _short(it.row.get(key))
@@ -79,12 +79,11 @@ def _honesty(it: Iterated, families: int, strata: tuple[int, ...]) -> dict[str, 
         hit, cells = hit + int((table > 0).sum()), cells + table.size
     out: dict[str, Any] = {
         "honesty.reset_sync_index": float(np.clip(_icc(age), 0, 1)),
+        "honesty.lockstep": float(np.mean([_largest_group(row) for row in age])),
         "honesty.reset_fano": float(per_step.var(ddof=1) / per_step.mean()) if per_step.any() else None,
         "honesty.coverage_two_way": hit / cells,
         "honesty.n": over.size,
     }
-    if over.shape[1] % families:
-        return out
     for name, key in (("returns", "return"), ("advantage", "advantage")):
         x = b[name].astype(np.float64)
         groups = x.reshape(len(x), families, -1).transpose(1, 0, 2).reshape(families, -1)
@@ -92,6 +91,11 @@ def _honesty(it: Iterated, families: int, strata: tuple[int, ...]) -> dict[str, 
         out[f"honesty.icc_{key}"] = icc
         out[f"honesty.n_eff_{key}"] = over.size / (1 + (groups.shape[1] - 1) * icc)
     return out
+
+
+def _largest_group(ages: np.ndarray) -> float:
+    """Returns how many have the age that most have, but one, as a share of all but one."""
+    return float((np.unique(ages, return_counts=True)[1].max() - 1) / max(len(ages) - 1, 1))
 
 
 def _icc(groups: np.ndarray) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from surefoot.audits.case import Case
-from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.audits.detector import Detector, Found
 
 SINGLE = 2e-4
 """Relative rounding of sums in single precision over a block."""
@@ -86,23 +86,6 @@ def look_at_batch(case: Case) -> list[Found]:
     ]
 
 
-def look_at_success(case: Case) -> list[Found]:
-    """Compares how reward and held-out success went from the first evaluation to the last."""
-    scored = [r for r in case.ledger if r.get("evaluation.success") is not None]
-    if len(scored) < 3:
-        raise NotApplicable("it was scored fewer than three times")
-    paid, earned = scored[0]["reward_per_step"], scored[-1]["reward_per_step"]
-    first, last = scored[0]["evaluation.success"], scored[-1]["evaluation.success"]
-    if earned <= paid + 0.5 * abs(paid) or last > first:
-        return []
-    return [
-        Found(
-            f"Reward per step rose from {paid:.3g} to {earned:.3g} while held-out success did not "
-            f"({100 * first:.0f}% to {100 * last:.0f}%)."
-        )
-    ]
-
-
 DETECTORS = (
     Detector(
         name="ledger-sums",
@@ -128,19 +111,6 @@ DETECTORS = (
         remedy="Look at how environments' keys are made from family, member and episode.",
         look=look_at_batch,
         needs=("ppo", "robot", "ledger"),
-        short=True,
-    ),
-    Detector(
-        name="return-up-success-flat",
-        kind="behaviour",
-        cause="behaviour",
-        asks="Did held-out success follow the reward?",
-        statistic="reward per step and success, at the first and at the last evaluation",
-        threshold="half as much reward again without any gain in success; a remark, not a test",
-        means="What is rewarded is not what is asked for.",
-        remedy="Read reward terms by their share (`surefoot report`), and watch a failure.",
-        look=look_at_success,
-        needs=("ledger",),
         short=True,
     ),
 )

@@ -38,8 +38,8 @@ class Lived:
 
 
 def robots(case: Case, count: int = PROBE_ENVS) -> VecEnv | CompiledEnv:
-    """Returns environments whose robot is known, as trained in."""
-    env = case.environments(min(count, case.plan.seeds.envs))
+    """Returns environments whose robot is known, as trained in: those of `case.chosen(count)`."""
+    env = case.environments(count)
     if not isinstance(env, VecEnv | CompiledEnv):
         raise NotApplicable("its environments come from outside")
     return env

@@ -6,11 +6,13 @@ import numpy as np
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
-from surefoot.audits.lived import NEVER, Lived, edited, live, robots, wild
+from surefoot.audits.edge_steps import edge_steps
+from surefoot.audits.lived import NEVER, Lived, edited, live, wild
 from surefoot.audits.slow_terms import SLOW, Facts
-from surefoot.contract import TaskContract
+from surefoot.audits.whole_steps import Whole, astray, everybody, view_of
+from surefoot.audits.whole_walk import whole_walk
+from surefoot.contract import RewardTerm, TaskContract
 
-STEPS = 24
 ROUNDING = (1e-3, 2e-6)
 """Allowance for float32 against double: relative, and absolute (a term is a sum of a few products)."""
 
@@ -22,36 +24,47 @@ def off(value: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def look(case: Case) -> list[Found]:
-    """Lives some steps, recomputes every reward, then takes last steps of episodes twice."""
-    env = robots(case)
-    contract, dt = case.robot.task.contract, 1.0 / case.robot.recipe.control_hz
-    own = {
-        n
-        for n in env.reward_names
-        if getattr(case.robot.task.terms[n], "__module__", "") == "surefoot.tasks.terms"
-    }
-    start = env.snapshot()
-    steps = live(env, wild(case, "reward-terms", env), STEPS)
-    env.restore(start)
-    found = _sums(contract, steps)
-    for k, term in enumerate(contract.rewards):
-        if term.name not in own or term.name not in SLOW:
+    """Recomputes every reward of some steps, last ones of episodes too, then takes last steps twice."""
+    task, dt = case.robot.task, 1.0 / case.robot.recipe.control_hz
+    wholes = [*whole_walk(case), *(e.whole for e in edge_steps(case))]
+    lost = sum(int(astray(w).sum()) for w in wholes)
+    found = _sums(task.contract, [w.lived for w in wholes])
+    if lost:
+        text = (
+            f"Steps lead elsewhere than the engine does for the targets that the contract says, {lost} times."
+        )
+        found.append(Found(text, cause="action"))
+    for k, term in enumerate(task.contract.rewards):
+        if term.event and term.name == "fall":
             continue
-        wrong, example = 0, ""
-        for step in steps:
-            f = Facts(step, contract, case.robot.task.robot, dt)
-            weight = term.weight * (1.0 if term.event else dt)
-            expected = weight * SLOW[term.name](f, **term.params)
-            bad = (
-                off(step.outcome["terms"][:, k], expected) & step.going & f.sure & ~f.r["failed"].astype(bool)
-            )
-            wrong += int(bad.sum())
+        wrong, last, example = 0, 0, ""
+        for whole in wholes:
+            expected, sure = _expected(case, whole, term, dt)
+            bad = off(whole.lived.outcome["terms"][:, k], expected) & sure
+            bad &= whole.lived.going | (lost == 0)
+            wrong, last = wrong + int(bad.sum()), last + int((bad & ~whole.lived.going).sum())
             if bad.any() and not example:
                 e = int(bad.argmax())
-                example = f"{step.outcome['terms'][e, k]:.4g} where it is {expected[e]:.4g}"
+                example = f"{whole.lived.outcome['terms'][e, k]:.4g} where it is {expected[e]:.4g}"
         if wrong:
-            found.append(Found(f"Reward term '{term.name}' is not what it says in {wrong} steps: {example}."))
+            text = (
+                f"Reward term '{term.name}' is not what it says in {wrong} steps, {last} of them last ones: "
+            )
+            found.append(Found(f"{text}{example}."))
     return found + _last_steps(case)
+
+
+def _expected(case: Case, whole: Whole, term: RewardTerm, dt: float) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what a term should be [N], and where no rounding decides it: by the slow twin where there is
+    one, by the term's own function of the state before any reset where there is none."""
+    task, weight = case.robot.task, term.weight * (1.0 if term.event else dt)
+    failed = whole.led["failed"].astype(bool)
+    f = Facts(whole.ended, task.contract, task.robot, dt)
+    if getattr(task.terms[term.name], "__module__", "") == "surefoot.tasks.terms" and term.name in SLOW:
+        value = SLOW[term.name](f, **term.params)
+    else:
+        value = task.terms[term.name](view_of(case, whole), **term.params).numpy().astype(np.float64)
+    return np.where(failed, 0.0, weight * value), failed | f.sure
 
 
 def _sums(contract: TaskContract, steps: list[Lived]) -> list[Found]:
@@ -80,7 +93,7 @@ def _sums(contract: TaskContract, steps: list[Lived]) -> list[Found]:
 
 def _last_steps(case: Case) -> list[Found]:
     """The same step is taken as an episode's last and as one of its first: its terms must not differ."""
-    env = robots(case)
+    env = everybody(case)
     start = edited(env.snapshot(), script__push_step=NEVER)
     actions = wild(case, "last-steps", env)(0)
     pair = []
@@ -107,8 +120,8 @@ DETECTORS = (
         kind="proof",
         cause="reward",
         asks="Is the reward the sum of the declared terms, each with its weight, sign and meaning?",
-        statistic="rewards and terms of 24 steps of 64 environments against a slow numpy twin; last steps of "
-        "episodes against the same steps inside episodes",
+        statistic="rewards and terms of some 25 steps of all environments, last ones too, against "
+        "a slow numpy twin of the states before any reset; last steps against the same steps inside episodes",
         threshold="relative 1e-3 and absolute 2e-6 (float32 against double); last steps to the bit",
         means="The policy was paid for something other than what the contract says.",
         remedy="Compare the named term's function, weight and parameters with the contract; compute rewards "

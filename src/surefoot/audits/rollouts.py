@@ -145,9 +145,9 @@ DETECTORS = (
         kind="proof",
         cause="learning",
         asks="Does a rollout block hold what was lived, seen and done, with values of what truly followed?",
-        statistic="two blocks of 64 environments from the latest checkpoint, in which many episodes run out "
-        "of time: taken again step by step; means, log-probabilities, values, bootstraps, advantages and "
-        "returns in double precision; exploration by tests of mean, size, shape and independence",
+        statistic="two blocks of up to 256 environments from the latest checkpoint, in which many episodes "
+        "run out of time: taken again step by step; means, log-probabilities, values, bootstraps, advantages "
+        "and returns in double precision; exploration by tests of mean, size, shape and independence",
         threshold="rounding of single precision (3e-4); exploration by normal tests at the common error rate",
         means="The learner learns from something other than what happened, or bootstraps ends wrongly.",
         remedy="Compare what `collect` writes into the block with what the environments did.",

@@ -49,4 +49,23 @@ class SlowPolicy:
             x = x @ self._t[f"networks.{name}.{k}.weight"].T + self._t[f"networks.{name}.{k}.bias"]
             if k != layers[-1]:
                 x = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
-        return x
+        return np.asarray(x)
+
+
+class SlowBundle:
+    """A policy as its bundle has it: `mean`, `std`, and layers by number."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], clip: float | None) -> None:
+        self._t = {k: v.detach().cpu().double().numpy().copy() for k, v in tensors.items()}
+        self._clip = clip
+
+    def mean(self, obs: np.ndarray) -> np.ndarray:
+        """Returns actions [..., A]."""
+        x = (obs - self._t["mean"]) / self._t["std"]
+        x = x if self._clip is None else np.clip(x, -self._clip, self._clip)
+        last = max(int(k.split(".")[0]) for k in self._t if k.endswith(".weight"))
+        for k in range(last + 1):
+            x = x @ self._t[f"{k}.weight"].T + self._t[f"{k}.bias"]
+            if k != last:
+                x = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+        return np.asarray(x)

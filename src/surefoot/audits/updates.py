@@ -111,6 +111,7 @@ def look(case: Case) -> list[Found]:
         it = iterated(case)[0]
         block = RolloutBlock(**{k: torch.from_numpy(v) for k, v in it.block.items()})
         learner = learner_of(case, case.seed)
+        learner.recipe = it.recipe
         reference, expected = followed(learner, it.before, block)
         said = list(faults(Both(it.before, it.after, it.metrics, reference, expected)))
         found += [] if reference.close else said

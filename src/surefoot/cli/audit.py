@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
 
 from surefoot.cli.parser import Positional
 from surefoot.contract import SurefootError
-from surefoot.printing import print_audit, print_detector, print_detectors, say
+from surefoot.printing import make_console, print_detector, print_detectors
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,9 @@ class AuditCommand:
     A finding on the proof (the run is not what it says) leaves it Unproven; a remark on the behaviour stands
     beside the verdict. What chance could explain is looked at again under fresh keys before it counts.
 
-    Exit code 0: nothing on the proof. 1: a finding on the proof. 2: something could not be looked at.
+    Exit code 0: nothing on the proof. 1: a finding on the proof. 2: no finding, and something could not be
+    looked at. What does not apply to a run is said with its reason, and never counted as passed. A run that
+    is being trained is not audited.
 
     Example: surefoot audit runs/RUN
 
@@ -30,9 +34,9 @@ class AuditCommand:
     """
 
     run_folders: Positional[tuple[str, ...]] = ()
-    """Run folder."""
+    """Run folder, as `surefoot train` printed it."""
     list: bool = False
-    """List the detectors."""
+    """List the detectors by what they look at, and which kinds of runs each applies to."""
     explain: str | None = None
     """Explain one detector: statistic, threshold with its source, what a finding means, what to do."""
     only: tuple[str, ...] = ()
@@ -45,14 +49,10 @@ class AuditCommand:
     """Print one JSON object instead of tables."""
 
     def run(self, console: Console) -> int:
-        from surefoot.audits import audit_run, detectors
-        from surefoot.contract import unknown
-        from surefoot.runs import RunFolder
+        from surefoot.audits import detector, detectors
 
         if self.explain is not None:
-            if self.explain not in detectors():
-                raise unknown("detector", self.explain, detectors())
-            print_detector(console, detectors()[self.explain])
+            print_detector(console, detector(self.explain))
             return 0
         if self.list:
             print_detectors(console, tuple(detectors().values()))
@@ -61,15 +61,23 @@ class AuditCommand:
             raise SurefootError(
                 "Give one run folder: `surefoot audit runs/RUN`, or --list for what is asked."
             )
-        run = RunFolder.open(self.run_folders[0])
+        from surefoot.api import audit
 
-        def tell(name: str, k: int, n: int) -> None:
-            if not self.json and console.is_terminal:
-                say(console, f"{k + 1} of {n}: {name}")
-
-        audit = audit_run(run, only=self.only, short=self.short, seed=self.seed, tell=tell)
+        shown = make_console(stderr=True) if self.json else console
+        with asking(shown) as tell:
+            done = audit(self.run_folders[0], only=self.only, short=self.short, seed=self.seed, tell=tell)
         if self.json:
-            print(json.dumps({"exit": audit.exit_status} | audit.model_dump(mode="json"), indent=2))
+            print(json.dumps({"exit": done.audit.exit_status} | done.audit.model_dump(mode="json"), indent=2))
         else:
-            print_audit(console, run.path, audit)
-        return audit.exit_status
+            done.show(console)
+        return done.audit.exit_status
+
+
+@contextmanager
+def asking(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """Shows on a terminal which detector has its turn, for as long as the block lasts."""
+    if not console.is_terminal:
+        yield lambda name, k, n: None
+        return
+    with console.status("Reading the run") as status:
+        yield lambda name, k, n: status.update(f"Auditing: {k + 1} of {n}, {name}")

@@ -40,6 +40,7 @@ EXTRAS = {
     "pettingzoo": ("pettingzoo", "surefoot.zoo"),
     "sign": ("cryptography", "surefoot verify --sign, --key"),
     "mjlab": ("mjlab", "train mjlab:ID"),
+    "fleet": ("ray", "train --actors M"),
 }
 """An extra of this package -> what it installs, and what that is for."""
 LEAST_FREE = 1e9

@@ -123,7 +123,7 @@ class LabDisplay(ConsoleObserver):
         )
 
     def run_ended(self, trained: TrainedRun) -> None:
-        from surefoot.runs import resume_hint
+        from surefoot.runs import load_audit, resume_hint
 
         if trained.exit_status:
             say(self.console, ending(trained, resume_hint(trained.run) if trained.aborted else ""))
@@ -136,6 +136,9 @@ class LabDisplay(ConsoleObserver):
                 f"{f.get('steps_per_second') or 0:,.0f} steps/s, "
                 f"{f.get('train_seconds') or 0:.0f} s of training",
             )
+        audit = load_audit(trained.run.path) if s is not None else None
+        if audit is not None:
+            say(self.console, f"  {audit.says}", style="bold red" if audit.proof else None)
 
 
 def _clock(seconds: float) -> str:
@@ -166,6 +169,8 @@ def print_lab(console: Console, path: Path, lab: LabRecord, command: str) -> Non
     for run in lab.runs:
         if run.status == "failed":
             say(console, f"{run.folder} failed: {run.error} (remove it to train it again)", style="red")
+        if run.unproven:
+            say(console, f"{run.folder} is Unproven by its audit: {run.unproven}", style="bold red")
     me, here = surefoot_command(), shlex.quote(str(path))
     verified = sum(c.verified for c in lab.cases)
     say(

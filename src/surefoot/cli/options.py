@@ -95,13 +95,20 @@ class RunOptions(RecipeChanges):
     shorter one."""
     sequential: bool = False
     """Confirm in looks at 1, 2, 4 and 8 times the panel's scenarios, and stop when the verdict is decided."""
+    strict: bool = False
+    """Stop at the first thing that a live check finds while training (a first ratio far from 1, environments
+    reset together, a figure that is not finite, ...): the run is saved, can be resumed, and the exit code is
+    1. Without it they are printed, and training goes on."""
+    keep_block: bool = False
+    """Keep the last rollout block in the run folder (audit-block.npz), with the keys of its draws."""
 
     def settings(self) -> dict[str, Any]:
         """Returns what was given, by the names of the Python API."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
-        asked = {name: value for name, value in given.items() if value is not None}
-        return asked if self.sequential else {k: v for k, v in asked.items() if k != "sequential"}
+        return {k: v for k, v in given.items() if v is not None and not (k in FLAGS and v is False)}
 
 
+FLAGS = ("sequential", "strict", "keep_block")
+"""Options that are asked for or are not; what is not asked for is not given."""
 NOTHING_ASKED = RunOptions()
 """A run as its task has it."""

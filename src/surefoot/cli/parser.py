@@ -29,7 +29,10 @@ METAVARS = {
     "family": "K", "hidden": "WIDTH", "control_hz": "HZ", "until": "RATE", "margin": "RATE",
     "success_return": "RETURN", "dollars_per_hour": "PRICE", "out": "PATH", "video": "FILE", "trace": "FILE",
     "config": "FILE", "save": "FILE", "perturb": "COLUMN", "perturbation": "COLUMN", "panel_half": "HALF",
-    "learners": "LEARNER", "runs": "FOLDER", "host": "ADDRESS", "where": "EVALUATION", "mirror": "True|False",
+    "batch": "B", "learner_ms": "MS", "actor_rate": "RATE", "actors": "M", "bytes_per_transition": "BYTES",
+    "link_gbytes": "GB/S", "envs_per_actor": "N", "max_lag": "K", "ray": "ADDRESS",
+    "learners": "LEARNER", "runs": "FOLDER", "host": "ADDRESS", "where": "EVALUATION",
+    "mirror": "True|False",
 }  # fmt: skip
 """What stands for an option's value in help, where it is not the option's own name in capitals."""
 NUMBERS: dict[type, str] = {int: "a whole number", float: "a number"}

@@ -1,4 +1,4 @@
-"""`surefoot postmortem`: what went wrong in a run, in five sentences."""
+"""`surefoot postmortem`: what went wrong in a run, in six sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from surefoot.printing import say
 
 @dataclass(frozen=True)
 class PostmortemCommand:
-    """Write a run's postmortem: five sentences, each tied to a figure of an artifact, and two failures.
+    """Write a run's postmortem: six sentences, each tied to a figure of an artifact, and two failures. It
+    begins with "did the policy fail, or did the batch lie?", which the audit answers.
 
     Example: surefoot postmortem runs/RUN
     """

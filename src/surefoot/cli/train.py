@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
+from surefoot.cli.fleet_options import NO_FLEET, FleetWords
 from surefoot.cli.options import NOTHING_ASKED, RunOptions
 from surefoot.cli.parser import Positional
 from surefoot.contract import SurefootError
@@ -21,7 +22,7 @@ from surefoot.printing import make_console, say
 if TYPE_CHECKING:
     from surefoot.sessions import TrainedRun
 
-LIMITS = ("updates", "minutes", "until", "perturb")
+LIMITS = ("updates", "minutes", "until", "perturb", "sequential", "strict", "keep_block")
 """What a run that goes on may be given anew: when to stop, and how to be judged."""
 
 
@@ -86,6 +87,7 @@ class TrainCommand:
     manifest: str | None = None
     """Refuse to train in any other environment than the one that `surefoot plan --freeze` wrote to this
     file."""
+    fleet: FleetWords = NO_FLEET
     out: str | None = None
     """Run folder to create (default: runs/<task>-<date>-<time>-<id>)."""
     resume: str | None = None
@@ -106,14 +108,16 @@ class TrainCommand:
             from surefoot.api import resume, train
             from surefoot.printing import ConsoleObserver
 
-        given = self.options.settings()
+        given, fleet = self.options.settings(), self.fleet.options()
         self._check(given)
         if self.json:
             console = make_console(stderr=True)
         observer = ConsoleObserver(console, with_plan=not self.quiet)
         spent = process_seconds() or 0.0
         if self.resume is not None:
-            run = resume(self.resume, tracker=self.tracker, progress=observer, spent=spent, **given)
+            run = resume(
+                self.resume, tracker=self.tracker, progress=observer, spent=spent, fleet=fleet, **given
+            )
         else:
             run = train(
                 self.task or None,
@@ -123,6 +127,7 @@ class TrainCommand:
                 tracker=self.tracker,
                 progress=observer,
                 spent=spent,
+                fleet=fleet,
                 **given,
             )
         assert run.outcome is not None
@@ -153,14 +158,15 @@ def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) 
     """Prints what came of a run, or why it broke off; returns the exit code. One process of a group does."""
     from surefoot.evidence import judgement
     from surefoot.printing import print_summary
-    from surefoot.runs import caveat, load_result, resume_hint, time_parts
+    from surefoot.runs import caveat, load_result, resumable, resume_hint, time_parts
 
     run, summary = trained.run, trained.summary
     if not trained.is_main:
         return trained.exit_status
     if trained.exit_status:
         try:
-            say(console, ending(trained, "" if trained.failure else resume_hint(run)))
+            hint = "" if trained.failure or (trained.found and not resumable(run)) else resume_hint(run)
+            say(console, ending(trained, hint))
         except OSError:  # the terminal is gone, which is why the run was stopped
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     elif summary is not None and as_json:
@@ -175,6 +181,8 @@ def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) 
 
 def ending(trained: TrainedRun, hint: str = "") -> str:
     """Says why a run did not get to its end, and `hint`, what to do about it."""
+    if trained.found:
+        return f"Stopped, as --strict asks. {trained.found} Saved. {hint}".rstrip()
     if trained.stopped is None:
         return trained.failure
     how = "Aborted within an update." if trained.aborted else f"Stopped by {trained.stopped.name}; saved."

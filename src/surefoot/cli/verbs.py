@@ -20,6 +20,7 @@ from surefoot.cli.promote import PromoteCommand
 from surefoot.cli.registry import RegistryLineageCommand, RegistryListCommand, RegistryShowCommand
 from surefoot.cli.replay import ReplayCommand
 from surefoot.cli.report import ReportCommand, ServeCommand
+from surefoot.cli.size import SizeCommand
 from surefoot.cli.study import EpochsCommand, HorizonCommand, ParallelismCommand
 from surefoot.cli.track import TrackCommand
 from surefoot.cli.train import PlanCommand, TrainCommand
@@ -52,7 +53,7 @@ REGISTRY = Group(
     {"list": RegistryListCommand, "show": RegistryShowCommand, "lineage": RegistryLineageCommand},
 )
 CHAPTERS: dict[str, dict[str, Command | Group]] = {
-    "Train": {"tasks": TasksCommand, "plan": PlanCommand, "train": TrainCommand},
+    "Train": {"tasks": TasksCommand, "plan": PlanCommand, "train": TrainCommand, "size": SizeCommand},
     "Judge a run": {
         "report": ReportCommand,
         "serve": ServeCommand,

@@ -7,7 +7,7 @@ Warp kernels are in the inner room `surefoot.compute.warp`. Main names: `cores`,
 from __future__ import annotations
 
 from surefoot.compute.background import Writer
-from surefoot.compute.cores import cores, cpu_name, prepare_torch, process_seconds, warm_up_gpu
+from surefoot.compute.cores import ONE_CORE, cores, cpu_name, prepare_torch, process_seconds, warm_up_gpu
 from surefoot.compute.devices import check_device, memory_bytes
 from surefoot.compute.distributed import SINGLE, PeerLost, ProcessGroup, connect, local_device, world_info
 from surefoot.compute.host_syncs import SyncCount
@@ -15,6 +15,7 @@ from surefoot.compute.packages import missing_package
 from surefoot.compute.threads import ThreadTeam, chunk_sizes
 
 __all__ = [
+    "ONE_CORE",
     "SINGLE",
     "PeerLost",
     "ProcessGroup",

@@ -9,9 +9,14 @@ from pathlib import Path
 
 from surefoot.compute.distributed import world_info
 
+ONE_CORE = "SUREFOOT_ONE_CORE"
+"""Environment variable of a process that is to use one core, whichever: one of many on its machine."""
+
 
 def cores() -> int:
     """Returns how many cores this process may use: its share, where torchrun started several."""
+    if os.environ.get(ONE_CORE):
+        return 1
     all_of_them = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, all_of_them // world_info().local_world)
 

@@ -21,6 +21,9 @@ from surefoot.contract import Contract
 from surefoot.rollout import RolloutBlock
 from surefoot.tasks import View
 
+EPISODES_APART = 1_000_000
+"""Episodes that an environment lives through at most before it is lost and begins anew."""
+
 
 @dataclass(kw_only=True)
 class Transition:

@@ -198,13 +198,14 @@ class SurefootEnv(gymnasium.Env[Array, Array]):
 class _Alone:
     """Serves one environment of a larger plan as if there were no other."""
 
-    count, first = 1, 0
+    count = 1
     faults: Faults | None = None
 
     def __init__(self, sampler: TrainSampler, env: int) -> None:
         self.seeds, self.strata = sampler.seeds, sampler.strata
         self.episode_steps, self.segment_steps = sampler.episode_steps, sampler.segment_steps
         self.longest_delay_s = sampler.longest_delay_s
+        self.numbers = torch.zeros(1, dtype=torch.int64, device=sampler.numbers.device)
         self._sampler, self._env = sampler, env
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:

@@ -80,8 +80,8 @@ class Sampler(Protocol):
     seeds: SeedPlan
     count: int
     """Environments served."""
-    first: int
-    """Number of the first of them in the seed plan."""
+    numbers: Tensor  # [count] int64
+    """Their numbers in the seed plan."""
     episode_steps: int
     segment_steps: int
     strata: int
@@ -105,13 +105,13 @@ class TrainSampler:
         control_hz: float,
         atlas: Atlas | None,
         device: torch.device,
-        part: range | None = None,
+        part: Sequence[int] | None = None,
     ) -> None:
         """`part`: the environments of the plan that are served; all of them by default."""
         self.robot = robot
         self.contract, self.seeds = contract, seeds
         part = part or range(seeds.envs)
-        self.first, self.count = part.start, len(part)
+        self.numbers, self.count = torch.tensor(part, device=device), len(part)
         self.composition = EpisodeSampler(contract, robot, seeds, control_hz, device, atlas)
         self.episode_steps = self.composition.episode_steps
         self.segment_steps = self.composition.segment_steps
@@ -178,7 +178,7 @@ class TrainSampler:
         return out
 
     def _draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:
-        env = rows + self.first
+        env = self.numbers[rows]
         family, member = lookup(self._keyed.family, env), lookup(self._keyed.member, env)
         drawn = self._keyed.uniforms_many(family, member, episode, self._channels)
         facts = self.composition.facts(env, episode, level)
@@ -212,8 +212,6 @@ class TrainSampler:
 class PanelSampler:
     """One frozen scenario per environment; episode numbers do not matter, a scenario is always the same."""
 
-    first = 0
-
     def __init__(
         self,
         panel: Panel,
@@ -228,6 +226,7 @@ class PanelSampler:
         device = torch.device(device)
         self.seeds = panel.seeds
         self.count = len(scenarios)
+        self.numbers = torch.arange(self.count, device=device)
         self.episode_steps = self.segment_steps = round(panel.episode_s * control_hz)
         self.strata = 1
         n = len(scenarios)
@@ -314,14 +313,13 @@ def _start(
 
 def first_levels(sampler: Sampler, levels: int, device: torch.device) -> Tensor:
     """Returns terrain levels [N] int64 of first episodes: spread over the lower half."""
-    envs = sampler.first + torch.arange(sampler.count, device=device)
-    return envs % max(1, levels // 2)
+    return sampler.numbers.to(device) % max(1, levels // 2)
 
 
 def staggered_ages(sampler: Sampler, device: torch.device) -> Tensor:
     """Returns ages [N] int64 at which first episodes begin: environments that start together would end
     together, and reset together for a long time."""
-    env = sampler.first + np.arange(sampler.count)
+    env = sampler.numbers.cpu().numpy()
     u = torch.from_numpy(sampler.seeds.env_uniforms(env, Channel.AGE, 1)[:, 0])
     return (u.to(device) * sampler.episode_steps).long()
 

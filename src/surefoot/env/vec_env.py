@@ -13,7 +13,7 @@ from torch import Tensor
 
 from surefoot.contract import MAX_DELAY_S, Channel, Plant, SurefootError
 from surefoot.engines import Engine, Parameters, RobotState, make_engine
-from surefoot.env.base import EpisodeStats, Step, Stepwise
+from surefoot.env.base import EPISODES_APART, EpisodeStats, Step, Stepwise
 from surefoot.env.faults import FaultySensors
 from surefoot.env.log import EpisodeLog
 from surefoot.env.rules import OBSERVATION_LIMIT, Rules, resting
@@ -123,6 +123,16 @@ class VecEnv(Rules, Stepwise):
             since_start.zero_()
         self.log.clear()
         self._begin(stagger)
+
+    @torch.inference_mode()
+    def begin_anew(self, begun: int) -> None:
+        """Leaves all episodes and begins others, staggered as the first ones were. `begun`: how often that
+        has happened before; no episode of then is drawn again."""
+        for since_start in (self.born, self.level, self.progress, self.returns):
+            since_start.zero_()
+        self.episode.fill_(begun * EPISODES_APART)
+        self.log.clear()
+        self._begin(True)
 
     @torch.inference_mode()
     def reset_rows(self, mask: Tensor) -> None:

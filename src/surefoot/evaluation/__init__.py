@@ -10,6 +10,7 @@ from surefoot.evaluation.labels import CAUSES, LABELS, label
 from surefoot.evaluation.metrics import episode_metrics
 from surefoot.evaluation.passes import Passes, concatenate, engines_for, evaluate_panel, look_until_decided
 from surefoot.evaluation.progress import EvaluationProgress, Watch, unwatched
+from surefoot.evaluation.runner import runner_for
 
 __all__ = [
     "BASELINES",
@@ -34,5 +35,6 @@ __all__ = [
     "label",
     "look_until_decided",
     "run_episodes",
+    "runner_for",
     "unwatched",
 ]

@@ -15,7 +15,7 @@ from surefoot.evidence.compare import (
 )
 from surefoot.evidence.constructs import construct_difference
 from surefoot.evidence.improvement import Improvement, improvement
-from surefoot.evidence.judgement import Judgement, check_sound, judgement
+from surefoot.evidence.judgement import AUDIT_CHECK, Fault, Judgement, check_audited, check_sound, judgement
 from surefoot.evidence.learners import TARGET, LearnerComparison, LearnerFigures, compare_learners, rows_of
 from surefoot.evidence.look_back import as_text, look_back, write_postmortem
 from surefoot.evidence.postmortem import MEANING, Postmortem, Sentence
@@ -27,6 +27,7 @@ from surefoot.evidence.sides import METRICS, Side, Stratum
 from surefoot.evidence.verification import Check, outcome, passes_of, verify_files
 
 __all__ = [
+    "AUDIT_CHECK",
     "MEANING",
     "METRICS",
     "TARGET",
@@ -35,6 +36,7 @@ __all__ = [
     "Compared",
     "Comparison",
     "Decision",
+    "Fault",
     "Field",
     "Improvement",
     "Judgement",
@@ -48,6 +50,7 @@ __all__ = [
     "Side",
     "Stratum",
     "as_text",
+    "check_audited",
     "check_promotable",
     "check_sound",
     "compare",

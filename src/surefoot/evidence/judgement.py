@@ -15,11 +15,13 @@ import numpy as np
 
 from surefoot.contract import ExternalContract, Panel, SeedPanel, SurefootError, find_panel, seed_panel
 from surefoot.evidence.row_checks import CHECKS
-from surefoot.runs import Audit, Result, broken_chain, id_problems, load_arrays, load_audit, typed
+from surefoot.runs import Audit, Result, RunFolder, broken_chain, id_problems, load_arrays, load_audit, typed
 from surefoot.statistics import WORDS, Agreement, Estimate, Grade, PanelSummary, disagreements, judge
 
 POLICIES = ("checkpoints/confirmed.safetensors", "policy.safetensors")
 """Where a run keeps the policy that its result is of."""
+AUDIT_CHECK = "audit"
+"""The check whose faults are an audit's findings on the proof."""
 MOST = 4
 """Sentences told of one check; the rest are counted."""
 
@@ -48,6 +50,8 @@ class Judgement:
     remarks: tuple[str, ...] = ()
     """What an audit says of the behaviour, and what it was not to ask: it stands beside the verdict and
     changes nothing."""
+    audit: Audit | None = None
+    """The last audit of the policy that the pass is of; None where there was none."""
 
     @property
     def grade(self) -> Grade:
@@ -97,6 +101,7 @@ class Judgement:
             "faults": [asdict(f) for f in self.faults],
             "unseen": list(self.unseen),
             "remarks": list(self.remarks),
+            "audit": _audit_as_json(self.audit),
         }
 
 
@@ -117,17 +122,40 @@ def judgement(result: Result) -> Judgement:
     remarks = tuple(f"Audit, on the behaviour: {f.statement}" for f in audit.remarks) if audit else ()
     exempt = result.run.contract.exempt
     remarks += tuple(f"Not audited, by the contract: {name}, because {why}" for name, why in exempt.items())
-    return Judgement(result.summary, tuple(faults), tuple(unseen), remarks)
+    return Judgement(result.summary, tuple(faults), tuple(unseen), remarks, audit)
 
 
 def check_sound(result: Result) -> None:
     """Refuses a result whose evidence contradicts itself: figures over many runs have no place to say so."""
     faults = judgement(result).faults
     if faults:
+        raise contradicted(result, faults[0])
+
+
+def check_audited(run: RunFolder) -> None:
+    """Refuses a run whose audit has a finding on the proof, whichever of its policies a result is of: what is
+    wrong with how it was trained is wrong with all of them."""
+    audit = load_audit(run.path)
+    if audit is not None and audit.proof:
+        first = audit.proof[0]
         raise SurefootError(
-            f"The files of {result.folder} contradict each other ({faults[0]}); look closer with "
-            f"`{typed('verify', result.home or result.folder)}`, or leave that run out."
+            f"{run.path} is not what it says ({first.cause}, found by {first.detector}: {first.statement}); "
+            f"look closer with `{typed('audit', run.path)}`, or leave that run out."
         )
+
+
+def contradicted(result: Result, fault: Fault) -> SurefootError:
+    """Returns the refusal of a result by what speaks against it, with where to look closer."""
+    where = result.home or result.folder
+    if fault.check == AUDIT_CHECK:
+        return SurefootError(
+            f"{where} is not what it says ({fault}); look closer with `{typed('audit', where)}`, or leave "
+            "that run out."
+        )
+    return SurefootError(
+        f"The files of {result.folder} contradict each other ({fault}); look closer with "
+        f"`{typed('verify', where)}`, or leave that run out."
+    )
 
 
 def _found(result: Result, panel: Panel | SeedPanel | None) -> Iterator[tuple[str, list[str]]]:
@@ -143,13 +171,17 @@ def _found(result: Result, panel: Panel | SeedPanel | None) -> Iterator[tuple[st
         broken = broken_chain(result.home, result.run)
         yield "ledger", [broken.removesuffix(".")] if broken else []
     if (audit := _audit(result)) is not None:
-        yield "audit", [f"{f.cause}, found by {f.detector}: {f.statement}" for f in audit.proof]
+        yield AUDIT_CHECK, [f"{f.cause}, found by {f.detector}: {f.statement}" for f in audit.proof]
 
 
 def _audit(result: Result) -> Audit | None:
     """Returns the audit of the policy that the pass is of; None where there is none."""
     audit = load_audit(result.home) if result.home is not None else None
     return audit if audit is not None and audit.checkpoint == result.summary.checkpoint else None
+
+
+def _audit_as_json(audit: Audit | None) -> dict[str, Any] | None:
+    return None if audit is None else {"says": audit.says} | audit.model_dump(mode="json")
 
 
 def _told(name: str, says: list[str]) -> list[Fault]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from surefoot.artifacts import atomic_write, write_json
 from surefoot.contract import SurefootError
 from surefoot.evidence.improvement import improvement
-from surefoot.evidence.judgement import check_sound
+from surefoot.evidence.judgement import AUDIT_CHECK, contradicted, judgement
 from surefoot.evidence.postmortem import Evidence, Postmortem, postmortem
 from surefoot.runs import RunFolder, load_result, read_ledger, typed
 
@@ -27,9 +27,14 @@ def look_back(run: RunFolder) -> Postmortem:
             f"let it finish with `{typed('train', '--resume', run.path)}`."
         )
     result = load_result(run)
-    check_sound(result)
+    judged = judgement(result)
+    # What an audit found is what a postmortem begins with; files that contradict each other are refused.
+    wrong = next((f for f in judged.faults if f.check != AUDIT_CHECK), None)
+    if wrong is not None:
+        raise contradicted(result, wrong)
     where = result.folder.relative_to(run.path).as_posix()
-    return postmortem(result, read_ledger(run.ledger.path)[0], where, improvement(run))
+    ledger = read_ledger(run.ledger.path)[0]
+    return postmortem(result, ledger, where, improvement(run), judged.audit)
 
 
 def as_text(p: Postmortem) -> str:

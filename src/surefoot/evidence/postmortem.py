@@ -1,6 +1,7 @@
-"""The postmortem: six sentences about a run, each tied to figures that stand in its artifacts.
+"""The postmortem: sentences about a run, each tied to figures that stand in its artifacts.
 
-It answers one question: did behaviour improve, did only diagnostics, or only the headline score?
+It answers two questions: did the policy fail, or did the batch lie? And if neither lied: did behaviour
+improve, did only diagnostics, or only the headline score?
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import numpy as np
 from surefoot.contract import Frozen
 from surefoot.evidence.improvement import Improvement
 from surefoot.evidence.representatives import Case, representative_failures
-from surefoot.runs import Result, perturbed
+from surefoot.runs import AUDIT, Audit, Result, perturbed
 from surefoot.statistics import panel_strata, percent, rate
 
-Verdict = Literal["behaviour", "diagnostics", "headline", "nothing"]
+Verdict = Literal["behaviour", "diagnostics", "headline", "nothing", "unproven"]
 EDGE = 5
 """Updates that are averaged at either end of the ledger: single rollout blocks are noisy."""
 MEANING: dict[Verdict, str] = {
@@ -24,6 +25,7 @@ MEANING: dict[Verdict, str] = {
     "diagnostics": "only diagnostics improved, held-out success did not",
     "headline": "only the headline score improved: the training return rose and nothing held out followed",
     "nothing": "nothing improved measurably",
+    "unproven": "nothing of it is shown: an audit found that the run is not what it says",
 }
 
 
@@ -55,16 +57,22 @@ class Postmortem(Frozen):
 
 
 def postmortem(
-    result: Result, ledger: Sequence[Mapping[str, Any]], where: str, strata: Improvement | None = None
+    result: Result,
+    ledger: Sequence[Mapping[str, Any]],
+    where: str,
+    strata: Improvement | None = None,
+    audit: Audit | None = None,
 ) -> Postmortem:
     """Makes the postmortem of a finished run; `where` is the result's folder relative to the run's, `strata`
-    what became of each from the first evaluation to the last."""
+    what became of each from the first evaluation to the last, `audit` the one of the policy it is of."""
     scored = [r for r in ledger if r.get("evaluation.success") is not None]
     behaviour, better_behaviour = _behaviour(result, scored, where)
     diagnostics, better_diagnostics = _diagnostics(result, scored, where)
     headline, better_score = _headline(ledger)
     verdict: Verdict = (
-        "behaviour"
+        "unproven"
+        if audit is not None and audit.proof
+        else "behaviour"
         if better_behaviour
         else "diagnostics"
         if better_diagnostics
@@ -80,10 +88,52 @@ def postmortem(
     return Postmortem(
         run=result.run.id,
         verdict=verdict,
-        sentences=(behaviour, diagnostics, headline, _batch(ledger), weakest, *_strata(strata)),
+        sentences=(
+            _audited(result, audit),
+            behaviour,
+            diagnostics,
+            headline,
+            _batch(ledger),
+            weakest,
+            *_strata(strata),
+        ),
         cases=cases,
         cases_note=note,
     )
+
+
+def _audited(result: Result, audit: Audit | None) -> Sentence:
+    """Answers whether the policy failed or the batch lied, by the audit of the run."""
+    asked = "Did the policy fail, or did the batch lie?"
+    if audit is None:
+        text = f"{asked} Nobody has asked: there is no audit of this policy (`surefoot audit` makes one)."
+        missing = Evidence(file=AUDIT, field="findings", value=None)
+        return Sentence(about="audit", text=text, evidence=(missing,))
+    evidence = [
+        Evidence(file=AUDIT, field=f"findings.{k} ({f.detector}): cause", value=f.cause)
+        for k, f in enumerate(audit.findings)
+    ]
+    counts = (("findings", audit.findings), ("passed", audit.passed), ("failed", audit.failed))
+    evidence += [Evidence(file=AUDIT, field=f"{name}: count", value=len(of)) for name, of in counts]
+    if audit.proof:
+        causes = ", ".join(dict.fromkeys(f.cause for f in audit.proof))
+        first = audit.proof[0]
+        more = f" (and {len(audit.proof) - 1} more)" if len(audit.proof) > 1 else ""
+        text = (
+            f"{asked} The batch, or what was made of it: {causes}. {first.statement}{more} What to do: "
+            f"{first.remedy.removesuffix('.') or 'look closer'}."
+        )
+        return Sentence(about="audit", text=text, evidence=tuple(evidence))
+    form = "full" if audit.full else "short"
+    looked = f"{len(audit.passed)} detectors of the {form} audit found nothing on the proof"
+    s = result.summary
+    failed = "the policy failed, where it did" if s.success < 1 else "and the policy did not fail either"
+    text = f"{asked} Not the batch, as far as was looked: {looked}; so {failed}."
+    if audit.failed:
+        text += f" {len(audit.failed)} could not look."
+    if audit.remarks:
+        text += f" Beside that, on the behaviour: {audit.remarks[0].statement}"
+    return Sentence(about="audit", text=text, evidence=tuple(evidence))
 
 
 def _behaviour(result: Result, scored: Sequence[Mapping[str, Any]], where: str) -> tuple[Sentence, bool]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from surefoot.evidence.judgement import judgement
+from surefoot.evidence.judgement import AUDIT_CHECK, judgement
 from surefoot.evidence.promote import Promotion, check_promotable, promote
 from surefoot.evidence.registry import Registry
 from surefoot.runs import Look, Result, RunFolder, load_result, note_look, scenarios_of, typed
@@ -61,6 +61,8 @@ def contradictions(candidate: Result, baseline: Result) -> tuple[str, ...]:
     wrong = []
     for who, result in (("candidate", candidate), ("baseline", baseline)):
         if faults := judgement(result).faults:
-            look = typed("verify", result.home or result.folder)
-            wrong.append(f"The {who}'s evidence contradicts itself ({faults[0]}); look closer with `{look}`.")
+            audited = faults[0].check == AUDIT_CHECK
+            what = "is not what it says" if audited else "contradicts itself"
+            look = typed("audit" if audited else "verify", result.home or result.folder)
+            wrong.append(f"The {who}'s evidence {what} ({faults[0]}); look closer with `{look}`.")
     return tuple(wrong)

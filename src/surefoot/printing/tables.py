@@ -11,11 +11,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from surefoot.printing.agreement import sim_to_sim
+from surefoot.printing.audits import print_verdict_line
 from surefoot.printing.panels import beyond_shares, power_rows, values_there
 from surefoot.printing.terminal import plain_table, say, say_commands
 
 if TYPE_CHECKING:
-    from surefoot.evidence import Judgement
+    from surefoot.evidence import Fault, Judgement
     from surefoot.runs import RunFolder, TimeParts
     from surefoot.statistics import ColumnSummary, Grade, PanelSummary
     from surefoot.training import ExternalPlan, Plan, RobotPlan
@@ -282,6 +283,8 @@ def print_summary(
     console.print()
     console.print(table, highlight=False)
     print_columns(console, judged)
+    if training:
+        print_verdict_line(console, judged.audit)
     said = caveat(run)
     if said:
         say(console, said, style="yellow")
@@ -292,12 +295,25 @@ def print_summary(
     say_commands(
         console,
         (
+            *_ask_more(run, judged),
             (typed("evaluate", run.path, "--half", "all"), "both halves of the panel"),
             *([(longer, "train on, exactly from here")] if resumable(run) else []),
             (typed("serve", "--runs", run.path.parent), "reports of all runs, side by side"),
             *([curves] if (run.path / "tensorboard").is_dir() else []),
         ),
     )
+
+
+def _ask_more(run: RunFolder, judged: Judgement) -> list[tuple[str, str]]:
+    """Returns the commands that follow from an audit: what a finding means, or what was not asked yet."""
+    from surefoot.runs import typed
+
+    if judged.audit is not None and judged.audit.proof:
+        first = judged.audit.proof[0].detector
+        return [(typed("audit", "--explain", first), "what was asked, and what to do about it")]
+    if judged.audit is None or not judged.audit.full:
+        return [(typed("audit", run.path), "is this run what it says? Every detector, in half a minute")]
+    return []
 
 
 def print_columns(console: Console, judged: Judgement) -> None:
@@ -351,12 +367,21 @@ def _from_to(s: PanelSummary, tag: str) -> str:
     return "not measured" if low is None or high is None else f"{100 * low:.0f} to {100 * high:.0f}%"
 
 
+def _fault(f: Fault) -> str:
+    """Says what speaks against a result: an audit's finding, or where its files contradict each other."""
+    from surefoot.evidence import AUDIT_CHECK
+
+    if f.check == AUDIT_CHECK:
+        return f"[bold red]Audit, on the proof:[/] {escape(f.says)}"
+    return f"[bold red]Contradiction:[/] {escape(str(f))}"
+
+
 def verdicts(judged: Judgement) -> list[str]:
     """Says in sentences what the columns show; before that, in what the files contradict each other."""
     from surefoot.statistics import HOLDS_AT, percent
 
     s = judged.summary
-    out = [f"[bold red]Contradiction:[/] {escape(str(fault))}" for fault in judged.faults]
+    out = [_fault(f) for f in judged.faults]
     out += [escape(remark) for remark in judged.remarks]
     out += [
         f"[bold {COLOURS[judged.grade]}]{judged.word}:[/] {percent(s.success)} of {s.episodes} held-out "

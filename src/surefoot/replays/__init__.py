@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from surefoot.replays.episode import replay_episode, replay_family, replay_trace
 from surefoot.replays.recorded import Verdict, find_recorded
-from surefoot.replays.sample import ROWS, Sample, replay_sample
+from surefoot.replays.sample import NATURAL_RATE, ROWS, ColumnSample, Sample, replay_sample
 
 __all__ = [
+    "NATURAL_RATE",
     "ROWS",
+    "ColumnSample",
     "Sample",
     "Verdict",
     "find_recorded",

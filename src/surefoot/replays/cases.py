@@ -136,13 +136,14 @@ class CaseSampler:
     """Draws the case as it was in environment 0, and in the others with its declared factors moved, by
     key."""
 
-    strata, first = 1, 0
+    strata = 1
     segment_steps = 1
 
     def __init__(
         self, case: Case, count: int, contract: TaskContract, seeds: SeedPlan, atlas: Atlas | None
     ) -> None:
         self.seeds, self.count, self.episode_steps = seeds, count, case.episode_steps
+        self.numbers = torch.arange(count)
         n, steps = count, case.episode_steps
         self.faults = Faults.alike(n, **case.faults)
         move = _moves(case, count, contract, seeds)

@@ -86,12 +86,12 @@ class FamilySampler:
     """Draws some environments of one training family, as if there were no others."""
 
     faults: Faults | None = None
-    first = 0
 
     def __init__(self, inner: TrainSampler, first: int, count: int) -> None:
         self.seeds, self.strata, self.count = inner.seeds, inner.strata, count
         self.episode_steps, self.segment_steps = inner.episode_steps, inner.segment_steps
         self.longest_delay_s = inner.longest_delay_s
+        self.numbers = torch.arange(count)
         self._inner, self._first = inner, first
 
     def draw(self, rows: Tensor, episode: Tensor, level: Tensor) -> Scenarios:

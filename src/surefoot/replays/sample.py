@@ -4,7 +4,7 @@ recorded; with the chance that a forgery of a few rows would have been missed.""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,8 +112,18 @@ class _Played:
         return list(zip(self.was, self.again, strict=True))
 
 
-def replay_sample(run: RunFolder, folders: list[Path], rows: int = ROWS, seed: int = 0) -> Sample:
-    """Plays `rows` random rows of each column in each of `folders` again."""
+Which = Callable[[str, str], bool]
+"""Says of a column on an engine whether it is to be played."""
+
+
+def replay_sample(
+    run: RunFolder,
+    folders: list[Path],
+    rows: int = ROWS,
+    seed: int = 0,
+    which: Which = lambda column, engine: True,
+) -> Sample:
+    """Plays `rows` random rows of each column in each of `folders` again; `which` may leave some out."""
     if rows < 1:
         raise SurefootError(f"--rows is {rows}; use 1 or more.")
     plan = restore_robot_plan(run)
@@ -121,6 +131,8 @@ def replay_sample(run: RunFolder, folders: list[Path], rows: int = ROWS, seed: i
     rng = np.random.default_rng(seed)
     played, unseen = [], []
     for folder, (column, engine, part) in [(f, p) for f in folders for p in _parts(run, f)]:
+        if not which(column, engine):
+            continue
         of = len(part["scenario"])
         chosen = np.sort(rng.choice(of, min(rows, of), replace=False))
         some = {k: v[chosen] for k, v in part.items()}

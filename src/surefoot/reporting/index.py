@@ -13,7 +13,7 @@ from surefoot.reporting.page import POLICY, document
 from surefoot.reporting.progress import Progress, read_progress
 from surefoot.reporting.web.html import NOT_MEASURED, Html, duration, el, esc, join, known, number, percent
 from surefoot.reporting.web.words import word
-from surefoot.runs import RunFolder, RunRecord, caveat, load_result, time_parts
+from surefoot.runs import AUDIT, RunFolder, RunRecord, caveat, load_result, time_parts
 
 SERVED_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'") + "; frame-ancestors 'none'"
 """The index has one form: the choice of runs to compare. No page is shown within another's; browsers heed
@@ -74,6 +74,7 @@ def _judged(run: RunFolder) -> Judgement | None:
         return None
     half = run.path / "panels" / run.record.panel / "confirmation"
     files = [half / "summary.json", half / "episodes.parquet", run.path / "policy.safetensors"]
+    files += [run.path / AUDIT]
     files += [run.path / "run.json", run.path / "checkpoints" / "confirmed.safetensors"]
     state = tuple(p.stat().st_mtime_ns if p.exists() else 0 for p in files)
     if run.path not in _KEPT or _KEPT[run.path][0] != state:
@@ -179,7 +180,9 @@ def _verdict(judged: Judgement | None, caveat: str) -> Html:
     """Writes the word that the report of this run has, marked where something must be said beside it."""
     if judged is None:
         return el("span", "not confirmed", class_="absent")
-    tip = " ".join([*map(str, judged.faults), *([caveat] if caveat else [])])
+    remarks = judged.audit.remarks if judged.audit else ()
+    said = (*map(str, judged.faults), *(f.statement for f in remarks), caveat)
+    tip = " ".join(text for text in said if text)
     mark = el("span", " *", class_="word", tabindex="0", data_tip=tip) if tip else None
     return join(el("b", judged.word, class_=f"grade {judged.grade}"), mark)
 

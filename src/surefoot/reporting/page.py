@@ -12,6 +12,7 @@ import surefoot
 from surefoot.artifacts import atomic_write, check_output
 from surefoot.contract import Contract, SurefootError, TaskContract
 from surefoot.reporting import (
+    audit,
     compare,
     failures,
     held_out,
@@ -38,6 +39,7 @@ POLICY = (
 
 CONTENTS = {
     "verdict": "Verdict",
+    "audit": "Audit",
     "learning": "Learning",
     "strata": "By stratum",
     "perturbations": "Perturbations",
@@ -168,6 +170,7 @@ def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int,
     inner = join(
         el("div", overview.verdict_block(run), hero(run, replays, index), class_="opening"),
         overview.tiles(run, dollars_per_hour),
+        _part(index, single, "audit", audit.audit_section(run)),
         _part(index, single, "learning", training.learning(run)),
         _part(index, single, "strata", held_out.strata(run)),
         _part(index, single, "perturbations", perturbations.perturbations(run)),

@@ -22,6 +22,7 @@ from surefoot.reporting.figures import read_run
 from surefoot.reporting.index import SERVED_POLICY, entries, find_runs, index_page
 from surefoot.reporting.page import document, report_page
 from surefoot.reporting.web.html import el
+from surefoot.runs import AUDIT
 
 MOST_RUNS = 8
 """Most runs in one comparison."""
@@ -56,7 +57,12 @@ class Library:
 
 def _state(run: Path) -> tuple[tuple[int, int], ...]:
     """Times and sizes of what a report is made from."""
-    files = [run / "run.json", run / "ledger.jsonl", *sorted(run.glob("panels/*/*/summary.json"))]
+    files = [
+        run / "run.json",
+        run / "ledger.jsonl",
+        run / AUDIT,
+        *sorted(run.glob("panels/*/*/summary.json")),
+    ]
     stats = [f.stat() for f in files if f.is_file()]
     return tuple((s.st_mtime_ns, s.st_size) for s in stats)
 

@@ -6,12 +6,24 @@ On the ground floor: importing this imports neither torch nor a simulator. Main 
 
 from __future__ import annotations
 
-from surefoot.runs.audits import Audit, AuditFinding, Kind, NotLooked, load_audit, save_audit
+from surefoot.runs.audits import (
+    AUDIT,
+    Audit,
+    AuditFinding,
+    Kind,
+    NotLooked,
+    grouped,
+    load_audit,
+    over,
+    save_audit,
+)
+from surefoot.runs.blocks import BLOCK, load_block, save_block
 from surefoot.runs.caveat import caveat
 from surefoot.runs.checkpoint import Checkpoint, load_arrays, load_checkpoint, save_checkpoint, section
 from surefoot.runs.folder import (
     CHECKPOINTS,
     STATES_VERSION,
+    Closing,
     LibraryRecord,
     RunFolder,
     RunRecord,
@@ -21,7 +33,7 @@ from surefoot.runs.folder import (
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ids import check_ids, id_problems
-from surefoot.runs.ledger import LEDGER_VERSION, broken_chain, ledger_fault, read_ledger, without_timing
+from surefoot.runs.ledger import LEDGER_VERSION, LIVE, broken_chain, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import appending, is_alive
 from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
 from surefoot.runs.panels import read_panel, read_rows, read_summary
@@ -33,14 +45,18 @@ from surefoot.runs.times import TimeParts, time_parts
 from surefoot.runs.traces import STATES, states_digest
 
 __all__ = [
+    "AUDIT",
+    "BLOCK",
     "CHECKPOINTS",
     "LEDGER_VERSION",
+    "LIVE",
     "LOOKS",
     "STATES",
     "STATES_VERSION",
     "Audit",
     "AuditFinding",
     "Checkpoint",
+    "Closing",
     "Kind",
     "LibraryRecord",
     "Look",
@@ -54,15 +70,18 @@ __all__ = [
     "caveat",
     "check_ids",
     "compare_seal",
+    "grouped",
     "id_problems",
     "is_alive",
     "ledger_fault",
     "load_arrays",
     "load_audit",
+    "load_block",
     "load_checkpoint",
     "load_pass",
     "load_result",
     "note_look",
+    "over",
     "perturbed",
     "read_ledger",
     "read_panel",
@@ -74,6 +93,7 @@ __all__ = [
     "resume_hint",
     "run_name",
     "save_audit",
+    "save_block",
     "save_checkpoint",
     "scenarios_of",
     "section",

@@ -74,6 +74,17 @@ class LibraryRecord(Frozen):
     """Where it departs from the recipe."""
 
 
+class Closing(Frozen):
+    """Says how a run is judged when training has ended."""
+
+    perturb: tuple[str, ...] = ("all",)
+    """Columns of the closing evaluation beside the nominal one."""
+    baselines: bool = True
+    """Whether baselines run on the same panel; they do not where nothing is perturbed."""
+    sequential: bool = False
+    """Whether the confirmation half is looked at as it grows, until the verdict is decided."""
+
+
 class RunRecord(Frozen):
     """Holds run.json: what was frozen before the run, and what came out of it."""
 
@@ -108,6 +119,8 @@ class RunRecord(Frozen):
     versions: dict[str, str]
     limits: dict[str, float | int | None] = {}
     """When training was last told to stop: updates, minutes, until. Empty in runs of older versions."""
+    closing: Closing | None = None
+    """How it was last told to be judged, which holds when it goes on; None in runs of older versions."""
     figures: dict[str, float | int | None] = {}
     confirmation: PanelSummary | None = None
     """The result: of the confirmed checkpoint. It stays until there is another (see `caveat`)."""
@@ -131,6 +144,9 @@ class RunRecord(Frozen):
     """What connects the policy with its robot, by name."""
     manifest: str = ""
     """Digest of the environment manifest that the run was held to; empty where there was none."""
+    collection: str = ""
+    """How a fleet collected, where its updates did not wait for all actors; empty where one process is the
+    same."""
 
 
 def versions() -> dict[str, str]:

@@ -12,6 +12,8 @@ from surefoot.runs.folder import RunRecord
 
 LEDGER_VERSION = 2
 """1 had `seconds.physics` and `seconds.task` where 2 has their sum, `seconds.environment`."""
+LIVE = "live."
+"""Stands before the names of live checks in a row: what they found, told in the update where it showed."""
 
 
 def read_ledger(path: Path) -> tuple[list[dict[str, Any]], bool]:

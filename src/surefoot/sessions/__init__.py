@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from surefoot.sessions.session import TrainedRun, TrainOptions, resume, train, train_planned
+from surefoot.sessions.options import ResumeOptions, TrainedRun, TrainOptions
+from surefoot.sessions.session import resume, train, train_planned
 
-__all__ = ["TrainOptions", "TrainedRun", "resume", "train", "train_planned"]
+__all__ = ["ResumeOptions", "TrainOptions", "TrainedRun", "resume", "train", "train_planned"]

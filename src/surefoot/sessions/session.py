@@ -10,17 +10,19 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from surefoot.audits import audit_run, check_exemptions
 from surefoot.compute import SINGLE, PeerLost, ProcessGroup, connect, local_device, prepare_torch, world_info
-from surefoot.contract import SurefootError, Timeouts
+from surefoot.contract import SurefootError
+from surefoot.fleet import FleetOptions, check_alone, check_resumed
 from surefoot.reporting import write_report
-from surefoot.runs import Look, RunFolder, note_look, record_outcome, resume_hint, scenarios_of
+from surefoot.runs import Closing, Look, RunFolder, note_look, record_outcome, resume_hint, scenarios_of
+from surefoot.sessions.options import ResumeOptions, TrainedRun, TrainOptions
 from surefoot.statistics import PanelSummary
-from surefoot.trackers import check_tracker
+from surefoot.trackers import Tracker, check_tracker
 from surefoot.training import (
     UNOBSERVED,
     Clock,
@@ -44,76 +46,10 @@ from surefoot.training import (
     new_run,
     restore_plan,
     standing,
+    track_audit,
 )
 
 PAGE = "report.html"
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    """Says what to train and how to close; what is not given is the task's own."""
-
-    task: str
-    """A task's name, package.module:name, or an environment from outside such as gym:ID."""
-    overrides: dict[str, Any] = field(default_factory=dict)
-    """Recipe fields that are not to be the task's own."""
-    seed: int = 1
-    engine: str = "auto"
-    device: str = "cpu"
-    learner: str = "ppo"
-    timeouts: Timeouts = "stock"
-    success_return: float | None = None
-    """The return that makes an episode from outside a success."""
-    updates: int | None = None
-    """Stop after this many; without any of these three limits the task's own apply."""
-    minutes: float | None = None
-    """Stop after this much training; evaluation does not count."""
-    until: float | None = None
-    """Stop when two consecutive evaluations on the selection half reach this success."""
-    out: str | None = None
-    """Run folder to create; None: a new one in runs/."""
-    tracker: str = "none"
-    perturb: tuple[str, ...] = ("all",)
-    """Columns of the closing evaluation beside the nominal one."""
-    baselines: bool = True
-    """Whether baselines run on the same panel at the end; they do not where nothing is perturbed."""
-    scenarios: int | None = None
-    """Scenarios to confirm on, where the panel is drawn; None: as many as it ships with."""
-    sequential: bool = False
-    """Whether the confirmation half is looked at as it grows, until the verdict is decided."""
-    manifest: str | None = None
-    """File of the environment manifest that the run is held to."""
-
-
-@dataclass(frozen=True)
-class TrainedRun:
-    """Says what came of a run."""
-
-    plan: Plan
-    run: RunFolder
-    summary: PanelSummary | None = None
-    """How the chosen checkpoint did on the confirmation half; None where the run did not get there."""
-    report: Path | None = None
-    stopped: signal.Signals | None = None
-    """The signal that ended training before its limits."""
-    aborted: bool = False
-    """Whether it was stopped within an update, so that only the last checkpoint stands."""
-    unconfirmed: bool = False
-    """Whether it was stopped in its closing evaluation: training has ended, its result is not confirmed."""
-    failure: str = ""
-    """Why a library broke off."""
-    already_there: bool = False
-    """Whether the run had ended before, and nothing was done."""
-    is_main: bool = True
-    """Whether this process is the one of its group that evaluates and writes; the others have no summary."""
-
-    @property
-    def exit_status(self) -> int:
-        """Returns what a program should exit with, as shells do: 130 after SIGINT, 143 after SIGTERM, 129
-        after SIGHUP."""
-        if self.stopped is not None:
-            return 128 + self.stopped
-        return 1 if self.failure else 0
 
 
 def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spent: float = 0.0) -> TrainedRun:
@@ -126,9 +62,11 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
             limits = Limits(o.updates, o.minutes, o.until)
             if group.is_main:
                 check_tracker(o.tracker)
+            if o.fleet is not None:
+                check_alone(o.fleet, o.learner, group.world)
             plan = make_plan(
                 o.task,
-                overrides=o.overrides,
+                overrides=o.overrides if o.fleet is None else o.fleet.overrides(o.overrides),
                 seed=o.seed,
                 engine=o.engine,
                 device=device,
@@ -138,18 +76,24 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 success_return=o.success_return,
                 scenarios=o.scenarios,
                 manifest=Manifest.load(o.manifest) if o.manifest is not None else None,
+                collection="" if o.fleet is None else o.fleet.collection,
             )
+            if o.fleet is not None:
+                o.fleet.check(plan.recipe)
             if group.is_main:
                 observer.planned(plan)
             plan.columns(o.perturb)  # what is not known is refused before an hour is spent
             check_exemptions(plan.task.contract)
             if o.sequential:
                 check_sequential(plan)
+            if o.keep_block and plan.learner != "ppo":
+                raise SurefootError(f"{plan.learner} keeps its batch to itself: leave out --keep-block.")
             prepare_torch()
-            run = new_run(plan, o.out, group)
+            judged = Closing(perturb=o.perturb, baselines=o.baselines, sequential=o.sequential)
+            run = new_run(plan, o.out, group, judged)
             if group.is_main:
                 stack.enter_context(run.hold())
-        closing = _Closing(o.tracker, o.perturb, o.baselines, o.sequential)
+        closing = _Closing(judged, o.tracker, o.strict, o.keep_block, o.fleet)
         return _Session(plan, run, closing, observer, clock, group).train(limits)
 
 
@@ -157,20 +101,17 @@ def resume(
     folder: str | Path,
     observer: SessionObserver = UNOBSERVED,
     *,
-    updates: int | None = None,
-    minutes: float | None = None,
-    until: float | None = None,
-    tracker: str = "none",
-    perturb: tuple[str, ...] = ("all",),
     spent: float = 0.0,
+    **asked: Unpack[ResumeOptions],
 ) -> TrainedRun:
     """Continues a run from its latest checkpoint, exactly, and confirms it; one that lacks nothing but its
-    confirmation is only confirmed, and one that lacks nothing is refused. Limits are as in `TrainOptions`,
-    and count what was done before; `spent` as in `train`."""
+    confirmation is only confirmed, and one that lacks nothing is refused. `spent` as in `train`; a fleet goes
+    on with any number of actors."""
     group, clock = connect(), Clock(spent)
+    tracker = asked.get("tracker", "none")
     with ExitStack() as stack:
         with group.fail_together():
-            limits = Limits(updates, minutes, until)
+            limits = Limits(asked.get("updates"), asked.get("minutes"), asked.get("until"))
             if group.is_main:
                 check_tracker(tracker)
                 stack.enter_context(RunFolder.open(folder).hold())
@@ -179,11 +120,28 @@ def resume(
             if left:
                 check_resumable(run)
             plan = restore_plan(run, group)
-            plan.columns(perturb)
+            fleet = asked.get("fleet")
+            check_resumed(run.record.collection, fleet)
+            if fleet is not None:
+                check_alone(fleet, plan.learner, group.world)
+                fleet.check(plan.recipe)
+            judged = _judged(run, asked)
+            plan.columns(judged.perturb)
+            if judged.sequential:
+                check_sequential(plan)
             _check_unreached(run, limits if limits != Limits() else _limits_of(plan), limits)
             prepare_torch()
-        session = _Session(plan, run, _Closing(tracker, perturb), observer, clock, group)
+        strict, keep_block = asked.get("strict", False), asked.get("keep_block", False)
+        closing = _Closing(judged, tracker, strict, keep_block, fleet)
+        session = _Session(plan, run, closing, observer, clock, group)
         return session.train(limits, resume=True) if left else session.confirm_alone()
+
+
+def _judged(run: RunFolder, asked: ResumeOptions) -> Closing:
+    """Returns how a run that goes on is judged: as it was told before, but for what is asked now."""
+    before = run.record.closing or Closing()
+    own = {k: v for k, v in asked.items() if k in Closing.model_fields}
+    return before.model_copy(update=own)
 
 
 def _limits_of(plan: Plan) -> Limits:
@@ -228,10 +186,11 @@ def train_planned(
     confirmation is confirmed, and one that cannot go on is set aside and begun anew."""
     if world_info().world > 1:
         raise SurefootError("Several learners are trained one after the other; start this without torchrun.")
-    clock, closing, limits = Clock(), _Closing("none", perturb, baselines=False), Limits(updates)
+    clock, limits = Clock(), Limits(updates)
+    closing = _Closing(Closing(perturb=perturb, baselines=False))
     if not folder.exists():
         prepare_torch()
-        run = new_run(plan, str(folder))
+        run = new_run(plan, str(folder), closing=closing.judged)
         with run.hold():
             return _Session(plan, run, closing, observer, clock).train(limits)
     with RunFolder.open(folder).hold():
@@ -273,12 +232,13 @@ def _free(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class _Closing:
-    """Says how a run is followed by a tracker and judged at its end."""
+    """Says how a run is judged at its end, followed by a tracker, held to live checks, and who collects."""
 
-    tracker: str
-    perturb: tuple[str, ...]
-    baselines: bool = True
-    sequential: bool = False
+    judged: Closing
+    tracker: str = "none"
+    strict: bool = False
+    keep_block: bool = False
+    fleet: FleetOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -294,9 +254,15 @@ class _Session:
 
     def train(self, limits: Limits, *, resume: bool = False) -> TrainedRun:
         """Trains to the limits, or to the task's own where there are none, and confirms what was chosen."""
-        with _whole():
-            trained, chosen = self._train(limits if limits != Limits() else _limits_of(self.plan), resume)
-            return trained or self._confirm(chosen)
+        with _whole(), ExitStack() as followed:
+            limits = limits if limits != Limits() else _limits_of(self.plan)
+            trained, chosen, tracker = self._train(limits, resume, followed)
+            if trained is not None:
+                return trained
+            confirmed = self._confirm(chosen)
+            if confirmed.summary is not None:
+                track_audit(self.run, tracker)
+            return confirmed
 
     def confirm_alone(self) -> TrainedRun:
         """Confirms what training had chosen when it ended."""
@@ -306,11 +272,15 @@ class _Session:
         if not self.group.is_main:
             return TrainedRun(self.plan, self.run, is_main=False)
         self.observer.note(f"Nothing is left to train: {self.run.path} is confirmed now.")
+        self._note_closing()
         with _whole():
             return self._confirm("latest" if f.get("chosen_update") == f.get("updates") else "best")
 
-    def _train(self, limits: Limits, resume: bool) -> tuple[TrainedRun | None, str]:
-        """Returns what came of a run that did not get to its limits, or the checkpoint that was chosen."""
+    def _train(
+        self, limits: Limits, resume: bool, followed: ExitStack
+    ) -> tuple[TrainedRun | None, str, Tracker]:
+        """Returns what came of a run that did not get to its limits, or the checkpoint that was chosen; and
+        the tracker, which `followed` closes."""
         plan, run, group, observer = self.plan, self.run, self.group, self.observer
         tracker_name = self.closing.tracker
         if not group.is_main:
@@ -321,15 +291,22 @@ class _Session:
             with observer.busy(f"Preparing {plan.recipe.envs} environments on {plan.engine}{new}"):
                 group.bind_device(plan.device)
                 # before the tracker: what is refused leaves no trace there
-                if plan.learner == "ppo":
-                    trainer = Trainer(plan, run, resume, group=group, clock=self.clock)
+                fleet, strict = self.closing.fleet, self.closing.strict
+                if fleet is not None:
+                    from surefoot.fleet.on_ray import FleetTrainer
+
+                    trainer = FleetTrainer(plan, run, fleet, resume, clock=self.clock, strict=strict)
+                elif plan.learner == "ppo":
+                    trainer = Trainer(plan, run, resume, group=group, clock=self.clock, strict=strict)
                 else:
-                    trainer = LibraryProcess(plan, run, self.clock)
+                    trainer = LibraryProcess(plan, run, self.clock, self.closing.strict)
             stack.callback(trainer.close)
             with group.fail_together():
                 tracker = begin_tracker(run, tracker_name, resume, observer.note)
-            stack.callback(tracker.close)
+            followed.callback(tracker.close)
             observer.note(f"Run folder: {run.path}")
+            if resume and group.is_main:
+                self._note_closing()
             if resume and group.is_main and run.record.confirmation and (run.path / PAGE).is_file():
                 _report(run, observer)  # the page there speaks of training that had ended
             if isinstance(trainer, Trainer) and trainer.resumed and trainer.resumed.fault:
@@ -341,15 +318,19 @@ class _Session:
             except PeerLost as loss:
                 raise PeerLost(f"{loss} The run stands at its last checkpoint. {resume_hint(run)}") from loss
             except LibraryFailed as failure:
-                return TrainedRun(plan, run, failure=str(failure), is_main=group.is_main), ""
+                return TrainedRun(plan, run, failure=str(failure), is_main=group.is_main), "", tracker
             except KeyboardInterrupt:
-                return TrainedRun(plan, run, stopped=signal.SIGINT, aborted=True, is_main=group.is_main), ""
+                aborted = TrainedRun(plan, run, stopped=signal.SIGINT, aborted=True, is_main=group.is_main)
+                return aborted, "", tracker
+            if self.closing.keep_block and isinstance(trainer, Trainer):
+                trainer.keep_block()
         group.shutdown()
         if tracker.error is not None:
             run.write_record(tracker_error=tracker.error)
-        if trainer.stopped is not None or not group.is_main:
-            return TrainedRun(plan, run, stopped=trainer.stopped, is_main=group.is_main), ""
-        return None, trainer.chosen
+        if trainer.stopped is not None or trainer.found or not group.is_main:
+            ended = TrainedRun(plan, run, stopped=trainer.stopped, found=trainer.found, is_main=group.is_main)
+            return ended, "", tracker
+        return None, trainer.chosen, tracker
 
     def _confirm(self, chosen: str) -> TrainedRun:
         """Evaluates the chosen checkpoint on the confirmation half, with its columns and baselines, and
@@ -370,9 +351,16 @@ class _Session:
         except Exception as error:
             error.add_note(resume_hint(run))
             raise
-        with self.observer.busy("Auditing"):
-            audit_run(run, short=True, seed=plan.seeds.root)
+        self._audit()
         return TrainedRun(plan, run, summary, _report(run, self.observer))
+
+    def _audit(self) -> None:
+        """Audits the run by the short form; one that is done is not failed for the want of an audit."""
+        try:
+            with self.observer.busy("Auditing"):
+                audit_run(self.run, short=True, seed=self.plan.seeds.root)
+        except SurefootError as error:
+            self.observer.note(f"The run was not audited: {error}")
 
     def _evaluate(self, chosen: str, begun: float) -> PanelSummary:
         """Makes the new confirmation and puts it in the place of the old one."""
@@ -380,12 +368,13 @@ class _Session:
         staged = run.stage(chosen)
         checkpoint, bundle = load_policy(run, str(staged / "checkpoints" / "confirmed.safetensors"))
         bundle.save(staged / "policy.safetensors")
-        perturb = self.closing.perturb
-        baselines = self.closing.baselines and perturb != ("none",)
+        judged = self.closing.judged
+        perturb = judged.perturb
+        baselines = judged.baselines and perturb != ("none",)
         passes = PassOptions("confirmation", plan.columns(perturb), baselines=baselines)
         where = staged / "panels" / plan.panel.name / "confirmation"  # whatever its length turns out to be
         with self.observer.evaluating("confirming") as watch:
-            if self.closing.sequential:
+            if judged.sequential:
                 plan, looked = look(plan, bundle, "confirmation", watch=watch)
                 passes = replace(passes, first=looked)
             summary = evaluate_policy(
@@ -404,6 +393,11 @@ class _Session:
             figures=self._figures(begun),
         )
         return summary
+
+    def _note_closing(self) -> None:
+        """Keeps how the run is judged, for when it goes on again."""
+        if self.run.record.closing != self.closing.judged:
+            self.run.write_record(closing=self.closing.judged)
 
     def _figures(self, begun: float) -> dict[str, float | int | None]:
         """Returns the run's figures with what it has taken up to now, confirming since `begun`."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from surefoot.training.batch import LedgerConstants, block_statistics, ledger_row
 from surefoot.training.evaluate import EvaluateOptions, PassOptions, evaluate_policy, evaluate_run
 from surefoot.training.honesty import EVERY, honesty_figures, honesty_row
-from surefoot.training.iteration import TrainingIteration, collect
+from surefoot.training.iteration import IterationResult, TrainingIteration, collect
 from surefoot.training.library_process import LibraryFailed, LibraryProcess
+from surefoot.training.live import CHECKS as LIVE_CHECKS
 from surefoot.training.looks import check_sequential, look
 from surefoot.training.manifest import Manifest
 from surefoot.training.measurements import Clock
@@ -23,16 +24,18 @@ from surefoot.training.restore import (
 from surefoot.training.resuming import standing
 from surefoot.training.selection import Limits, Progress, panel_summary
 from surefoot.training.signals import Stopped, abort_signals
-from surefoot.training.tracking import begin_tracker, track_run
+from surefoot.training.tracking import begin_tracker, track_audit, track_run
 from surefoot.training.trainer import Trainer, new_run
 
 __all__ = [
     "EVERY",
+    "LIVE_CHECKS",
     "UNOBSERVED",
     "Clock",
     "EvaluateOptions",
     "EvaluationObserver",
     "ExternalPlan",
+    "IterationResult",
     "LedgerConstants",
     "LibraryFailed",
     "LibraryProcess",
@@ -68,5 +71,6 @@ __all__ = [
     "restore_robot_plan",
     "robot_plan",
     "standing",
+    "track_audit",
     "track_run",
 ]

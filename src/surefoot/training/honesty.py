@@ -41,9 +41,10 @@ def honesty_figures(
     member = block.stratum.flatten()[:, None] == torch.arange(math.prod(strata), device=done.device)
     count = member.sum(0)
     total = torch.where(member, block.returns.flatten()[:, None], 0.0).sum(0, dtype=torch.float64)
+    age = ages(start_age, done)
     single = torch.stack(
         [
-            sync_index(ages(start_age, done)),
+            sync_index(age),
             resets.var() / resets.mean(),  # nan without a reset or with one step
             duplicates(content).double(),
             two_way_coverage(count, strata),
@@ -51,6 +52,7 @@ def honesty_figures(
             n_eff_return,
             icc_advantage,
             n_eff_advantage,
+            lockstep(age),
         ]
     )
     return torch.cat([single, total / count])
@@ -65,6 +67,7 @@ NAMES = (
     "n_eff_return",
     "icc_advantage",
     "n_eff_advantage",
+    "lockstep",
 )
 
 
@@ -101,6 +104,21 @@ def sync_index(age: Tensor) -> Tensor:
     between = envs * ((mean - mean.mean()) ** 2).sum() / max(steps - 1, 1)
     value = (between - within) / (between + (envs - 1) * within)
     return torch.where(within == 0, torch.ones_like(value), value.clamp(0, 1))
+
+
+def lockstep(age: Tensor) -> Tensor:
+    """Returns the share of environments that are as old as most others are, of ages [T, N]: at each step the
+    largest group of equal age but one, over all but one; the mean over steps.
+
+    1 when all environments are equally old, 0.9 when 90% of them are, 1 / (N - 1) or so when they are
+    staggered: then a few meet by chance.
+    """
+    x = age.sort(1).values
+    place = torch.arange(x.shape[1], device=x.device).expand_as(x)
+    begins = torch.ones_like(x, dtype=torch.bool)
+    begins[:, 1:] = x[:, 1:] != x[:, :-1]
+    earlier = place - torch.where(begins, place, 0).cummax(1).values  # how many of its age stand before it
+    return (earlier.max(1).values.double() / max(x.shape[1] - 1, 1)).mean()
 
 
 def family_worth(values: Tensor, families: int) -> tuple[Tensor, Tensor]:

@@ -12,8 +12,9 @@ from dataclasses import asdict
 from typing import Any
 
 from surefoot.evaluation import EvaluationProgress, Watch
-from surefoot.runs import LibraryRecord, RunFolder
+from surefoot.runs import LIVE, LibraryRecord, RunFolder
 from surefoot.trackers import Tracker
+from surefoot.training.live import LiveFinding
 from surefoot.training.measurements import Clock
 from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
@@ -30,8 +31,10 @@ class LibraryFailed(Exception):
 class LibraryProcess:
     """Trains a run with a library, in another process; whoever starts a run uses it as a `Trainer`."""
 
-    def __init__(self, plan: Plan, run: RunFolder, clock: Clock) -> None:
-        self.plan, self.run, self._clock = plan, run, clock
+    def __init__(self, plan: Plan, run: RunFolder, clock: Clock, strict: bool = False) -> None:
+        self.plan, self.run, self._clock, self._strict = plan, run, clock, strict
+        self.found = ""
+        """What `strict` ended training for; empty: nothing."""
         self._evaluation = ExitStack()
         self._watch: Watch | None = None
         self.stopped: signal.Signals | None = None
@@ -65,6 +68,8 @@ class LibraryProcess:
         self.run.record = RunFolder.open(self.run.path).record  # the worker wrote it
         if code:
             self._fail(code)
+        if self.found:
+            self.run.write_record(status="interrupted", error=self.found)
 
     def _stop(self, received: signal.Signals) -> None:
         """Lets the worker finish its update."""
@@ -81,6 +86,8 @@ class LibraryProcess:
         if "row" in message:
             row = message["row"]
             self._clock.ready(ago=float(row["wall_seconds"]))
+            for name in (k for k in row if k.startswith(LIVE)):
+                self._found(LiveFinding(name.removeprefix(LIVE), row["update"], row[name]), observer)
             tracker.log(message["row"])
             observer.show(message["row"], message["successes"])
         elif "library" in message:
@@ -90,7 +97,15 @@ class LibraryProcess:
             self._error = message["error"]
         else:
             self.chosen = message["chosen"]
-            self.stopped = signal.Signals[message["stopped"]] if message["stopped"] else None
+            stopped = signal.Signals[message["stopped"]] if message["stopped"] else None
+            self.stopped = None if self.found else stopped
+
+    def _found(self, finding: LiveFinding, observer: Observer) -> None:
+        """Tells what a live check found; where they are strict the worker is asked to stop."""
+        observer.note(str(finding))
+        if self._strict and not self.found:
+            self.found = str(finding)
+            self._stop(signal.SIGINT)
 
     def _show(self, progress: EvaluationProgress, observer: Observer) -> None:
         """Shows an evaluation of the worker's; its first message begins it."""

@@ -36,6 +36,7 @@ from surefoot.learners.libraries import LIBRARIES, LibraryEnv, LibraryNotes, Tra
 from surefoot.policy import PolicyBundle
 from surefoot.runs import RunFolder
 from surefoot.training.batch import LedgerConstants, block_statistics, ledger_row, write_update
+from surefoot.training.live import LiveChecks
 from surefoot.training.measurements import Clock, ProcessMeasurements
 from surefoot.training.plan import RobotPlan
 from surefoot.training.restore import restore_robot_plan
@@ -106,6 +107,7 @@ class LibraryTrainer:
         """Largest difference between the exported policy's actions and the library's own."""
         self._limits, self._channel, self._writer = limits, channel, writer
         self._constants = LedgerConstants.of(plan, environments, self.env.block.bytes)
+        self._live = LiveChecks(plan, environments.episode_steps)
         self._trained: Trained | None = None
         self._begun, self._environment = 0.0, 0.0
 
@@ -138,6 +140,7 @@ class LibraryTrainer:
         best = self.selection.score(row, self._writer, watch=self._channel.watch) if evaluates else False
         self.measurements.updated(p.update)
         row |= self.measurements.startup(p.update) | {"elapsed_seconds": self.measurements.clock.elapsed()}
+        self._live.look(row)
         self._writer.do(partial(write_update, self.run, row, stats))
         self._channel.send(row=row, successes=p.successes)
         if best or p.update % recipe.checkpoint_every == 0:

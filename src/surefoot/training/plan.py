@@ -96,6 +96,8 @@ class Plan(Identified):
     learner: str = "ppo"
     timeouts: Timeouts = "stock"
     """How a library treats episodes that run out of time."""
+    collection: str = ""
+    """How experience is collected where that is another treatment than one process."""
 
     early_end: ClassVar[str]
     """What a summary calls the share of episodes that did not last."""
@@ -158,8 +160,9 @@ class Plan(Identified):
         """Whether kernels are compiled for a robot and plant that are new to this machine."""
 
     @abstractmethod
-    def environments(self, part: range) -> TrainingEnv:
-        """Makes the environments `part` of the recipe's, as they are trained in."""
+    def environments(self, part: Sequence[int], begun: int = 0) -> TrainingEnv:
+        """Makes the environments `part` of the recipe's, in this order, as they are trained in. `begun`: how
+        often they have begun before and were lost; no episode of then is drawn again."""
 
     @abstractmethod
     def mirror(self, device: torch.device) -> Symmetry | None:
@@ -246,19 +249,21 @@ class RobotPlan(Plan):
     def compiles(self) -> bool:
         return self.engine != "mujoco"
 
-    def environments(self, part: range) -> VecEnv | CompiledEnv:
+    def environments(self, part: Sequence[int], begun: int = 0) -> VecEnv | CompiledEnv:
         """Compiled where they can be: on stride, with functions that can be traced, and a rollout shorter
         than an episode."""
         task, atlas, device = self.task, self.atlas(), torch.device(self.device)
         hz = self.recipe.control_hz
         sampler = TrainSampler(task.contract, task.robot, self.seeds, hz, atlas, device, part)
         env = VecEnv(task, sampler, self.training_plant, engine=self.engine, atlas=atlas, device=self.device)
+        if begun:
+            env.begin_anew(begun)
         if self.engine != "stride" or self.recipe.horizon >= sampler.episode_steps:
             return env
         try:
             return CompiledEnv(env)
         except Untraceable as reason:
-            if sampler.first == 0:  # one process says so, not all
+            if part[0] == 0:  # one process says so, not all
                 print(f"Environments run uncompiled, and so more slowly. {reason}", file=sys.stderr)
             return env
 
@@ -364,8 +369,8 @@ class ExternalPlan(Plan):
     motion_metrics = ()
     compiles = False
 
-    def environments(self, part: range) -> ExternalEnv:
-        return ExternalEnv(self.task, self.seeds, part, self.device)
+    def environments(self, part: Sequence[int], begun: int = 0) -> ExternalEnv:
+        return ExternalEnv(self.task, self.seeds, part, self.device, begun=begun)
 
     def mirror(self, device: torch.device) -> None:
         return None

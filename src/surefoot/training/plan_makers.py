@@ -74,6 +74,9 @@ class PlanOptions:
     are the run's for ever, whatever the task names now."""
     manifest: Manifest | None = None
     """The environment that the plan is held to; another is refused."""
+    collection: str = ""
+    """How experience is collected where that is another treatment than one process, as of a fleet whose
+    updates do not wait."""
     restored: bool = False
     """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
 
@@ -93,6 +96,7 @@ class Options(TypedDict, total=False):
     scenarios: int | None
     judged_by: TaskContract | None
     manifest: Manifest | None
+    collection: str
     restored: bool
 
 
@@ -153,8 +157,9 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         accounting=accounting(recipe, contract, panel),
         measurement=measurement_fields(contract, panel.name, panel.digest, None, code),
         interface=interface_fields(contract, recipe.control_hz, code),
-        training_id=training_id(contract, recipe, None, contract.source, o.learner, seeds),
+        training_id=training_id(contract, recipe, None, contract.source, _treatment(o)[0], seeds),
         learner=o.learner,
+        collection=o.collection,
     )
     return _held_to(o.manifest, plan)
 
@@ -216,6 +221,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         training_id=training_id(contract, recipe, plant, engine, treatment, seeds),
         learner=o.learner,
         timeouts=timeouts,
+        collection=o.collection,
     )
     return _held_to(o.manifest, plan)
 
@@ -258,7 +264,7 @@ def _treatment(o: PlanOptions) -> tuple[str, Timeouts]:
     Another version of a library is another treatment."""
     library = find_learner(o.learner)
     if library is None:
-        return o.learner, "stock"
+        return " ".join(filter(None, (o.learner, o.collection))), "stock"
     if o.processes > 1:
         raise SurefootError(
             f"{o.learner} trains in one process; start it without torchrun, or use --learner ppo."

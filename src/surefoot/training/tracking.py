@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from surefoot.contract import SurefootError
-from surefoot.runs import RunFolder, read_ledger, typed
+from surefoot.runs import RunFolder, load_audit, read_ledger, typed
 from surefoot.trackers import FailSafeTracker, Tracker, check_tracker, make_tracker
 
 
@@ -42,5 +42,25 @@ def track_run(folder: str | Path, tracker: str) -> RunFolder:
     """Shows the ledger of a run that has ended in a tracker, and returns the run."""
     check_tracker(tracker)
     run = RunFolder.open(folder)
-    _tracker(tracker, run).close()
+    shown = _tracker(tracker, run)
+    track_audit(run, shown)
+    shown.close()
     return run
+
+
+def track_audit(run: RunFolder, tracker: Tracker) -> None:
+    """Shows in a tracker what the audit of a run says, where there is one: its line, how many findings, and
+    each finding by its detector."""
+    audit = load_audit(run.path)
+    if audit is None:
+        return
+    row = {
+        "samples": int(run.record.figures.get("samples") or 0),
+        "audit.says": audit.says,
+        "audit.proof": len(audit.proof),
+        "audit.behaviour": len(audit.remarks),
+        "audit.passed": len(audit.passed),
+        "audit.failed": len(audit.failed),
+    }
+    row |= {f"audit.{f.detector}": f"On the {f.kind}, {f.cause}: {f.statement}" for f in audit.findings}
+    tracker.log(row)

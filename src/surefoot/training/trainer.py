@@ -17,19 +17,23 @@ from surefoot.learners import Learner, Ppo
 from surefoot.policy import PolicyBundle
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import (
+    Closing,
     RunFolder,
     RunRecord,
     record_outcome,
     run_name,
+    save_block,
     section,
     timestamp,
     versions,
 )
 from surefoot.trackers import Tracker
 from surefoot.training.batch import LedgerConstants, ledger_row, write_update
+from surefoot.training.blocks import kept_block
 from surefoot.training.honesty import EVERY as HONESTY_EVERY
 from surefoot.training.honesty import honesty_row
 from surefoot.training.iteration import IterationResult, TrainingIteration
+from surefoot.training.live import LiveChecks
 from surefoot.training.measurements import Clock, ProcessMeasurements
 from surefoot.training.observers import Observer
 from surefoot.training.plan import Plan
@@ -49,7 +53,8 @@ class Trainer:
 
     Several processes train a run together, each with its share of the environments. All of them go through
     the same updates, and the main process alone evaluates and writes. Without `select` nothing is scored
-    while it trains and nothing is chosen: the result is the last policy.
+    while it trains and nothing is chosen: the result is the last policy. With `strict` it ends at the first
+    thing that live checks find.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class Trainer:
         select: bool = True,
         group: ProcessGroup = SINGLE,
         clock: Clock | None = None,
+        strict: bool = False,
     ) -> None:
         self.plan, self.run, self.group, self._select = plan, run, group, select
         self.progress, self.measurements = Progress(), ProcessMeasurements(plan, clock)
@@ -74,6 +80,7 @@ class Trainer:
                     plan, run, self.progress, self.policy, enabled=select and group.is_main
                 )
                 self._build()
+                self.live = LiveChecks(plan, self.env.episode_steps, strict)
                 if resume:
                     self._resume()
             if not resume:
@@ -114,6 +121,11 @@ class Trainer:
         """Returns the run's figures so far, as run.json has them."""
         return self.measurements.figures(self.plan, self.progress, self.chosen)
 
+    @property
+    def found(self) -> str:
+        """What `strict` ended training for; empty: nothing."""
+        return self.live.stop
+
     # ---- the loop
 
     def train(self, limits: Limits, observer: Observer, tracker: Tracker) -> None:
@@ -132,7 +144,7 @@ class Trainer:
                 self._loop(limits, observer, tracker, writer)
             if not self.group.is_main:
                 return
-            if not self.stopped:
+            if not self.stopped and not self.found:
                 with observer.evaluating("scoring the last policy") as watch:
                     self.chosen = self.selection.choose(watch)
             self._end()
@@ -143,8 +155,9 @@ class Trainer:
         if self.stopped and r.confirmation is not None and r.confirmed_after == self.progress.update:
             self.run.write_record(status="finished")  # as it was: no update was made since
             return
-        status = "interrupted" if self.stopped else "unconfirmed" if self._select else "finished"
-        self.run.write_record(status=status, figures=self.figures())
+        broke = self.stopped or self.found
+        status = "interrupted" if broke else "unconfirmed" if self._select else "finished"
+        self.run.write_record(status=status, error=self.found or None, figures=self.figures())
 
     def _loop(self, limits: Limits, observer: Observer, tracker: Tracker, writer: Writer) -> None:
         """Collects, learns and records; evaluates and saves at fixed intervals.
@@ -156,6 +169,8 @@ class Trainer:
 
         def record(row: dict[str, Any], stats: EpisodeStats) -> None:
             if self.group.is_main:
+                for finding in self.live.look(row):
+                    observer.note(str(finding))
                 writer.do(partial(self._write, row, stats, tracker))
                 observer.show(dict(row), p.successes)  # a copy: the writer may have more to say in it
 
@@ -199,8 +214,8 @@ class Trainer:
         """Tells whether to stop. The main process decides when a limit is reached; a signal to any process
         stops all."""
         if self.group.world == 1:
-            return self.stopped is not None or limits.reached(self.progress)
-        reached = self.group.is_main and limits.reached(self.progress)
+            return self.stopped is not None or bool(self.found) or limits.reached(self.progress)
+        reached = self.group.is_main and (bool(self.found) or limits.reached(self.progress))
         flags = torch.tensor([int(reached), int(self.stopped or 0)])
         self.group.all_reduce_max_(flags)
         reached, number = flags.tolist()
@@ -260,7 +275,9 @@ class Trainer:
             return
         if not all(torch.equal(w, weights) for _, w in parts):
             raise RuntimeError("the processes of this run have come to have different weights")
-        save = partial(self.run.save_checkpoint, *self._checkpoint([s for s, _ in parts]), best=best)
+        tensors, meta = self._checkpoint([s for s, _ in parts])
+        self.live.saved(tensors, self.progress.update)
+        save = partial(self.run.save_checkpoint, tensors, meta, best=best)
         if writer is None:
             save()
         else:
@@ -291,6 +308,14 @@ class Trainer:
         self.run.rewind(p.update)
         self.run.write_record(status="running", error=None, tracker_error=None, **confirmed(self.run.record))
 
+    def keep_block(self) -> None:
+        """Keeps the last rollout block in the run folder, with the keys of its environments. Several
+        processes keep that of the main one."""
+        part = self.group.env_range(self.plan.recipe.envs)
+        block = kept_block(self.block, self.env, self.plan.seeds, part, self.progress.update)
+        if self.group.is_main:
+            save_block(self.run, block, source="training")
+
     def close(self) -> None:
         self.iteration.close()
         self.env.close()
@@ -298,8 +323,11 @@ class Trainer:
         self.run.ledger.close()
 
 
-def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFolder:
-    """Creates the run folder with run.json; nothing that exists is touched. Only the main process writes."""
+def new_run(
+    plan: Plan, out: str | None, group: ProcessGroup = SINGLE, closing: Closing | None = None
+) -> RunFolder:
+    """Creates the run folder with run.json; nothing that exists is touched. Only the main process writes.
+    `closing`: how the run is to be judged at its end, also when it goes on."""
     contract = plan.task.contract
     path = Path(out) if out else Path("runs") / run_name(contract.name, plan.training_id, plan.seeds.root)
     processes = {"processes": str(group.world)} if group.world > 1 else {}
@@ -330,9 +358,11 @@ def new_run(plan: Plan, out: str | None, group: ProcessGroup = SINGLE) -> RunFol
         training_id=plan.training_id,
         engine=plan.engine,
         learner=plan.learner,
+        collection=plan.collection,
         library=plan.library_record(),
         device=plan.device,
         versions=versions() | plan.simulator_versions() | processes,
+        closing=closing,
     )
     if not group.is_main:
         return RunFolder(path, record)

@@ -88,6 +88,7 @@ class CompiledEnv(Compiled):
         self.launches: list[list[list[Launch]]] = []
         """The launches by step and share of the environments: act, physics, task, reset, look, observe."""
         self._bound: tuple[Any, ...] = ()
+        self._numbers = plain.sampler.numbers.cpu().numpy()
         body = plain.parameters
         self._bodies = {k: getattr(body, k).cpu().numpy() for k in ("friction", "payload_kg")}  # for life
 
@@ -229,10 +230,11 @@ class CompiledEnv(Compiled):
         )
 
     def _ended(self, named: Mapping[str, np.ndarray], returns: np.ndarray) -> dict[str, np.ndarray]:
-        env, seeds, first = named["env"].astype(np.int64), self.sampler.seeds, self.sampler.first
+        env, seeds = named["env"].astype(np.int64), self.sampler.seeds
+        number = self._numbers[env]
         out = {
-            "family": seeds.family_of(first + env),
-            "member": seeds.member_of(first + env),
+            "family": seeds.family_of(number),
+            "member": seeds.member_of(number),
             "episode": named["episode"].astype(np.int64),
             "stratum": named["stratum"].astype(np.int64),
             "level": named["level"].astype(np.int64),
@@ -251,7 +253,7 @@ class CompiledEnv(Compiled):
     def _failures(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
         seeds, state = self.sampler.seeds, self.engine.buffers.state.count
-        env = self.sampler.first + rows[:, 0].astype(np.int64)
+        env = self._numbers[rows[:, 0].astype(np.int64)]
         return {
             "state": rows[:, 3 : 3 + state],
             "control": rows[:, 3 + state :],

@@ -86,10 +86,9 @@ class Memory:
         self.write("returns", env.returns)
         self.write("progress", env.progress)
         if isinstance(env.sampler, TrainSampler):  # a panel's scenarios have none to come
-            first = env.sampler.first
-            self.write("stratum", env.sampler.composition.stratum[first : first + self.count])
+            self.write("stratum", env.sampler.composition.stratum[env.sampler.numbers])
         whole: Mapping[str, Tensor] = {
-            "env": env.sampler.first + torch.arange(self.count, device=self.device),
+            "env": env.sampler.numbers,
             "family": env.script.family,
             "member": env.script.member,
             "episode": env.episode,

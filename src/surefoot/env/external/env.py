@@ -4,14 +4,14 @@ true final observations, reasons, seeds."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from surefoot.contract import ActionBox, Channel, ExternalContract, SeedPlan, SurefootError, environment_seeds
-from surefoot.env.base import EpisodeStats, Stepwise, Transition
+from surefoot.env.base import EPISODES_APART, EpisodeStats, Stepwise, Transition
 from surefoot.env.external.source import Source
 from surefoot.env.external.task import ExternalTask
 from surefoot.keyed import Keyed, box_muller
@@ -43,11 +43,23 @@ class ExternalEnv(Stepwise):
 
     reasons = REASONS
 
-    def __init__(self, task: ExternalTask, seeds: SeedPlan, part: range, device: str, stagger: bool = True):
+    def __init__(
+        self,
+        task: ExternalTask,
+        seeds: SeedPlan,
+        part: Sequence[int],
+        device: str,
+        stagger: bool = True,
+        begun: int = 0,
+    ) -> None:
+        """`begun`: how often they have begun before; simulators get other seeds then, and exploration other
+        draws."""
         c: ExternalContract = task.contract
         self.contract, self.num_envs, self.device = c, len(part), torch.device(device)
         self.reward_names = tuple(t.name for t in c.rewards)
-        self.engine: Source = task.make(environment_seeds(seeds, part), device)
+        self.engine: Source = task.make(
+            environment_seeds(seeds, [e + begun * seeds.envs for e in part]), device
+        )
         """The simulator."""
         self.seconds = 0.0
         """Wall-clock in this class, the simulator left out."""
@@ -57,6 +69,7 @@ class ExternalEnv(Stepwise):
         self.family = torch.tensor(seeds.family_of(list(part)), device=self.device)
         self.member = torch.tensor(seeds.member_of(list(part)), device=self.device)
         self.episode, self._age = (torch.zeros(n, dtype=torch.int64, device=self.device) for _ in range(2))
+        self.episode += begun * EPISODES_APART
         self.returns = torch.zeros(n, device=self.device)
         self._limit = torch.full((n,), c.episode_steps, device=self.device)
         if stagger and self.engine.restarts:

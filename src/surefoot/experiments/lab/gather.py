@@ -16,7 +16,7 @@ from surefoot.experiments.lab.judge import checked_summary, place
 from surefoot.experiments.lab.prose import contract_prose, reward_prose
 from surefoot.experiments.lab.record import CoComputed, Entry, Episode, LabRecord, PanelAbout, RunAbout
 from surefoot.policy import PREFIX
-from surefoot.runs import RunFolder, caveat, read_rows, timestamp, versions
+from surefoot.runs import RunFolder, caveat, load_audit, read_rows, timestamp, versions
 from surefoot.statistics import column_summary, split_columns
 from surefoot.training import RobotPlan
 
@@ -126,7 +126,8 @@ def _about(number: int, plan: RobotPlan, before: Panel | None = None) -> PanelAb
 
 
 def _run(path: Path, job: Job, run: RunFolder) -> RunAbout:
-    r, f = run.record, run.record.figures
+    r, f, audit = run.record, run.record.figures, load_audit(run.path)
+    proof = audit.proof if audit else ()
     return RunAbout(
         folder=run.path.relative_to(path).as_posix(),
         learner=job.learner,
@@ -140,6 +141,8 @@ def _run(path: Path, job: Job, run: RunFolder) -> RunAbout:
         samples=int(f.get("samples") or 0),
         train_seconds=f.get("train_seconds"),
         steps_per_second=f.get("steps_per_second"),
+        audit=audit.says if audit else "",
+        unproven=" ".join(f"{x.cause}: {x.statement}" for x in proof),
     )
 
 

@@ -46,6 +46,10 @@ class RunAbout(Frozen):
     samples: int
     train_seconds: float | None
     steps_per_second: float | None
+    audit: str = ""
+    """What its audit says, in a line; empty: there was none."""
+    unproven: str = ""
+    """What the audit found on the proof: the run is not what it says."""
 
 
 class Entry(Frozen):

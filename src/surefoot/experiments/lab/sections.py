@@ -44,6 +44,7 @@ def _spent(lab: LabRecord) -> str:
             if r.status == "failed"
             else f"{r.samples:,} samples in {duration(r.train_seconds)}, {number(r.steps_per_second)} steps/s"
         )
+        + (f", Unproven by its audit ({r.unproven})" if r.unproven else "")
         for r in lab.runs
     )
 
@@ -101,7 +102,7 @@ def postmortems(lab: LabRecord) -> Html:
         parts.append(
             el("details", el("summary", f"{p.run}: {MEANING[p.verdict]}"), el("ol", *sentences), open=k == 0)
         )
-    return el("section", el("h2", "Postmortem, five sentences"), *parts, class_="card")
+    return el("section", el("h2", "Postmortem, in sentences"), *parts, class_="card")
 
 
 def _stands(s: Sentence) -> Html:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.contract import BESIDE, NOMINAL, Frozen, SurefootError
-from surefoot.evidence import check_sound, construct_difference
+from surefoot.evidence import check_audited, check_sound, construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
 from surefoot.runs import Result, RunFolder, check_ids, read_panel
 from surefoot.statistics import (
@@ -186,6 +186,7 @@ def _read(
         run.record, folder, summary, nominal_rows, summary.engine, nominal, rows, "", read.stated, run.path
     )
     check_sound(result)
+    check_audited(run)
     update = int(summary.checkpoint.removeprefix("update-"))
     until = [r for r in ledger if int(r["update"]) <= update]
     last, looked = until[-1], [r for r in until if "honesty.n" in r]

@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from surefoot.artifacts import new_folder
+from surefoot.audits import audit_run
 from surefoot.compute import prepare_torch
 from surefoot.contract import Column, SurefootError
 from surefoot.evaluation import PanelEvaluator, concatenate
@@ -21,7 +22,7 @@ from surefoot.experiments.studies.figures import folder_name, passed, place
 from surefoot.experiments.studies.page import write_page
 from surefoot.experiments.studies.progress import RunsObserver, StudyObserver
 from surefoot.experiments.studies.record import StudyRecord, open_study, with_results, write_csv, write_record
-from surefoot.runs import Look, RunFolder, note_look, scenarios_of, timestamp, versions
+from surefoot.runs import Look, RunFolder, note_look, scenarios_of, timestamp, typed, versions
 from surefoot.trackers import make_tracker
 from surefoot.training import EVERY as HONESTY_EVERY
 from surefoot.training import UNOBSERVED, Limits, Plan, Progress, Trainer, new_run, panel_summary
@@ -201,6 +202,9 @@ def _run(
         run.confirm("latest")
     finally:
         trainer.close()
+    audit = audit_run(run, short=True, seed=seed)
+    if audit.proof:
+        progress.note(f"{folder} is Unproven: {audit.says} See `{typed('audit', folder)}`.")
     del trainer
     gc.collect()  # graphs and buffers of the last width, before the next one asks for memory
     if torch.cuda.is_available():

@@ -6,6 +6,11 @@ from surefoot.reporting.web.html import Html, el, esc
 
 WORDS = {
     "held-out": "On scenarios that training never saw, drawn from seeds that training cannot reach.",
+    "audit": (
+        "A run held to what it says by detectors, each one question with its threshold. A finding on the "
+        "proof leaves the run Unproven; one on the behaviour stands beside the verdict. What could not be "
+        "looked at is never counted as passed."
+    ),
     "confirmation half": (
         "The half of the panel that nothing was chosen on: no stopping, no picking of a checkpoint."
     ),

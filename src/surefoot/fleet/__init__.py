@@ -1,0 +1,8 @@
+"""A fleet: one learner and many actors. What is here needs neither Ray nor torch; `surefoot.fleet.on_ray` has
+what runs.
+"""
+
+from surefoot.fleet.options import FleetOptions, check_alone, check_resumed
+from surefoot.fleet.sizing import Sizing, calculate
+
+__all__ = ["FleetOptions", "Sizing", "calculate", "check_alone", "check_resumed"]

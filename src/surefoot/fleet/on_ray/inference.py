@@ -1,0 +1,122 @@
+"""Central inference: one service acts for all actors, in batches, while each keeps two halves in the air.
+
+A request is the observations of one half with the version of the policy that is to act; so a fragment has one
+version throughout. The service waits for others until `enough` requests of a version are there or a deadline
+has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surefoot.compute import prepare_torch
+from surefoot.fleet.on_ray.acting import make_policy, take_weights
+from surefoot.learners import Ppo
+from surefoot.training import make_plan
+
+DEADLINE_S = 0.002
+"""How long a request waits for others at most."""
+KEPT = 16
+"""Versions of the policy that are kept."""
+
+
+class InferenceService:
+    """The policy of every version that an actor may still be at. Runs as a Ray actor whose methods share one
+    thread and take turns where they wait."""
+
+    def __init__(self, plan: dict[str, Any], enough: int, device: str = "cpu") -> None:
+        prepare_torch()
+        self._plan, self._enough, self._device = make_plan(**plan), enough, device
+        self._policies: dict[int, Ppo] = {}
+        self._waiting: dict[int, list[tuple[Tensor, asyncio.Future[Tensor]]]] = {}
+        self._rows: list[int] = []
+        self._missed = 0
+
+    async def publish(self, version: int, weights: Mapping[str, Tensor]) -> None:
+        """Takes a version of the policy in, and forgets the oldest beyond `KEPT`."""
+        policy = make_policy(self._plan, self._device)
+        take_weights(policy, weights)
+        self._policies[version] = policy
+        for old in sorted(self._policies)[:-KEPT]:
+            del self._policies[old]
+
+    async def mean(self, version: int, obs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Returns mean actions [B, A] for observations [B, O]."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Tensor] = loop.create_future()
+        waiting = self._waiting.setdefault(version, [])
+        waiting.append((torch.from_numpy(np.array(obs)), future))
+        if len(waiting) >= self._enough:
+            self._answer(version)
+        elif len(waiting) == 1:
+            loop.call_later(DEADLINE_S, self._late, version, waiting)
+        return (await future).numpy()
+
+    def _late(self, version: int, waiting: list[Any]) -> None:
+        if self._waiting.get(version) is waiting:
+            self._missed += 1
+            self._answer(version)
+
+    @torch.inference_mode()
+    def _answer(self, version: int) -> None:
+        requests = self._waiting.pop(version)
+        seen = torch.cat([obs for obs, _ in requests])
+        self._rows.append(len(seen))
+        try:
+            means = self._policies[version].mean(seen.to(self._device)).cpu()
+        except Exception as error:  # whoever asked is told, and does not wait for ever
+            for _, future in requests:
+                future.set_exception(RuntimeError(f"no policy of version {version} could act: {error!r}"))
+            return
+        for mean, (_, future) in zip(
+            torch.split(means, [len(o) for o, _ in requests]), requests, strict=True
+        ):
+            future.set_result(mean)
+
+    async def take_figures(self) -> dict[str, float | int | None]:
+        """Returns batches, their mean size and how often the deadline came first, since last asked."""
+        rows, missed = self._rows, self._missed
+        self._rows, self._missed = [], 0
+        return {
+            "fleet.inference.batches": len(rows),
+            "fleet.inference.rows": sum(rows) / len(rows) if rows else None,
+            "fleet.inference.deadline_share": missed / len(rows) if rows else None,
+        }
+
+
+class CentralPolicy:
+    """Acts by asking the service for mean actions; exploration is the environments' own."""
+
+    def __init__(self, service: Any, own: Ppo) -> None:
+        self._service, self._own = service, own
+        self.version = 0
+        self._trips: list[float] = []
+
+    @property
+    def log_std(self) -> Tensor:
+        return self._own.log_std
+
+    def mean(self, obs: Tensor) -> Tensor:
+        import ray
+
+        begun = time.perf_counter()
+        answer = ray.get(self._service.mean.remote(self.version, obs.numpy()))
+        self._trips.append(time.perf_counter() - begun)
+        return torch.from_numpy(np.array(answer))
+
+    def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        mean = self.mean(obs)
+        action = mean + self.log_std.exp() * exploration
+        return action, mean, self._own.networks.log_prob(mean, action)
+
+    def take_trips(self) -> list[float]:
+        """Returns the seconds of each round trip since last asked."""
+        trips, self._trips = self._trips, []
+        return trips

@@ -1,0 +1,251 @@
+"""Training with a fleet: the training loop as it is, with the environments of many actors.
+
+Where updates wait (`--sync`), the loop's own rollout, advantages and update are all there is. Where they do
+not, experience comes from older policies, and is corrected for that once: values and advantages by V-trace
+against the policy at the start of the update, which then is also what PPO's ratio is against. So the first
+ratio is 1 at any lag, and nothing is corrected twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from surefoot.artifacts import JsonLines
+from surefoot.compute import SINGLE, Writer
+from surefoot.env import EpisodeStats
+from surefoot.fleet.on_ray.acting import weights_of
+from surefoot.fleet.on_ray.actor import FleetActor, order_of
+from surefoot.fleet.on_ray.cluster import Cluster
+from surefoot.fleet.on_ray.crew import Crew, Setting
+from surefoot.fleet.on_ray.env import FleetEnv
+from surefoot.fleet.on_ray.figures import FleetFigures
+from surefoot.fleet.options import FleetOptions, check_alone
+from surefoot.fleet.vtrace import Steps, vtrace
+from surefoot.learners import Ppo
+from surefoot.rollout import RolloutBlock
+from surefoot.runs import RunFolder, read_ledger
+from surefoot.trackers import Tracker
+from surefoot.training import (
+    UNOBSERVED,
+    Clock,
+    IterationResult,
+    LedgerConstants,
+    Limits,
+    Observer,
+    Plan,
+    Trainer,
+    TrainingIteration,
+    block_statistics,
+    collect,
+)
+
+FOLDER, USED = "fleet", "trained.jsonl"
+"""Folder of a run for what its fleet leaves, and in it the file of the fragments that were learned from."""
+RHO_BAR = 1.0
+"""Ratios are cut here: what the policy does more often now counts no more than it did then."""
+
+
+class FleetIteration(TrainingIteration):
+    """The loop's body with a fleet."""
+
+    env: FleetEnv
+    learner: Ppo
+
+    def begin(self, crew: Crew, used: JsonLines) -> None:
+        """Says whose fragments are learned from, and where that is written down."""
+        self._crew, self._used = crew, used
+        self.figures = FleetFigures(self.env, crew)
+        self._number = 0
+
+    def run(self, number: int, with_batch_stats: bool = False) -> IterationResult:
+        """Runs iteration `number`, which begins with the policy after update `number` - 1."""
+        self._number = number
+        if self._crew.version != number - 1:
+            self._crew.publish(number - 1, weights_of(self.learner))
+        begun, waited = time.perf_counter(), self.env.waited
+        result = super().run(number, with_batch_stats)
+        self.figures.ended(time.perf_counter() - begun, self.env.waited - waited)
+        if not self._crew.setting.sync:
+            self._crew.publish(number, weights_of(self.learner))
+        return result
+
+    def _collect(self) -> float:
+        recipe, block = self.recipe, self.block
+        inference = collect(self.env, self.learner, block, recipe.gamma, recipe.lam)
+        begun = time.perf_counter()
+        sync = self._crew.setting.sync
+        rho = None if sync and self.env.device.type == "cpu" else correct(self.learner, block, not sync)
+        self.figures.update(self._number - 1, None if sync else rho, RHO_BAR)
+        for a in self.env.used:
+            k = a.key
+            self._used.append(
+                {
+                    "update": self._number,
+                    "actor": k.actor,
+                    "incarnation": k.incarnation,
+                    "sequence": k.sequence,
+                    "digest": a.fragment.header.digest.hex(),
+                    "version": a.version,
+                }
+            )
+        strata = int(torch.tensor(self._strata).prod())
+        self._statistics = block_statistics(block, len(self.env.reasons), strata, self._clip, SINGLE)
+        return inference + time.perf_counter() - begun
+
+
+@torch.inference_mode()
+def correct(learner: Ppo, block: RolloutBlock, values: bool = True) -> Tensor:
+    """Puts the policy as it is now into `block` as the one that acted, and returns the ratios [T, N] between
+    the two. With `values` advantages and returns are corrected for them."""
+    recipe = learner.recipe
+    mean = learner.mean(block.flat("obs"))
+    now = learner.networks.log_prob(mean, block.flat("action")).view_as(block.log_prob)
+    rho = (now - block.log_prob).exp()
+    block.mean.copy_(mean.view_as(block.mean))
+    block.log_prob.copy_(now)
+    if values:
+        b = block
+        steps = Steps(b.reward, b.value, b.next_value, b.terminated, b.truncated)
+        made = vtrace(steps, rho, recipe.gamma, recipe.lam, RHO_BAR, 1.0)
+        b.returns.copy_(made.target)
+        b.advantage.copy_(made.advantage)
+    return rho
+
+
+class FleetTrainer(Trainer):
+    """Trains one run with a fleet. What `Trainer` says holds; `fleet` is what was asked for."""
+
+    actor: ClassVar[type[FleetActor]] = FleetActor
+    """What runs in the processes of its actors."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        run: RunFolder,
+        fleet: FleetOptions,
+        resume: bool = False,
+        select: bool = True,
+        clock: Clock | None = None,
+        strict: bool = False,
+    ) -> None:
+        self._fleet = fleet
+        self._cluster: Cluster | None = None
+        self._crew: Crew | None = None
+        self._seen = 0
+        self._observer: Observer = UNOBSERVED
+        try:
+            super().__init__(plan, run, resume, select, clock=clock, strict=strict)
+        except BaseException:
+            self._end_fleet()
+            raise
+
+    def _build(self) -> None:
+        plan, fleet = self.plan, self._fleet
+        recipe, contract = plan.recipe, plan.task.contract
+        check_alone(fleet, plan.learner, 1)
+        parts = fleet.parts(recipe)
+        folder = self.run.path / FOLDER
+        folder.mkdir(exist_ok=True)
+        self._used = JsonLines(folder / USED)
+        order = order_of(plan, run_key(self.run.path), folder)
+        store = plan.accounting.buffer_bytes * (fleet.lag + 3)
+        self._cluster = Cluster(fleet.ray, len(parts) + 1, store)
+        setting = Setting(
+            order, parts, fleet.lag, fleet.sync, fleet.inference == "central", folder, self.actor
+        )
+        self._crew = crew = Crew(self._cluster, setting)
+        device = torch.device(plan.device)
+        learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device)
+        self.learner = learner
+        self.env = env = FleetEnv(plan, crew, device)
+        self.block = RolloutBlock.empty(
+            recipe.horizon,
+            recipe.envs,
+            contract.observation_size,
+            contract.critic_size,
+            contract.action.size,
+            len(contract.rewards),
+            device,
+        )
+        self.iteration = iteration = FleetIteration(
+            env,
+            learner,
+            self.block,
+            recipe,
+            strata=contract.strata.shape,
+            action_clip=contract.action.clip,
+        )
+        iteration.begin(crew, self._used)
+        self._constants = LedgerConstants.of(plan, env, self.block.bytes)
+        how = f"{'synchronous' if fleet.sync else plan.collection}, {fleet.inference} inference"
+        said = {"actors": str(len(parts)), "fleet": how, "ray": str(self._cluster.ray.__version__)}
+        self.run.write_record(versions=self.run.record.versions | said)
+
+    def _row(self, result: IterationResult) -> tuple[dict[str, Any], EpisodeStats]:
+        row, stats = super()._row(result)
+        assert isinstance(self.iteration, FleetIteration)
+        for words in self.words():
+            self._observer.note(words)
+        row |= self.iteration.figures.row
+        return row | {"family.samples": self._family_samples()}, stats
+
+    def _family_samples(self) -> list[int]:
+        """Returns the samples of each seed family: fast actors give more of theirs."""
+        assert isinstance(self.env, FleetEnv)
+        samples = [0] * self.plan.recipe.families
+        share = self.plan.accounting.envs_per_seed_family
+        for used in self.env.used:
+            part = self.env.crew.members[used.key.actor].part
+            for family in range(part.start // share, part.stop // share):
+                samples[family] += used.fragment.header.horizon * share
+        return samples
+
+    def _loop(self, limits: Limits, observer: Observer, tracker: Tracker, writer: Writer) -> None:
+        self._observer = observer
+        super()._loop(limits, observer, tracker, writer)
+
+    def _resume(self) -> None:
+        super()._resume()
+        p, crew = self.progress, self._crew
+        assert crew is not None
+        self._used.keep(lambda row: int(row["update"]) <= p.update)
+        rows = [r for r in read_ledger(self.run.ledger.path)[0] if int(r["update"]) == p.update]
+        if rows and "fleet.issued" in rows[0]:
+            crew.books.resume(rows[0])
+
+    @property
+    def crew(self) -> Crew:
+        """The actors and their books."""
+        assert self._crew is not None, "the fleet has ended"
+        return self._crew
+
+    def words(self) -> list[str]:
+        """Returns what happened to actors and fragments since last asked, a sentence each."""
+        said = self._crew.refusals[self._seen :] if self._crew is not None else []
+        self._seen += len(said)
+        return said
+
+    def close(self) -> None:
+        self.iteration.close()
+        self._end_fleet()
+        self.selection.close()
+        self.run.ledger.close()
+        self._used.close()
+
+    def _end_fleet(self) -> None:
+        if self._crew is not None:
+            self._crew.close()
+        elif self._cluster is not None:
+            self._cluster.close()
+        self._crew = self._cluster = None
+
+
+def run_key(path: Path) -> bytes:
+    """Returns sixteen bytes that name a run: fragments of another one are refused."""
+    return hashlib.sha256(str(path.resolve()).encode()).digest()[:16]
