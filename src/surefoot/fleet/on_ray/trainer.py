@@ -132,6 +132,7 @@ class FleetTrainer(Trainer):
         resume: bool = False,
         select: bool = True,
         clock: Clock | None = None,
+        strict: bool = False,
     ) -> None:
         self._fleet = fleet
         self._cluster: Cluster | None = None
@@ -139,7 +140,7 @@ class FleetTrainer(Trainer):
         self._seen = 0
         self._observer: Observer = UNOBSERVED
         try:
-            super().__init__(plan, run, resume, select, clock=clock)
+            super().__init__(plan, run, resume, select, clock=clock, strict=strict)
         except BaseException:
             self._end_fleet()
             raise
