@@ -41,7 +41,7 @@ def case(run: dict[str, Any], collection: str = "asynchronous, at most 1 version
 
 def test_books_that_balance_are_silent(run: dict[str, Any]) -> None:
     assert look(case(run)) == []
-    assert look_at_supply(case(run)) == []
+    assert look_at_supply(case(run | {"rows": run["rows"] * 20})) == []
 
 
 def change(edit: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], None]:
@@ -79,9 +79,8 @@ def test_a_lag_where_updates_wait_is_found(run: dict[str, Any]) -> None:
 
 
 def test_families_that_gave_less_are_a_remark(run: dict[str, Any]) -> None:
-    for row in run["rows"]:
-        row["family.samples"] = [96, 32]
-    assert "gave 288 samples and another 96 samples" in look_at_supply(case(run))[0].statement
+    run["rows"] = [r | {"family.samples": [96, 32]} for r in run["rows"]] * 20
+    assert "gave 5,760 samples and another 1,920 samples" in look_at_supply(case(run))[0].statement
 
 
 def test_runs_without_a_fleet_are_not_asked(run: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
-"""Do the books of a fleet balance, and are they what its actors wrote down themselves? Counted from files, with
-nothing of the fleet's own code."""
+"""Do the books of a fleet balance, and are they what its actors wrote down themselves? Counted from files,
+with nothing of the fleet's own code."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from surefoot.audits.detector import Detector, Found, NotApplicable
 
 BIAS = 1.5
 """A family that gave so many times as many samples as another weighs so much more in what was learned."""
+LONG = 50
+"""Updates after which that is no matter of who was begun first."""
 ENDS = ("trained", "dropped", "lost", "open")
 
 
@@ -34,8 +36,8 @@ def _sums(rows: list[dict[str, Any]]) -> Iterator[Found]:
     wrong = [r["update"] for r in rows if r["fleet.issued"] != sum(r[f"fleet.{k}"] for k in ENDS)]
     if wrong:
         yield Found(
-            f"Tickets of the fleet were not all trained, dropped, lost or open, in {len(wrong)} of {len(rows)} "
-            f"updates (first {wrong[0]})."
+            f"Tickets of the fleet were not all trained, dropped, lost or open, in {len(wrong)} of "
+            f"{len(rows)} updates (first {wrong[0]})."
         )
 
 
@@ -46,8 +48,8 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     trained = [u for u in _lines(folder / "trained.jsonl") if u["update"] <= last]
     if len(trained) != rows[-1]["fleet.trained"]:
         yield Found(
-            f"The ledger says that {rows[-1]['fleet.trained']} fragments were trained, and the fleet's list has "
-            f"{len(trained)}."
+            f"The ledger says that {rows[-1]['fleet.trained']} fragments were trained, and the fleet's list "
+            f"has {len(trained)}."
         )
     twice = [k for k, n in Counter(u["digest"] for u in trained).items() if n > 1]
     if twice:
@@ -61,8 +63,8 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     )  # fmt: skip
     if missing:
         yield Found(
-            f"{missing} of {len(trained)} fragments that were learned from do not stand once in the files of the "
-            "actors that are said to have made them.",
+            f"{missing} of {len(trained)} fragments that were learned from do not stand once in the files of "
+            "the actors that are said to have made them.",
             cause="batch",
         )
 
@@ -75,8 +77,8 @@ def _lags(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     late = [r["update"] for r in rows if r["fleet.lag.max"] > allowed]
     if late:
         yield Found(
-            f"Experience was older than the {allowed} versions that the run allows, in {len(late)} updates (first "
-            f"{late[0]}).",
+            f"Experience was older than the {allowed} versions that the run allows, in {len(late)} updates "
+            f"(first {late[0]}).",
             cause="learning",
         )
 
@@ -84,6 +86,8 @@ def _lags(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
 def look_at_supply(case: Case) -> list[Found]:
     """Adds up what each family gave."""
     rows = _rows(case)
+    if len(rows) < LONG:
+        raise NotApplicable(f"it has fewer than {LONG} updates")
     given = [sum(x) for x in zip(*(r["family.samples"] for r in rows), strict=True)]
     least, most = min(given), max(given)
     if most <= BIAS * least:
@@ -91,8 +95,8 @@ def look_at_supply(case: Case) -> list[Found]:
     share = "nothing" if not least else f"{least:,} samples"
     return [
         Found(
-            f"One seed family gave {most:,} samples and another {share}: actors were slow or lost, and strata of "
-            "theirs weigh less in what was learned."
+            f"One seed family gave {most:,} samples and another {share}: actors were slow or lost, and "
+            "strata of theirs weigh less in what was learned."
         )
     ]
 

@@ -52,7 +52,7 @@ class FleetEnv:
         self.used = self.crew.round() if sync else self.crew.fill(len(self.crew.members))
         self.waited += time.perf_counter() - begun
         at, finals = 0, []
-        contents = []
+        contents: list[Tensor] = []
         for used in self.used:
             a, h = used.fragment.arrays, used.fragment.header
             here = slice(at, at + h.envs)
@@ -105,8 +105,8 @@ class FleetEnv:
         return self._age
 
     def content(self) -> Tensor:
-        """Returns [N, K + 1], what tells the episodes apart that ran at the end of each fragment, and which of
-        its actor's fragments in the block it was: an episode that goes on is no copy of itself."""
+        """Returns [N, K + 1], what tells the episodes apart that ran at the end of each fragment, and which
+        of its actor's fragments in the block it was: an episode that goes on is no copy of itself."""
         return self._content
 
     def stats_tensors(self) -> dict[str, Tensor]:
