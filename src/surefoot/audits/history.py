@@ -256,7 +256,7 @@ DETECTORS = (
         means="Episodes were lost, repeated, cut, synchronised or counted otherwise than they happened.",
         remedy="Compare resets and the episode log with the ledger's row of the first update that is named.",
         look=look,
-        needs=("robot", "ppo", "ledger"),
+        needs=("robot", "ppo", "ledger", "history"),
         short=True,
     ),
 )
