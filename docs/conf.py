@@ -48,6 +48,7 @@ PAGES = {
         "Outside simulators <guides/outside>",
         "Gymnasium <guides/gymnasium>",
         "Several GPUs <guides/gpus>",
+        "A fleet <guides/fleet>",
     ],
     "Reference": [
         "Command line <reference/cli>",
@@ -67,6 +68,7 @@ PAGES = {
         "Engines <internals/engines>",
         "Performance <internals/performance>",
         "Distributed <internals/distributed>",
+        "A fleet <internals/fleet>",
         "How the recipe was found <internals/recipe>",
     ],
     "Measurements": [

@@ -11,6 +11,7 @@ LACKS: dict[str, frozenset[Needs]] = {
     "a library": frozenset({"ppo"}),
     "from outside": frozenset({"robot"}),
     "a fleet": frozenset(),
+    "a fleet that does not wait": frozenset({"history"}),
 }
 """Kinds of runs: what detectors may need that a run of this kind never has. Each may lack more where it has
 not come far enough: a run that was not confirmed, or has no episodes yet."""
@@ -20,6 +21,7 @@ NEEDS: dict[Needs, str] = {
     "ppo": "Surefoot's own PPO",
     "ledger": "a ledger with rows",
     "episodes": "recorded training episodes",
+    "history": "environments that are followed from the first step to the last",
 }
 """What a detector may need of a run, in words."""
 AREAS: dict[str, tuple[str, ...]] = {

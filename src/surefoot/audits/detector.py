@@ -22,7 +22,7 @@ SCREEN, CONFIRM = 0.01, 1e-4
 """Chances in a clean run below which a statistical probe is repeated with fresh keys, and below which the
 repetition makes a finding."""
 
-Needs = Literal["confirmed", "robot", "ppo", "ledger", "episodes"]
+Needs = Literal["confirmed", "robot", "ppo", "ledger", "episodes", "history"]
 
 
 @dataclass(frozen=True)

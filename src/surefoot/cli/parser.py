@@ -30,7 +30,8 @@ METAVARS = {
     "success_return": "RETURN", "dollars_per_hour": "PRICE", "out": "PATH", "video": "FILE", "trace": "FILE",
     "config": "FILE", "save": "FILE", "perturb": "COLUMN", "perturbation": "COLUMN", "panel_half": "HALF",
     "batch": "B", "learner_ms": "MS", "actor_rate": "RATE", "actors": "M", "bytes_per_transition": "BYTES",
-    "link_gbytes": "GB/S", "envs_per_actor": "N", "max_lag": "K", "ray": "ADDRESS", "learners": "LEARNER", "runs": "FOLDER", "host": "ADDRESS", "where": "EVALUATION",
+    "link_gbytes": "GB/S", "envs_per_actor": "N", "max_lag": "K", "ray": "ADDRESS",
+    "learners": "LEARNER", "runs": "FOLDER", "host": "ADDRESS", "where": "EVALUATION",
     "mirror": "True|False",
 }  # fmt: skip
 """What stands for an option's value in help, where it is not the option's own name in capitals."""

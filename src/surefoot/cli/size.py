@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from surefoot.cli.parser import Positional
 from surefoot.contract import SurefootError
-from surefoot.printing import plain_table
+from surefoot.printing import plain_table, say
+from surefoot.runs import typed
 
 if TYPE_CHECKING:
     from surefoot.fleet import Sizing
+    from surefoot.fleet.on_ray import Measured, Predicted
 
 WHO = {"network": "the link", "actors": "the actors", "learner": "the learner"}
 UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
@@ -20,11 +25,20 @@ UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"))
 
 @dataclass(frozen=True)
 class SizeCommand:
-    """Say how many actors keep a learner busy, and what holds a fleet back: actors, the learner or the link.
+    """Say how many actors keep a learner busy, and what holds a fleet back. With a task, its environments,
+    its policy and its learner are measured here; with --calculate nothing is.
+
+    Example: surefoot size walk-flat --engine mujoco --envs-per-actor 64
 
     Example: surefoot size --calculate --batch 512 --learner-ms 8 --actor-rate 1000
     """
 
+    task: Positional[str] = ""
+    """Task to measure (see `surefoot tasks`)."""
+    engine: str = "auto"
+    """Simulator that actors would step."""
+    envs_per_actor: int = 64
+    """Environments of each actor."""
     calculate: bool = False
     """Compute it, in exact arithmetic, from the figures that are given."""
     batch: str | None = None
@@ -45,8 +59,12 @@ class SizeCommand:
     def run(self, console: Console) -> int:
         from surefoot.fleet import calculate
 
-        if not self.calculate:
-            raise SurefootError("Give --calculate, with --batch, --learner-ms and --actor-rate.")
+        if bool(self.task) == self.calculate:
+            raise SurefootError(
+                "Give a task to measure, or --calculate with --batch, --learner-ms and --actor-rate."
+            )
+        if self.task:
+            return self._measure(console)
         needed = {"--batch": self.batch, "--learner-ms": self.learner_ms, "--actor-rate": self.actor_rate}
         missing = [name for name, value in needed.items() if value is None]
         if missing:
@@ -64,6 +82,64 @@ class SizeCommand:
         else:
             print_sizing(console, sized)
         return 0
+
+    def _measure(self, console: Console) -> int:
+        from surefoot.fleet import GIGA, exact
+        from surefoot.fleet.on_ray import changes, measure, predict
+        from surefoot.training import make_plan
+
+        given = [n for n in ("batch", "learner_ms", "actor_rate", "bytes_per_transition") if getattr(self, n)]
+        if given:
+            named = ", ".join(f"--{n.replace('_', '-')}" for n in given)
+            raise SurefootError(f"{named}: that is measured; leave it out, or give --calculate and no task.")
+        if self.envs_per_actor < 1 or (self.actors is not None and self.actors < 1):
+            raise SurefootError("--envs-per-actor and --actors take 1 or more.")
+        link = None if self.link_gbytes is None else float(exact(self.link_gbytes, "--link-gbytes") * GIGA)
+        plan = make_plan(self.task, engine=self.engine)
+        with tempfile.TemporaryDirectory() as folder:
+            m = measure(plan, Path(folder))
+        fleet = predict(m, self.envs_per_actor, self.actors, link)
+        better = changes(m, fleet, link)
+        if self.json:
+            more = {name: p.as_json() for name, p in better}
+            print(json.dumps({"measured": asdict(m), "fleet": fleet.as_json(), "changes": more}, indent=2))
+        else:
+            print_measured(console, m, fleet, better)
+            words = (self.task, "--engine", plan.engine, "--actors", str(fleet.actors))
+            say(
+                console,
+                f"Train it with: {typed('train', *words, '--envs-per-actor', str(self.envs_per_actor))}",
+            )
+        return 0
+
+
+def print_measured(
+    console: Console, m: Measured, fleet: Predicted, better: list[tuple[str, Predicted]]
+) -> None:
+    """Shows what was measured, the fleet that follows, and what would make it faster."""
+    table = plain_table("One core here", "environments", "ms per step", "ms of policy", "transitions/s")
+    for n, step, policy in zip(m.sizes, m.step_s, m.policy_s, strict=True):
+        table.add_row(str(n), f"{1e3 * step:.3f}", f"{1e3 * policy:.3f}", f"{n / (step + policy):,.0f}")
+    console.print(table)
+    for name, curve in (("a step", m.step), ("the policy", m.policy)):
+        say(
+            console,
+            f"{name}: {1e3 * curve.fixed:.3f} ms and {1e6 * curve.each:.1f} us per environment; what is "
+            f"fixed is below a tenth from {curve.flat_from:,.0f} environments",
+        )
+    table = plain_table("Fleet", "", "")
+    table.show_header = False
+    table.add_row("actors", f"{fleet.actors} of {fleet.envs_per_actor} environments")
+    for what, limit in fleet.limits.items():
+        table.add_row(
+            f"{what} allow" if what[-1] == "s" else f"the {what} allows", f"{limit:,.0f} transitions/s"
+        )
+    table.add_row("what binds", fleet.binds)
+    table.add_row("the learner works", f"{fleet.utilisation:.0%} of its time")
+    table.add_row("bytes per transition", f"{m.bytes_per_transition:,.0f}")
+    console.print(table)
+    for name, p in better:
+        say(console, f"With {name}: {p.rate:,.0f} transitions/s from {p.actors} actors; {p.binds} bind.")
 
 
 def print_sizing(console: Console, sized: Sizing) -> None:

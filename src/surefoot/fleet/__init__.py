@@ -3,6 +3,6 @@ what runs.
 """
 
 from surefoot.fleet.options import FleetOptions, check_alone, check_resumed
-from surefoot.fleet.sizing import Sizing, calculate
+from surefoot.fleet.sizing import GIGA, Sizing, calculate, exact
 
-__all__ = ["FleetOptions", "Sizing", "calculate", "check_alone", "check_resumed"]
+__all__ = ["GIGA", "FleetOptions", "Sizing", "calculate", "check_alone", "check_resumed", "exact"]

@@ -39,8 +39,8 @@ class FleetOptions:
             raise SurefootError(f"--max-lag is {self.max_lag}; use 0 or more.")
         if self.sync and self.max_lag:
             raise SurefootError(
-                "--sync learns from what the newest policy did, and --max-lag allows for older ones; leave one of "
-                "them out."
+                "--sync learns from what the newest policy did, and --max-lag allows for older ones; leave "
+                "one of them out."
             )
 
     @property

@@ -140,6 +140,8 @@ class FleetActor:
             self.halves = [
                 Half(plan, p, begun, CentralPolicy(service, self._ppo)) for p in _halved(plan, part)
             ]
+        self._fresh = True
+        """Whether the environments have begun, and no fragment says so yet."""
         self._threads = ThreadPoolExecutor(
             len(self.halves), initializer=torch.set_flush_denormal, initargs=(True,)
         )
@@ -173,6 +175,8 @@ class FleetActor:
         arrays, extras = _joined([a for a, _ in made], [s for _, s in made])
         trips = [t for half in self.halves for t in half.policy.take_trips()]
         extras |= {"clock": np.array([begun, time.time()]), "trips": np.array(trips)}
+        extras["begun"] = np.array([len(self.part) if self._fresh else 0])
+        self._fresh = False
         if not hasattr(self, "_schema"):
             self._schema = self.describe().schema
         buffer = pack(self._schema, self.order.run, key, version, arrays, extras, self.order.codec)
@@ -193,6 +197,7 @@ class FleetActor:
             except SurefootError:
                 return False
             at = part.stop
+        self._fresh = False
         return True
 
 
@@ -221,7 +226,7 @@ def _joined(parts: list[dict[str, Any]], stats: list[EpisodeStats]) -> tuple[dic
     ended, at = [], []
     for part, stat, start in zip(parts, stats, starts, strict=False):
         where = (part["terminated"] | part["truncated"]).nonzero().numpy()
-        at.append(where + [0, start])
+        at.append(where + np.array([0, start]))
         ended += stat.ended
     extras["ended_at"] = np.concatenate(at)
     if ended:

@@ -40,7 +40,8 @@ class Cluster:
 
     def __init__(self, address: str | None, processes: int, store_bytes: int) -> None:
         self.ray = import_ray()
-        self._folder: str | None = None
+        self.folder: str | None = None
+        """Where a Ray that was begun here keeps its files while it runs; it is in its processes' names."""
         self._own = not self.ray.is_initialized()
         if not self._own:
             return
@@ -54,10 +55,10 @@ class Cluster:
         if free < store_bytes:
             raise SurefootError(
                 f"The fragments of this fleet need {store_bytes / 1e6:.0f} MB of shared memory and "
-                f"{free / 1e6:.0f} MB of {SHARED_MEMORY} are free; use fewer --envs or a smaller --max-lag, or "
-                "make it larger."
+                f"{free / 1e6:.0f} MB of {SHARED_MEMORY} are free; use fewer --envs or a smaller --max-lag, "
+                "or make it larger."
             )
-        self._folder = tempfile.mkdtemp(prefix="surefoot-ray-")
+        self.folder = tempfile.mkdtemp(prefix="surefoot-ray-")
         with _on_loopback():
             self.ray.init(
                 address="local",
@@ -68,7 +69,7 @@ class Cluster:
                 log_to_driver=False,
                 configure_logging=False,
                 logging_level="ERROR",
-                _temp_dir=self._folder,
+                _temp_dir=self.folder,
             )
 
     def _join(self, address: str) -> None:
@@ -90,8 +91,8 @@ class Cluster:
         """Ends the Ray that was begun here, with all of its processes."""
         if self._own and self.ray.is_initialized():
             self.ray.shutdown()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 @contextmanager

@@ -80,6 +80,7 @@ class Setting:
     sync: bool
     central: bool
     diaries: Path
+    actor: type[FleetActor] = FleetActor
 
 
 @dataclass
@@ -116,19 +117,20 @@ class Crew:
             self._member(k, part, 0 if first else self._incarnation + k) for k, part in enumerate(s.parts)
         ]
         self._incarnation = max(self._incarnation, *(m.incarnation + 1 for m in self.members))
-        self.description: Description = self._ask(self.members[0], "describe")
+        self.description: Description = self.ask(0, "describe")
 
     def _member(self, number: int, part: range, incarnation: int) -> Member:
-        actor = self.cluster.ray.remote(FleetActor).options(
+        actor = self.cluster.ray.remote(self.setting.actor).options(
             num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="DEFAULT"
         )
         begun = incarnation % 4000  # episode numbers are 32 bits
         handle = actor.remote(self.setting.order, part, number, incarnation, begun, self._service)
         return Member(number, part, incarnation, handle)
 
-    def _ask(self, member: Member, what: str, *given: Any) -> Any:
-        """Asks an actor and waits; one that cannot be made is refused with its reason."""
-        ray = self.cluster.ray
+    def ask(self, number: int, what: str, *given: Any) -> Any:
+        """Asks an actor and waits until it is between two fragments; one that cannot be made is refused with
+        its reason."""
+        ray, member = self.cluster.ray, self.members[number]
         try:
             return ray.get(getattr(member.handle, what).remote(*given))
         except ray.exceptions.RayError as error:
@@ -293,17 +295,17 @@ class Crew:
         for k in range(len(self.members)):
             for _ in range(REFUSALS):
                 try:
-                    parts.append(self._ask(self.members[k], "snapshot"))
+                    parts.append(self.ask(k, "snapshot"))
                     break
                 except SurefootError:  # it is being replaced
                     time.sleep(1.0)
             else:
-                parts.append(self._ask(self.members[k], "snapshot"))
+                parts.append(self.ask(k, "snapshot"))
         return join_snapshots(parts)
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> bool:
         """Goes on from a snapshot of any number of actors; returns whether the environments could."""
-        able = [self._ask(m, "restore", part_of_snapshot(snapshot, m.part)) for m in self.members]
+        able = [self.ask(m.number, "restore", part_of_snapshot(snapshot, m.part)) for m in self.members]
         return all(able)
 
     def service_figures(self) -> dict[str, float | int | None]:

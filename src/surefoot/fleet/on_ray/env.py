@@ -52,7 +52,7 @@ class FleetEnv:
         self.used = self.crew.round() if sync else self.crew.fill(len(self.crew.members))
         self.waited += time.perf_counter() - begun
         at, finals = 0, []
-        contents = []
+        contents: list[Tensor] = []
         for used in self.used:
             a, h = used.fragment.arrays, used.fragment.header
             here = slice(at, at + h.envs)
@@ -67,7 +67,9 @@ class FleetEnv:
                 np.broadcast_to(a["terms"] / (h.horizon * h.envs), (h.horizon, h.envs, len(a["terms"]))),
             )
             _write(self._age[here], a["age"])
-            contents.append(_tensor(a["content"]))
+            again = sum(u.key.actor == used.key.actor for u in self.used[: len(contents)])
+            content = _tensor(a["content"])
+            contents.append(torch.cat([content, torch.full((h.envs, 1), float(again))], 1))
             rows = (_tensor(a[k]) for k in ("final_step", "final_env", "final_critic"))
             step, env, critic = rows
             finals.append(Finals(step.long(), env.long() + at, critic))
@@ -103,7 +105,8 @@ class FleetEnv:
         return self._age
 
     def content(self) -> Tensor:
-        """Returns [N, K], what tells the episodes apart that ran at the end of each fragment."""
+        """Returns [N, K + 1], what tells the episodes apart that ran at the end of each fragment, and which
+        of its actor's fragments in the block it was: an episode that goes on is no copy of itself."""
         return self._content
 
     def stats_tensors(self) -> dict[str, Tensor]:
@@ -121,7 +124,7 @@ class FleetEnv:
             columns = {k[6:]: v for k, v in f.extras.items() if k.startswith("ended.")}
             if columns:
                 ended.append(columns)
-                at.append(f.extras["ended_at"] + [0, start])
+                at.append(f.extras["ended_at"] + np.array([0, start]))
             failures += _failures(f.extras)
             for name, count in f.extras.items():
                 if name.startswith("terrain."):
@@ -140,8 +143,8 @@ class FleetEnv:
         return self.crew.snapshot()
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
-        """Goes on from a snapshot, with any number of actors. Environments that cannot begin new episodes, and
-        the crew's words say so."""
+        """Goes on from a snapshot, with any number of actors. Environments that cannot do that begin new
+        episodes, and the crew's words say so."""
         if not self.crew.restore(snapshot):
             self.crew.refusals.append(
                 f"The state of {self.contract.name} cannot be saved: all environments begin new episodes."

@@ -51,7 +51,6 @@ class FleetFigures:
 
     def __init__(self, env: FleetEnv, crew: Crew) -> None:
         self._env, self._crew = env, crew
-        self._begun, self._waited = time.perf_counter(), 0.0
         self._dropped = crew.books.dropped
         self.row: dict[str, Any] = {}
 
@@ -74,6 +73,7 @@ class FleetFigures:
             "fleet.samples.by_actor": samples.tolist(),
             "fleet.rate.by_actor": [m.samples / m.seconds if m.seconds else None for m in crew.members],
             "fleet.replaced": crew.replaced,
+            "fleet.begun": int(sum(a.fragment.extras["begun"][0] for a in used)),
             "fleet.bytes": sum(a.fragment.nbytes for a in used),
             "fleet.bytes_per_transition": float(np.mean([a.fragment.bytes_per_transition for a in used])),
             "fleet.read_s": env.seconds - env.waited,
@@ -85,11 +85,8 @@ class FleetFigures:
             }
         self.row = row | crew.service_figures()
 
-    def ended(self) -> None:
-        """Takes how the learner spent the time since the last update ended."""
-        now, waited = time.perf_counter(), self._env.waited
-        spent, idle = now - self._begun, waited - self._waited
-        self._begun, self._waited = now, waited
+    def ended(self, spent: float, idle: float) -> None:
+        """Takes the seconds of an iteration, and those of them that the learner waited for data."""
         self.row |= {
             "fleet.learner.waiting_s": idle,
             "fleet.learner.busy_s": spent - idle,

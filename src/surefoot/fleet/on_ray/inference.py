@@ -69,7 +69,12 @@ class InferenceService:
         requests = self._waiting.pop(version)
         seen = torch.cat([obs for obs, _ in requests])
         self._rows.append(len(seen))
-        means = self._policies[version].mean(seen.to(self._device)).cpu()
+        try:
+            means = self._policies[version].mean(seen.to(self._device)).cpu()
+        except Exception as error:  # whoever asked is told, and does not wait for ever
+            for _, future in requests:
+                future.set_exception(RuntimeError(f"no policy of version {version} could act: {error!r}"))
+            return
         for mean, (_, future) in zip(
             torch.split(means, [len(o) for o, _ in requests]), requests, strict=True
         ):

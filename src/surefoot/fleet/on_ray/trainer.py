@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from surefoot.artifacts import JsonLines
 from surefoot.compute import SINGLE, Writer
 from surefoot.env import EpisodeStats
 from surefoot.fleet.on_ray.acting import weights_of
-from surefoot.fleet.on_ray.actor import order_of
+from surefoot.fleet.on_ray.actor import FleetActor, order_of
 from surefoot.fleet.on_ray.cluster import Cluster
 from surefoot.fleet.on_ray.crew import Crew, Setting
 from surefoot.fleet.on_ray.env import FleetEnv
@@ -68,8 +68,9 @@ class FleetIteration(TrainingIteration):
         self._number = number
         if self._crew.version != number - 1:
             self._crew.publish(number - 1, weights_of(self.learner))
+        begun, waited = time.perf_counter(), self.env.waited
         result = super().run(number, with_batch_stats)
-        self.figures.ended()
+        self.figures.ended(time.perf_counter() - begun, self.env.waited - waited)
         if not self._crew.setting.sync:
             self._crew.publish(number, weights_of(self.learner))
         return result
@@ -120,12 +121,16 @@ def correct(learner: Ppo, block: RolloutBlock, values: bool = True) -> Tensor:
 class FleetTrainer(Trainer):
     """Trains one run with a fleet. What `Trainer` says holds; `fleet` is what was asked for."""
 
+    actor: ClassVar[type[FleetActor]] = FleetActor
+    """What runs in the processes of its actors."""
+
     def __init__(
         self,
         plan: Plan,
         run: RunFolder,
         fleet: FleetOptions,
         resume: bool = False,
+        select: bool = True,
         clock: Clock | None = None,
         strict: bool = False,
     ) -> None:
@@ -135,7 +140,7 @@ class FleetTrainer(Trainer):
         self._seen = 0
         self._observer: Observer = UNOBSERVED
         try:
-            super().__init__(plan, run, resume, clock=clock, strict=strict)
+            super().__init__(plan, run, resume, select, clock=clock, strict=strict)
         except BaseException:
             self._end_fleet()
             raise
@@ -151,7 +156,9 @@ class FleetTrainer(Trainer):
         order = order_of(plan, run_key(self.run.path), folder)
         store = plan.accounting.buffer_bytes * (fleet.lag + 3)
         self._cluster = Cluster(fleet.ray, len(parts) + 1, store)
-        setting = Setting(order, parts, fleet.lag, fleet.sync, fleet.inference == "central", folder)
+        setting = Setting(
+            order, parts, fleet.lag, fleet.sync, fleet.inference == "central", folder, self.actor
+        )
         self._crew = crew = Crew(self._cluster, setting)
         device = torch.device(plan.device)
         learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device)
@@ -211,6 +218,12 @@ class FleetTrainer(Trainer):
         rows = [r for r in read_ledger(self.run.ledger.path)[0] if int(r["update"]) == p.update]
         if rows and "fleet.issued" in rows[0]:
             crew.books.resume(rows[0])
+
+    @property
+    def crew(self) -> Crew:
+        """The actors and their books."""
+        assert self._crew is not None, "the fleet has ended"
+        return self._crew
 
     def words(self) -> list[str]:
         """Returns what happened to actors and fragments since last asked, a sentence each."""

@@ -1,0 +1,87 @@
+"""What is asked of a fleet goes together, or is refused in a sentence before anything is written."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from surefoot.contract import Recipe, SurefootError
+from surefoot.fleet import FleetOptions, check_alone, check_resumed
+from tiny import surefoot
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--actors", "3"), "4 seed families cannot be split over 3 actors; use --actors 2 or 4"),
+        (("--actors", "0"), "--actors is 0; use 1 or more, or auto"),
+        (("--actors", "two"), "--actors takes a whole number or auto, not 'two'"),
+        (("--actors", "2", "--sync", "--max-lag", "2"), "leave one of them out"),
+        (("--actors", "2", "--max-lag", "-1"), "--max-lag is -1; use 0 or more"),
+        (
+            ("--actors", "2", "--envs", "16", "--envs-per-actor", "4"),
+            "makes 8 environments, and --envs says 16",
+        ),
+        (("--actors", "auto", "--envs-per-actor", "4"), "give --actors M"),
+        (("--sync", "--max-lag", "1"), "--sync, --max-lag: this is about a fleet; give --actors M too"),
+        (("--actors", "2", "--learner", "rsl_rl"), "rsl_rl collects by itself"),
+        (("--actors", "2", "--inference", "nowhere"), "--inference cannot be 'nowhere'"),
+    ],
+)
+def test_contradictions_are_refused(
+    words: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert surefoot("train", "tiny:walk", *words, "--quiet", "--out", out) == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert not out.exists()
+
+
+def test_environments_of_each_actor_fit_the_defaults_of_a_task() -> None:
+    options = FleetOptions(actors=2, envs_per_actor=64)
+    assert options.overrides({}) == {"envs": 128}
+    assert options.overrides({"envs": 128, "horizon": 8}) == {"envs": 128, "horizon": 8}
+    recipe = Recipe(envs=128)
+    assert options.parts(recipe) == [range(64), range(64, 128)]
+
+
+def test_auto_takes_as_many_as_there_are_cores_and_the_families_allow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe = Recipe(envs=24, families=12, minibatches=1)
+    for there, taken in ((1, 1), (2, 2), (5, 4), (64, 12)):
+        monkeypatch.setattr("surefoot.fleet.options.cores", lambda there=there: there)
+        assert len(FleetOptions(actors="auto").parts(recipe)) == taken
+
+
+def test_a_fleet_under_torchrun_is_refused() -> None:
+    with pytest.raises(SurefootError, match="without torchrun"):
+        check_alone(FleetOptions(actors=2), "ppo", 2)
+
+
+def test_a_run_goes_on_as_it_was_collected() -> None:
+    late = FleetOptions(actors=4, max_lag=3)
+    check_resumed(late.collection, FleetOptions(actors=1, max_lag=3))
+    check_resumed("", None)
+    check_resumed("", FleetOptions(actors=2, sync=True))
+    with pytest.raises(SurefootError, match=r"go on with --actors M --max-lag 3\."):
+        check_resumed(late.collection, None)
+    with pytest.raises(SurefootError, match="--actors M --sync"):
+        check_resumed("", late)
+
+
+def test_an_address_where_no_cluster_is_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    out = tmp_path / "run"
+    assert surefoot("train", "tiny:walk", "--actors", "2", "--ray", address, "--quiet", "--out", out) == 2
+    assert f"No Ray cluster answers at {address}" in " ".join(capsys.readouterr().err.split())
+    assert (
+        surefoot("train", "tiny:walk", "--actors", "2", "--ray", "there", "--quiet", "--out", out / "2") == 2
+    )
+    assert "--ray is 'there'; give the head node's address" in " ".join(capsys.readouterr().err.split())
