@@ -11,6 +11,7 @@ import torch
 from faulty import findings, said, uncompiled
 from torch import Tensor
 
+from surefoot.env import rules
 from surefoot.env.rules import Rules
 from surefoot.env.vec_env import VecEnv
 from surefoot.tasks import View, terms
@@ -36,6 +37,12 @@ def test_weaker_noise_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "[observation] What the policy sees of 'gravity'" in text
     assert "its noise is 0.90 of the declared size" in text
     assert "critic sees of" not in text
+
+
+def test_another_clip_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uncompiled(monkeypatch)
+    monkeypatch.setattr(rules, "OBSERVATION_LIMIT", 9.0)
+    assert "'command'" in said(tiny_run, NAME)
 
 
 def test_noise_that_all_share_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

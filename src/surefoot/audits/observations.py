@@ -67,7 +67,8 @@ def look(case: Case) -> list[Found]:
 
 def live_through(case: Case) -> list[Lived]:
     """Takes steps with wild actions: of every eight environments one runs out of time, one gets another
-    command, and one is pushed meanwhile."""
+    command, one is pushed meanwhile, and two have commands that nobody could follow, near the clip of what
+    is seen and beyond it."""
     env, plan = robots(case), case.robot
     start = env.snapshot()
     age, push = start["task.age"].clone(), start["script.push_step"].clone()
@@ -77,7 +78,10 @@ def live_through(case: Case) -> list[Lived]:
     age[0::8] = env.episode_steps - 1 - within[0::8]
     age[1::8] = segment - 1 - within[1::8]
     push[2::8, 0] = age[2::8] + within[2::8]
-    env.restore(edited(start, task__age=age, script__push_step=push))
+    commands = start["script.commands"].clone()
+    for first, size in ((3, 3.5), (4, 9.0)):
+        commands[first::8] = torch.where(commands[first::8] < 0, -size, size)
+    env.restore(edited(start, task__age=age, script__push_step=push, script__commands=commands))
     return live(env, wild(case, "observations", env), STEPS)
 
 
