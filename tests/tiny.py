@@ -11,7 +11,7 @@ from unittest import mock
 import torch
 
 from surefoot.cli.main import main
-from surefoot.contract import Panel, Recipe, Scenario, SeedPlan, make_panel
+from surefoot.contract import RECIPES, Panel, Recipe, Scenario, SeedPlan, draw_panel, make_panel
 from surefoot.robots import robot
 from surefoot.tasks import TROT, TROT_REWARDS, Task, velocity_task
 
@@ -33,6 +33,12 @@ def walk() -> Task:
     return velocity_task("tiny-walk", robot=robot("go1"), panel=str(PANEL), recipe=RECIPE)
 
 
+def drawn() -> Task:
+    """The same on a panel of version 2: 14 episodes of 3 s to confirm on, on five kinds of command."""
+    panel = str(PANEL.with_name("tiny-drawn-panel.json"))
+    return velocity_task("tiny-drawn", robot=robot("go1"), panel=panel, recipe=RECIPE)
+
+
 def trot() -> Task:
     return velocity_task(
         "tiny-trot", robot=robot("go1"), panel=str(PANEL), recipe=RECIPE, rewards=TROT_REWARDS, prior=TROT
@@ -44,6 +50,12 @@ def tiny_panel() -> Panel:
     kept = [s for s in make_panel("walk-flat-v1").scenarios if s.family < 4 and s.member < 4]
     seeds = SeedPlan(root=20_260_103, split="eval", families=4, envs=16)
     return Panel(name="tiny-v1", episode_s=3.0, seeds=seeds, scenarios=tuple(_early(s) for s in kept))
+
+
+def tiny_drawn_panel() -> Panel:
+    """What tests/tiny-drawn-panel.json holds: the recipe of walk-flat-v2 with few scenarios of 3 s."""
+    few = {"episode_s": 3.0, "push_time_s": (0.8, 1.6), "selection": 6, "confirmation": 14, "perturbed": 14}
+    return draw_panel("tiny-v2", RECIPES["walk-flat-v2"].draw.model_copy(update=few), 20_260_104)
 
 
 def _early(s: Scenario) -> Scenario:

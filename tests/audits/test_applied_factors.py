@@ -1,4 +1,4 @@
-"""Environments of a clean run have what was drawn for them; where a factor is lost on its way, it is found."""
+"""Environments of a clean run have what was drawn for them; a factor that is lost on its way is found."""
 
 from __future__ import annotations
 

@@ -56,7 +56,9 @@ def test_a_moving_normaliser_is_found(tiny_run: Path, monkeypatch: pytest.Monkey
         return right(self, x)
 
     monkeypatch.setattr(Normalizer, "__call__", moving)
-    assert found(tiny_run, "rollout") != ""
+    finding = audit_run(RunFolder.open(tiny_run), only=["rollout"], seed=1).findings[0]
+    assert "the gap grows with every step" in finding.statement
+    assert finding.cause == "normaliser"
 
 
 def test_a_block_that_was_shifted_by_a_step_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

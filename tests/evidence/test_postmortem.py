@@ -60,7 +60,7 @@ def test_each_verdict_follows_from_the_figures(run: Path) -> None:
     assert told(run, rising, **SAME, **closer).verdict == "diagnostics"
     only = told(run, rising, **SAME, **SLOPPY)
     assert only.verdict == "headline"
-    assert "only the headline score" in only.sentences[2].text
+    assert "only the headline score" in only.sentences[3].text
     assert told(run, flat, **SAME, **SLOPPY).verdict == "nothing"
 
 
@@ -75,6 +75,11 @@ def look_up(run: Path, e: Evidence) -> Any:
     """What the artifact says under the field that a sentence names."""
     if e.file.endswith("summary.json"):
         return json.loads((run / e.file).read_text())[e.field]
+    if e.file == "audit.json":
+        audit = json.loads((run / e.file).read_text())
+        if found := re.fullmatch(r"findings\.(\d+) \(.*\): cause", e.field):
+            return audit["findings"][int(found[1])]["cause"]
+        return len(audit[e.field.removesuffix(": count")])
     if found := re.fullmatch(r"success where (.*): mean", e.field):
         rows = load_pass(RunFolder.open(run), (run / e.file).parent).rows
         return rows["success"][panel_strata(rows, RunFolder.open(run).record.contract)[found[1]]].mean()
@@ -93,7 +98,7 @@ def test_every_number_stands_where_the_sentence_says(run: Path, capsys: pytest.C
     assert surefoot("postmortem", run) == 0
     said = capsys.readouterr().out
     found = read_json(run / "postmortem.json", Postmortem)
-    assert len(found.sentences) == 6
+    assert len(found.sentences) == 7
     assert said.strip() == (run / "postmortem.md").read_text().strip()
     for sentence in found.sentences:
         assert sentence.text in said
@@ -103,7 +108,7 @@ def test_every_number_stands_where_the_sentence_says(run: Path, capsys: pytest.C
             if e.value is not None:
                 assert (run / e.file).is_file()
                 assert look_up(run, e) == pytest.approx(e.value), e.field
-    assert "not measured" in found.sentences[3].text, "six updates are too few for a look at the batch"
+    assert "not measured" in found.sentences[4].text, "six updates are too few for a look at the batch"
 
 
 def test_the_batch_is_told_where_it_was_looked_at(run: Path) -> None:
@@ -112,7 +117,7 @@ def test_the_batch_is_told_where_it_was_looked_at(run: Path) -> None:
         "honesty.reset_sync_index": 0.02, "honesty.duplicate_scenarios": 0,
     }  # fmt: skip
     copied = honest | {"honesty.duplicate_scenarios": 7, "honesty.reset_sync_index": 0.9}
-    text = told(run, [row(10, 0.1, **copied), row(20, 0.1, **honest)]).sentences[3].text
+    text = told(run, [row(10, 0.1, **copied), row(20, 0.1, **honest)]).sentences[4].text
     assert "1000 samples" in text
     assert "40 independent returns" in text
     assert "7 environments ran copies" in text
@@ -193,7 +198,7 @@ def test_perturbations_give_the_cases_where_the_nominal_pass_has_none(run: Path)
     assert {(c.column, c.label) for c in found.cases} == {("push_1.5", "fell after push")}
     assert {c.row for c in found.cases} <= {21, 22, 23}
     assert len(found.cases) == 2
-    assert "the hardest of 1 perturbations was push_1.5 with 62.5% (n 8" in found.sentences[4].text
+    assert "the hardest of 1 perturbations was push_1.5 with 62.5% (n 8" in found.sentences[5].text
     assert "No episode of 8 failed in the nominal pass; these failed when perturbed" in found.cases_note
 
 

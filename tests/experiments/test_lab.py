@@ -129,7 +129,7 @@ def test_every_figure_on_the_page_is_in_the_json(lab: Path, record: LabRecord) -
     for paragraph in record.prose:
         assert paragraph.split(":")[0] in page
     for p in record.postmortems:
-        assert len(p.sentences) == 5
+        assert len(p.sentences) == 6
     for c in record.cases:
         assert c.replay in page
     assert "http" not in page.replace("http-equiv", ""), "opens without a network"

@@ -41,7 +41,7 @@ def told(live: LiveChecks, update: int = 1, **changes: Any) -> list[str]:
         ("lockstep", {"honesty.lockstep": 0.9}),
         ("non-finite", {"value_loss": math.nan}),
         ("non-finite", {"skipped_steps": 1}),
-        ("non-finite", {"reset.nonfinite": 1}),
+        ("non-finite", {"reset.nonfinite": 2}),
     ],
 )
 def test_each_is_told_once_and_a_clean_row_tells_nothing(name: str, changes: dict[str, Any]) -> None:
@@ -51,6 +51,10 @@ def test_each_is_told_once_and_a_clean_row_tells_nothing(name: str, changes: dic
     assert told(live, 3, **changes) == []
     assert live.stop == "", "nobody asked to be strict"
     assert name in LIVE_CHECKS
+
+
+def test_a_single_state_that_is_not_finite_is_an_event_and_no_finding() -> None:
+    assert told(checks(), **{"reset.nonfinite": 1}) == []
 
 
 def test_a_term_that_never_changes_is_told_and_one_that_pays_nothing_is_not() -> None:

@@ -14,6 +14,7 @@ from surefoot.audits.twin import PARAMETERS, Steps, Twin, gap
 
 ROWS = 1600
 """Steps that the twin takes."""
+GRAVITY = 9.81
 READ = 2e-5
 """Rounding of what engines read back: single precision, of sums of masses too."""
 NAMES = {
@@ -62,22 +63,29 @@ def _read_back(case: Case, lives: FreshLives) -> Iterator[Found]:
                 )
 
 
-def chosen(s: Steps, numbers: np.random.Generator, rows: int = ROWS) -> Steps:
-    """Returns at most `rows` steps: the pushed ones before the others, but at most half of all."""
+def chosen(s: Steps, numbers: np.random.Generator, control_s: float, rows: int = ROWS) -> Steps:
+    """Returns at most `rows` steps: half of them pushed, where so many are, and of the others those first
+    that something holds up, because who falls freely shows few parameters."""
     if len(s) <= rows:
         return s
-    pushed = np.flatnonzero(np.abs(s.push).any(1))
-    pushed = numbers.permutation(pushed)[: rows // 2]
-    others = numbers.permutation(np.setdiff1d(np.arange(len(s)), pushed))[: rows - len(pushed)]
-    return s.take(np.sort(np.concatenate([pushed, others])))
+    order = numbers.permutation(len(s))
+    pushed = np.abs(s.push).any(1)[order]
+    held_up = (np.abs(s.after[:, 2] - s.linear[:, 2] + GRAVITY * control_s) > 0.02)[order]
+    taken = order[pushed][: rows // 2]
+    others = np.concatenate([order[~pushed & held_up], order[~pushed & ~held_up]])[: rows - len(taken)]
+    return s.take(np.sort(np.concatenate([taken, others])))
 
 
 def _physics(case: Case, lives: FreshLives) -> Iterator[Found]:
     plan, plant = case.robot, case.record.training_plant
     assert plant is not None
     robot, contract = plan.task.robot, plan.task.contract
-    s = chosen(lives.steps, case.numbers("applied"))
-    gaps = gap(s, Twin(robot, contract, plant).step(s), 1.0 / plan.recipe.control_hz)
+    if (lives.engine, lives.plant) != (case.record.engine, plant):
+        text = f"Training environments run on {lives.engine} and a plant of {lives.plant.model_dump()}, which"
+        yield Found(f"{text} is not what run.json states.", cause="physics")
+    control_s = 1.0 / plan.recipe.control_hz
+    s = chosen(lives.steps, case.numbers("applied"), control_s)
+    gaps = gap(s, Twin(robot, contract, plant).step(s), control_s)
     off, pushed = far(gaps, robot), np.abs(s.push).any(1)
     if many(off & ~pushed, s.env):
         rows = off & ~pushed

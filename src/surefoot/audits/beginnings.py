@@ -9,7 +9,7 @@ import torch
 
 from surefoot.audits.case import Case, as_numpy
 from surefoot.audits.detector import Detector, Found
-from surefoot.audits.draws import Drawn, not_the_runs, own_numbers, quantities, slow_episodes
+from surefoot.audits.draws import Drawn, not_the_runs, own_numbers, percent, quantities, slow_episodes
 from surefoot.audits.lived import edited, live, robot_now, robots
 from surefoot.audits.slow_deal import Who
 from surefoot.audits.slow_episodes import Columns, SlowEpisodes
@@ -29,7 +29,8 @@ FACES = {
 def look(case: Case) -> list[Found]:
     """Looks at first episodes as they were made, then at two more of every environment."""
     env = robots(case)
-    found = list(_first(case))
+    if found := list(_first(case)):
+        return found
     kept = env.snapshot()
     episodes = slow_episodes(case, case.root)
     for _ in range(2):
@@ -160,7 +161,7 @@ def _levels(case: Case, episodes: SlowEpisodes, who: Who, before: Columns, after
 
 
 def _share(rows: np.ndarray) -> str:
-    return f"{100 * rows.mean():.2g}% of {len(rows)} environments"
+    return f"{percent(rows)} of {len(rows)} environments"
 
 
 DETECTORS = (
@@ -171,7 +172,7 @@ DETECTORS = (
         asks="Does every episode begin as it is drawn: age, script, parameters, state, level and tile?",
         statistic="first episodes as they are made and two more after forced ends, of up to 256 environments,"
         " drawn again by another cipher and another deal; the engine's state at the start read back",
-        threshold="rounding: 5e-6 of 1 + size for what is drawn, 1e-5 for states; levels and tiles exactly",
+        threshold="rounding: 2e-5 of 1 + size for what is drawn, 1e-5 for states; levels and tiles exactly",
         means="Environments share, repeat or synchronise episodes, or begin them otherwise than declared.",
         remedy="Compare env/scenarios.py, the reset of env/vec_env.py and its kernel with the seed plan.",
         look=look,

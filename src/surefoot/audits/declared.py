@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from surefoot.audits.case import Case
+from surefoot.audits.detector import NotApplicable
 from surefoot.audits.twin import PARAMETERS, Arrays, Steps
-from surefoot.contract import Column, Scenario
+from surefoot.contract import Column, Panel, Scenario
 from surefoot.terrain import TileId
 
 FAULTS = ("dropout", "bias", "stuck", "obs_delay")
@@ -97,3 +100,18 @@ def with_declared(s: Steps, d: Declared, at: np.ndarray) -> Steps:
     s.push = push
     s.ground = [d.ground] * len(at) if s.ground else []
     return s
+
+
+def judged_on(case: Case) -> Panel:
+    """Returns the panel that a run's result is on: its plan's, as long as it was when it was looked at."""
+    return case.once("judged on", lambda: _judged_on(case))
+
+
+def _judged_on(case: Case) -> Panel:
+    panel, of = case.robot.panel, case.result.summary
+    longer = re.search(r"\+(\d+)scenarios", of.panel)
+    if panel.digest != of.panel_digest and longer:
+        panel = panel.with_scenarios(int(longer[1]))
+    if panel.digest != of.panel_digest:
+        raise NotApplicable("its result is on another panel than its plan's")
+    return panel

@@ -10,8 +10,8 @@ import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
-from surefoot.audits.lived import Lived, edited, live, wild
-from surefoot.audits.whole_steps import Env, everybody
+from surefoot.audits.lived import Lived, edited, wild
+from surefoot.audits.whole_steps import Env, Whole, everybody, live_wholly
 
 ROUNDING = 1e-4
 """Relative allowance for sums in single precision, and as much of the sum of their sizes."""
@@ -39,11 +39,12 @@ def look(case: Case) -> list[Found]:
     }
     env.restore(start)
     _stats(env)  # what was written before is forgotten
-    step = live(env, wild(case, "episode-records", env), 1)[0]
+    whole = live_wholly(case, env, wild(case, "episode-records", env), 1)[0]
+    step = whole.lived
     stats = _stats(env)
     env.restore(edited(home))
     ended = {k: np.concatenate([e[k] for e in stats.ended]) for k in (stats.ended[0] if stats.ended else {})}
-    return list(_compared(case, env, step, ended, start)) + list(_counted(stats.resets, step))
+    return [*_compared(case, env, whole, ended, start), *_counted(stats.resets, step)]
 
 
 def _stats(env: Env) -> Any:
@@ -51,8 +52,9 @@ def _stats(env: Env) -> Any:
 
 
 def _compared(
-    case: Case, env: Env, step: Lived, ended: dict[str, np.ndarray], start: dict[str, torch.Tensor]
+    case: Case, env: Env, whole: Whole, ended: dict[str, np.ndarray], start: dict[str, torch.Tensor]
 ) -> Iterator[Found]:
+    step = whole.lived
     over = np.flatnonzero(~step.going)
     contract = case.robot.task.contract
     if len(ended.get("steps", ())) != len(over):
@@ -83,7 +85,11 @@ def _compared(
         expected["tile"] = was["script.tile"]
         expected["terrain"] = np.array([atlas.tiles[k].cls for k in was["script.tile"]])
         speed = np.hypot(*was["task.command"][:, :2].astype(np.float64).T)
-        expected["commanded_m"] = was["progress"][:, 1] + speed / case.robot.recipe.control_hz
+        dt = 1.0 / case.robot.recipe.control_hz
+        expected["commanded_m"] = was["progress"][:, 1] + speed * dt
+        ahead = (whole.led["linear_velocity"][:, :2] * was["task.command"][:, :2]).sum(1)
+        ahead = np.where(whole.led["failed"], 0.0, ahead / np.maximum(speed, 1e-6))
+        expected["walked_m"] = was["progress"][:, 0] + ahead * dt
     for name, value in expected.items():
         said, right = ended[name][order], value[over]
         if right.dtype.kind in "US":

@@ -1,5 +1,5 @@
-"""Which steps differ from their twin's, and what single thing would explain it: each quantity is moved alone
-until the twin does what was lived, and the one that leaves least over is named."""
+"""Steps that differ from their twin's, and the single thing that would explain it: each quantity is moved
+alone until the twin does what was lived, and the one that leaves least over is named."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
+from surefoot.audits.draws import percent
 from surefoot.audits.iterated import Iterated, iterated
 from surefoot.audits.slow_philox import TRAIN, normals
 
@@ -39,7 +40,7 @@ def _drawn(case: Case, it: Iterated, t: int) -> np.ndarray:
 
 
 def _told(said: np.ndarray, expected: np.ndarray, off: np.ndarray) -> Found:
-    share = f"{100 * off.mean():.2g}% of samples"
+    share = f"{percent(off)} of samples"
     wrong = said[off]
     at = np.argwhere(off)
     for lag in range(1, min(LAG, len(said) - 1) + 1):

@@ -18,6 +18,8 @@ from surefoot.env import VecEnv
 from surefoot.env.compiled import CompiledEnv
 
 MOST_ENVS = 256
+STRONG = 2.5
+"""Size of actions that bring motors to their limits."""
 ROUNDS = 4
 """Times that all episodes end."""
 
@@ -68,9 +70,10 @@ def _live(case: Case, env: VecEnv | CompiledEnv, first: int) -> FreshLives:
     plan, e = case.robot, np.arange(env.num_envs)
     control_s = 1.0 / plan.recipe.control_hz
     actions = wild(case, "fresh lives", env)
+    strong = wild(case, "strong lives", env, STRONG)
     diary = Diary(env, plan.task.contract, plan.task.tiles)
     begun = [_begun(env)]
-    diary.live(actions, 5, control_s)
+    diary.live(actions, 10, control_s)
     for k in range(ROUNDS):
         window = diary.lived[-1].after["script.push_step"]
         due = window[e, (e + k) % window.shape[1]]
@@ -79,7 +82,7 @@ def _live(case: Case, env: VecEnv | CompiledEnv, first: int) -> FreshLives:
         diary.set_ages(np.full(len(e), env.episode_steps - 1))
         diary.live(actions, 1, control_s)
         begun.append(_begun(env))
-        diary.live(actions, 3 if k < ROUNDS - 1 else 4, control_s)
+        diary.live(strong if k % 2 else actions, 6, control_s)
     return FreshLives(begun, diary.lived, diary.steps(), first, env.engine.name, env.engine.plant)
 
 

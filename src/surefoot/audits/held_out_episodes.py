@@ -11,7 +11,7 @@ import numpy as np
 from surefoot.artifacts import load_npz
 from surefoot.audits.applied_factors import NAMES
 from surefoot.audits.case import Case
-from surefoot.audits.declared import Declared, columns_of, declared, with_declared
+from surefoot.audits.declared import Declared, columns_of, declared, judged_on, with_declared
 from surefoot.audits.detector import Detector, Found, NotApplicable
 from surefoot.audits.explained import cause_on_panel, explain, far
 from surefoot.audits.twin import PARAMETERS, Steps, Twin, gap
@@ -65,9 +65,7 @@ def look(case: Case) -> list[Found]:
 
 
 def _kept(case: Case) -> list[Kept]:
-    result, plan = case.result, case.robot
-    if result.summary.panel_digest != plan.panel.digest:
-        raise NotApplicable("its result is on another panel than its plan's")
+    result, plan, panel = case.result, case.robot, judged_on(case)
     columns, table, numbers = columns_of(result.table), result.table, case.numbers("kept episodes")
     hz = plan.recipe.control_hz
     out: list[Kept] = []
@@ -80,7 +78,7 @@ def _kept(case: Case) -> list[Kept]:
             if not path.is_file():
                 continue
             trace = load_npz(path)
-            d = declared(plan.panel.scenarios[int(table["scenario"][i])], column, hz)
+            d = declared(panel.scenarios[int(table["scenario"][i])], column, hz)
             last = len(trace["position"]) - 1
             if last < 2:
                 continue
@@ -142,7 +140,7 @@ def _records(kept: list[Kept]) -> list[Found]:
 def _steps(case: Case, kept: list[Kept]) -> list[Found]:
     plan = case.robot
     robot, contract, hz = plan.task.robot, plan.task.contract, plan.recipe.control_hz
-    plant = held_out_plant(hz, plan.task.on_heightfield(plan.panel))
+    plant = held_out_plant(hz, plan.task.on_heightfield(judged_on(case)))
     every = Steps.join([k.steps for k in kept])
     off = far(gap(every, Twin(robot, contract, plant).step(every), 1.0 / hz), robot)
     whose = np.repeat(np.arange(len(kept)), [len(k.steps) for k in kept])

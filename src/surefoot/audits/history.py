@@ -12,7 +12,7 @@ import numpy as np
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found, NotApplicable
-from surefoot.audits.draws import held_environments, slow_episodes
+from surefoot.audits.draws import held_environments, percent, slow_episodes
 from surefoot.audits.slow_deal import Who, stratum
 from surefoot.audits.slow_episodes import Columns, SlowEpisodes
 
@@ -20,6 +20,8 @@ TIMEOUT = 1
 """Number of the reason of episodes that ran out of time; 0 is of those that go on."""
 ROUNDING = 1e-3
 """Allowed for means that were summed in single precision, relative to 1 + size."""
+MOST_LOOKS = 200
+"""Updates in which ages are compared, at most."""
 MOST_EPISODES = 400_000
 """Runs of more episodes are not gone through: it would take too long."""
 IN_STEP, AT_LEAST = 0.25, 12
@@ -51,6 +53,8 @@ def history(case: Case) -> History:
 
 def _history(case: Case) -> History:
     held, r = held_environments(case), case.record
+    if r.collection or any(k.startswith("fleet.") for k in case.ledger[-1]):
+        raise NotApplicable("a fleet collected it, whose fragments may be lost or late")
     update = int(case.run.load_checkpoint("latest").meta["update"])
     e = {k: v[case.episodes["update"] <= update] for k, v in case.episodes.items()} if case.episodes else {}
     envs, size = r.recipe.envs, r.seeds.envs_per_family
@@ -124,7 +128,7 @@ def _ages(case: Case, h: History, slow: SlowEpisodes) -> Iterator[Found]:
     wrong[running] |= ~np.isnan(expected) & (held["born"] != expected)
     first = h.who.episode == 0
     if (wrong & first).any():
-        share = f"{100 * wrong[first].mean():.2g}% of environments"
+        share = f"{percent(wrong[first])} of environments"
         text = f"First episodes did not begin at the staggered ages that are drawn for them, in {share}."
         yield Found(text, cause="batch")
     if (wrong & ~first).any():
@@ -225,7 +229,8 @@ def _lockstep(case: Case, h: History) -> Iterator[Found]:
     begin, born = h.begin, h.born
     worst, when = 0.0, 0
     envs = case.record.recipe.envs
-    for update in range(1, h.steps // h.horizon + 1):
+    updates = h.steps // h.horizon
+    for update in np.unique(np.linspace(1, updates, min(updates, MOST_LOOKS)).astype(int)):
         now = (update - 1) * h.horizon + h.horizon // 2
         there = (begin <= now) & (h.end > now)
         age = now - begin[there] + born[there]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from surefoot.training import RobotPlan
 
 PER_COLUMN = 1
 """Traces that are looked at of each perturbed column, by the audit's seed; of nominal columns more."""
-NOMINAL_ONES = 8
+NOMINAL_ONES = 12
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,3 @@ def sight_of(plan: RobotPlan, trace: dict[str, np.ndarray], steps: int) -> Sight
     blank = np.zeros((steps, len(spec.feet)))
     command = trace["command"][:steps].astype(np.float64)
     return Sight(contract, spec, robot, command, action, phase.astype(np.float64), blank, blank, {})
-
-
-def hidden(kept: Kept, columns: slice) -> Kept:
-    """Returns the episode as if some observations were not there."""
-    truth = kept.truth.copy()
-    truth[:, columns] = 0
-    return replace(kept, truth=truth)

@@ -36,7 +36,7 @@ def look(case: Case) -> list[Found]:
             continue
         kept[update] = learner
         found += [*_counted(case, update, learner), *_acts_alike(case, name, learner, policy)]
-    found += [*_moved(case, kept), *_lag(case)]
+    found += [*_moved(case, kept), *([] if case.record.collection else _lag(case))]
     return [f for k, f in enumerate(found) if f.statement not in {g.statement for g in found[:k]}]
 
 

@@ -33,7 +33,7 @@ def look(case: Case) -> list[Found]:
     """Lets robots fly and land with servos that hold one pose, then looks at feet of held-out episodes."""
     found = [*_flight(case), *_landing(case)]
     if case.record.confirmation is not None:
-        found += _below(case)
+        found += below(case)
     return found
 
 
@@ -160,7 +160,8 @@ def _gains(body: Body, states: list[Arrays], e: int) -> bool:
     return False
 
 
-def _below(case: Case) -> Iterator[Found]:
+def below(case: Case) -> Iterator[Found]:
+    """Looks for feet of held-out episodes that stay in the ground."""
     kept = traces(case)
     deep = [np.sort(t.feet_above.min(1))[:STEPS_SUNK][-1] for t in kept if t.steps >= STEPS_SUNK]
     bad = [d for d in deep if d < -SUNK_M]

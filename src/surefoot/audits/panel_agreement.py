@@ -16,7 +16,8 @@ from surefoot.contract import TRAINED, Column, Panel
 from surefoot.statistics import split_columns
 
 ROWS, FEWEST = 32, 12
-FLIPS = 100_000
+FLIPS, CHUNK = 400_000, 50_000
+"""Tosses: a hundred thousandth of them must be more than what confirms a finding, times the figures."""
 COMPARED: Mapping[str, float] = {
     "fall": 0.0,
     "lived_s": 0.0,
@@ -34,7 +35,7 @@ COMPARED: Mapping[str, float] = {
 """Figures, and differences of an episode that say nothing: what rounding does over ten seconds, whose sign
 two engines may share. A hundredth of the figure is nothing as well."""
 NEGLIGIBLE = 0.01
-MOTION = {"fall", "lived_s", "achieved_vx", "achieved_vy", "achieved_wz"}
+MOTION = {"lived_s", "achieved_vx", "achieved_vy", "achieved_wz"}
 """Figures that speak of what happened, and not of how it is measured."""
 
 Pair = tuple[dict[str, Any], dict[str, float]]
@@ -51,10 +52,9 @@ def look(case: Case) -> list[Found]:
         both = np.isfinite(a) & np.isfinite(b)
         d = np.where(both, b - a, 0.0)
         gaps[name] = np.where(np.abs(d) > least + NEGLIGIBLE * np.maximum(np.abs(a), np.abs(b)), d, 0.0)
-    signs = case.numbers("flips").choice([-1.0, 1.0], (FLIPS, len(pairs)))
     out = []
     for name, d in gaps.items():
-        p = min(1.0, len(gaps) * by_chance(d, signs))
+        p = min(1.0, len(gaps) * by_chance(d, case.numbers(f"tosses of {name}")))
         ours = float(np.nanmean([own[name] for _, own in pairs]))
         theirs = float(np.nanmean([float(row.get(name, np.nan)) for row, _ in pairs]))
         if p < 0.5:
@@ -66,14 +66,18 @@ def look(case: Case) -> list[Found]:
     return out
 
 
-def by_chance(d: np.ndarray, signs: np.ndarray) -> float:
+def by_chance(d: np.ndarray, numbers: np.random.Generator) -> float:
     """Returns how often differences whose signs are tossed add up, by rank, to as much as these do."""
-    size = np.abs(d)
-    order = np.unique(size[size > 0], return_inverse=True)
-    ranks = np.zeros(len(d))
-    ranks[size > 0] = 1 + order[1]
-    sums = np.abs(signs @ ranks)
-    return float((1 + (sums >= abs(float(np.sign(d) @ ranks)) - 1e-9).sum()) / (1 + len(signs)))
+    size = np.abs(d[d != 0])
+    if not len(size):
+        return 1.0
+    ranks = 1.0 + np.unique(size, return_inverse=True)[1]
+    least = abs(float(np.sign(d[d != 0]) @ ranks)) - 1e-9
+    as_much = 0
+    for _ in range(FLIPS // CHUNK):
+        tossed = numbers.integers(0, 2, (CHUNK, len(size)), np.int8)
+        as_much += int((np.abs(tossed @ (2 * ranks) - ranks.sum()) >= least).sum())
+    return (1 + as_much) / (1 + FLIPS)
 
 
 def played(case: Case) -> list[Pair]:
@@ -81,7 +85,8 @@ def played(case: Case) -> list[Pair]:
     evaluator sees of the same scenarios."""
     plan, result = case.robot, case.result
     contract, robot = plan.task.contract, plan.task.robot
-    unknown = {t.name for t in contract.observation} - SHOWN | {t.name for t in contract.terminations} - ENDS
+    named = {t.name: SHOWN for t in contract.observation} | {t.name: ENDS for t in contract.terminations}
+    unknown = {n for n, known in named.items() if n not in known or not ours(plan.task.terms[n])}
     if unknown:
         raise NotApplicable(f"the second evaluator does not know {', '.join(sorted(unknown))}")
     panel = panel_called(case, result.summary.panel, result.summary.panel_digest)
@@ -104,6 +109,11 @@ def played(case: Case) -> list[Pair]:
         raise NotApplicable("too few of its held-out episodes are on level ground, which is all this plays")
     live(episodes, rules)
     return [(r, figures(e, rules)) for r, e in zip(rows, episodes, strict=True)]
+
+
+def ours(term: object) -> bool:
+    """Returns whether a term is Surefoot's own, which is what its name is known to mean."""
+    return getattr(term, "__module__", "") == "surefoot.tasks.terms"
 
 
 def chosen(

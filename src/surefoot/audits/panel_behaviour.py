@@ -17,7 +17,7 @@ STANDS, ALL_STAND = 0.1, 0.8
 EDGE = 0.1
 """How much nearer a threshold is brought."""
 SKIMMED = 0.2
-"""Share of successes that such a threshold would take; clean runs that succeed: below 0.03."""
+"""Share of successes that such a threshold would take; clean runs: none."""
 NEAR, MUCH = 0.05, 0.25
 """Nearness to a threshold as a share of it, and the share of an episode's time there that is much."""
 FEW = 8
@@ -49,8 +49,8 @@ def look_at_standing(case: Case) -> list[Found]:
         return []
     return [
         Found(
-            f"It stands still in {100 * share:.0f}% of the {int(asked.sum())} held-out episodes that ask for a "
-            f"walk, while its reward per step rose from {paid:.3g} to {earned:.3g}."
+            f"It stands still in {100 * share:.0f}% of the {int(asked.sum())} held-out episodes that ask for "
+            f"a walk, while its reward per step rose from {paid:.3g} to {earned:.3g}."
         )
     ]
 
@@ -110,7 +110,7 @@ DETECTORS = (
         asks="Do held-out successes depend on where exactly a fall begins?",
         statistic="successes lost with 'tilted' a tenth tighter; time within 5% of 'tilted' and 'sunk' in "
         "kept nominal episodes",
-        threshold="a fifth of successes (clean runs: below 3%), or a quarter of the time in most episodes",
+        threshold="a fifth of successes (clean runs: none), or a quarter of the time in most episodes",
         means="The policy lives at the edge of what the contract calls a fall.",
         remedy="Tighten the termination, or add a term that keeps away from it.",
         look=look_at_edges,

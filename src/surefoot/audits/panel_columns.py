@@ -8,7 +8,7 @@ import numpy as np
 
 from surefoot.audits.applied_factors import NAMES, chosen, unlike
 from surefoot.audits.case import Case
-from surefoot.audits.declared import FAULTS
+from surefoot.audits.declared import FAULTS, judged_on
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.explained import cause_on_panel, explain, far, many
 from surefoot.audits.held_out_episodes import held_out_plant
@@ -37,9 +37,9 @@ def look(case: Case) -> list[Found]:
 
 
 def _plant(case: Case, lives: list[PanelLife]) -> Iterator[Found]:
-    plan = case.robot
+    plan, panel = case.robot, judged_on(case)
     hz = plan.recipe.control_hz
-    plant, length = held_out_plant(hz, plan.task.on_heightfield(plan.panel)), round(plan.panel.episode_s * hz)
+    plant, length = held_out_plant(hz, plan.task.on_heightfield(panel)), round(panel.episode_s * hz)
     if case.record.evaluation_plant not in (None, plant):
         yield Found("run.json states another evaluation plant than the fixed one.", cause="panel-plant")
     for engine in sorted({x.engine for x in lives}):
@@ -99,12 +99,13 @@ def _unlike(life: PanelLife) -> list[str]:
 def _steps(case: Case, lives: list[PanelLife]) -> Iterator[Found]:
     plan = case.robot
     robot, contract, hz = plan.task.robot, plan.task.contract, plan.recipe.control_hz
-    plant = held_out_plant(hz, plan.task.on_heightfield(plan.panel))
+    plant = held_out_plant(hz, plan.task.on_heightfield(judged_on(case)))
     twin, numbers = Twin(robot, contract, plant), case.numbers("panel columns")
     off: dict[str, list[Steps]] = {}
     columns: dict[str, set[str]] = {}
     for life in lives:
-        s = chosen(life.steps, numbers, ROWS if life.column.perturbation not in FAULTS else ROWS // 4)
+        rows = ROWS if life.column.perturbation not in FAULTS else ROWS // 4
+        s = chosen(life.steps, numbers, 1.0 / hz, rows)
         wrong, pushed = far(gap(s, twin.step(s), 1.0 / hz), robot), np.abs(s.push).any(1)
         if many(wrong, s.env) or (wrong & pushed).sum() >= max(3, 0.04 * pushed.sum()):
             off.setdefault(life.engine, []).append(s.take(wrong))
@@ -146,7 +147,7 @@ def _seen(case: Case, lives: list[PanelLife]) -> Iterator[Found]:
 
 
 def _as_faulty(case: Case, life: PanelLife, right: np.ndarray) -> np.ndarray:
-    contract, seeds, length = case.robot.task.contract, case.robot.panel.seeds, life.said[3]
+    contract, seeds, length = case.robot.task.contract, judged_on(case).seeds, life.said[3]
     each = [
         as_seen(right[:, i].astype(np.float64), d, life.age[:, i], contract, seeds, length)
         for i, d in enumerate(life.declared)

@@ -25,7 +25,7 @@ to stand in."""
 BASELINE = 23
 """Channel of the random baseline's draws."""
 ROUNDING = 1e-5
-"""Of actions in single precision; clean runs: 1.1e-6 at most."""
+"""Single precision; on clean runs actions were 1.1e-6 apart at most."""
 COPIED = 0.5
 """Share of scenarios that may have the same states to the bit on two engines; on clean runs none has."""
 

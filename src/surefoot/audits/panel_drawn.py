@@ -19,7 +19,7 @@ from surefoot.runs import load_pass, read_summary
 ROUNDING = 1e-8
 """Figures of drawn scenarios have nine decimals, pushes' times two."""
 SINGLE = 2e-6
-"""Relative: what single precision keeps of a figure."""
+"""What single precision keeps of a figure, relative, and of a place in a range."""
 HALVES = ("selection", "confirmation")
 MOST = 400
 """Scenarios of a half that are drawn again: its first ones."""
@@ -84,6 +84,12 @@ def _drawn_faults(panel: DrawnPanel, halves: dict[str, list[Scenario]]) -> Itera
                 f"recipe and root give: {names} (first: family {min(min(v) for v in wrong.values())}).",
                 cause="held-out" if "family" in wrong else "panel-plant",
             )
+    sizes = [len(own) for own in halves.values()]
+    if sizes[0] != min(panel.draw.selection, sizes[1]):
+        yield Found(
+            f"The selection half of panel {panel.name} has {sizes[0]} scenarios, and its recipe gives it "
+            f"{panel.draw.selection}, or as many as the other half."
+        )
     if abs(panel.episode_s - panel.draw.episode_s) > ROUNDING:
         yield Found(
             f"Episodes of panel {panel.name} last {panel.episode_s:g} s, not {panel.draw.episode_s:g}."
@@ -190,7 +196,7 @@ def _trained_on(case: Case, panel: Panel) -> Iterator[Found]:
         family, own = e["family"], e["episode"] if level == "episode" else every
         where = (0, channel + 65536 * SPLITS.get(panel.seeds.split, EVAL), member, own)
         u = (philox((panel.seeds.root, family), where)[..., 0] >> np.uint64(8)).astype(np.float64) / 2**24
-        same = np.abs((inside - u + 0.5) % 1 - 0.5) < SINGLE * 4 * (1 + bins)
+        same = np.abs((inside - u + 0.5) % 1 - 0.5) < SINGLE
         if same.sum() >= max(3, 0.02 * len(same)):
             yield Found(
                 f"In {int(same.sum())} of {len(same)} training episodes {name} was drawn from the root and "
@@ -252,7 +258,7 @@ DETECTORS = (
         asks="Has nobody trained on the panel, and chosen on what confirms?",
         statistic="training episodes whose friction, payload or delay are those that the panel's root and "
         "split give to their address; episodes of both halves that are the same",
-        threshold="2% of the episodes, and 3: by chance one in a hundred thousand agrees",
+        threshold="2% of the episodes, and 3: by chance one value in 250,000 agrees",
         means="The result is not of held-out scenarios.",
         remedy="Train with another root seed and split; look at what gives environments their seeds.",
         look=look_through_training,

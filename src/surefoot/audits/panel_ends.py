@@ -34,10 +34,13 @@ def _rows(t: Rows, ours: dict[str, dict[str, float]], contract: TaskContract) ->
     names, reason = [x.name for x in contract.terminations], t["reason"].astype(str)
     n = len(reason)
 
-    def said(text: str, bad: np.ndarray) -> Iterator[Found]:
+    def said(text: str, bad: np.ndarray, cause: str = "") -> Iterator[Found]:
         if bad.any():
-            yield Found(f"{text}: {int(bad.sum())} of {n} held-out episodes.")
+            yield Found(f"{text}: {int(bad.sum())} of {n} held-out episodes.", cause=cause)
 
+    fell = t["fall"].astype(bool)
+    yield from said("They ended early and are not counted as falls", fell != (reason != "timeout"), "metric")
+    yield from said("They fell and are counted as successes", fell & t["success"].astype(bool), "metric")
     known = np.isin(reason, ["timeout", *names, "nonfinite"])
     yield from said("They ended for reasons that the contract does not have", ~known)
     if "tilted" in ours:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from surefoot.audits.case import Case
-from surefoot.audits.declared import Declared, columns_of, declared
-from surefoot.audits.detector import NotApplicable
+from surefoot.audits.declared import Declared, columns_of, declared, judged_on
+from surefoot.audits.fresh_lives import STRONG
 from surefoot.audits.lived import Arrays
 from surefoot.audits.twin import Steps, lift_of
 from surefoot.audits.twin_steps import STATE, began, came, doubles, remembered
@@ -47,12 +47,10 @@ def panel_lives(case: Case) -> list[PanelLife]:
 
 
 def _make(case: Case) -> list[PanelLife]:
-    result, plan = case.result, case.robot
-    if result.summary.panel_digest != plan.panel.digest:
-        raise NotApplicable("its result is on another panel than its plan's")
+    result, plan, panel = case.result, case.robot, judged_on(case)
     numbers, hz = case.numbers("panel lives"), plan.recipe.control_hz
-    places = plan.panel.numbers("confirmation")
-    perturbed = [i for i, k in enumerate(places) if k in set(plan.panel.numbers("confirmation", True))]
+    places = panel.numbers("confirmation")
+    perturbed = [i for i, k in enumerate(places) if k in set(panel.numbers("confirmation", True))]
     by_engine: dict[str, list[Column]] = {}
     for (_, engine), column in columns_of(result.table).items():
         moves = column.perturbation in ("curbs", "stones")
@@ -61,14 +59,12 @@ def _make(case: Case) -> list[PanelLife]:
     out = []
     for engine, columns in by_engine.items():
         some = np.sort(numbers.permutation(perturbed)[: MOST.get(engine, 48)])
-        evaluator = PanelEvaluator(
-            plan.task, plan.panel, "confirmation", hz, engine=engine, only=some.tolist()
-        )
+        evaluator = PanelEvaluator(plan.task, panel, "confirmation", hz, engine=engine, only=some.tolist())
         try:
-            actions = torch.from_numpy(
-                numbers.normal(0, 1, (STEPS, len(some), plan.task.contract.action.size)).astype(np.float32)
-            )
-            scenarios = [plan.panel.scenarios[places[i]] for i in some]
+            size = np.where(np.arange(len(some)) % 4 > 1, STRONG, 1.0)[:, None]
+            drawn = size * numbers.normal(0, 1, (STEPS, len(some), plan.task.contract.action.size))
+            actions = torch.from_numpy(drawn.astype(np.float32))
+            scenarios = [panel.scenarios[places[i]] for i in some]
             for column in columns:
                 told = [declared(s, column, hz) for s in scenarios]
                 out.append(_live(case, evaluator, column, told, actions))

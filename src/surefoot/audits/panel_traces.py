@@ -17,7 +17,7 @@ from surefoot.evidence import passes_of
 from surefoot.runs import load_pass
 from surefoot.statistics import split_columns
 
-A_COLUMN = 3
+A_COLUMN = 6
 """Traces that are looked at of each column."""
 
 

@@ -128,6 +128,10 @@ def _first(env: Env, book: Book) -> Iterator[Found]:
             f"First episodes begin at other ages than their keys draw, in {int(bad.sum())} of {n} "
             "environments: those that start together reset together."
         )
+    levels = book.contract.terrain_levels
+    if levels > 1 and (bad := home["script.level"] != book.env % max(1, levels // 2)).any():
+        text = f"First terrain levels are not spread over the lower half, in {int(bad.sum())} of {n}."
+        yield Found(text, cause="randomisation")
     if (bad := home["task.age"] != born).any():
         yield Found(f"First episodes do not begin at the age that is noted, in {int(bad.sum())} of {n}.")
     yield from _as_drawn(env, book, env.snapshot(), np.zeros(n, np.int64), first=True)

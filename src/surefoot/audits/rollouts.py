@@ -56,14 +56,24 @@ def _behaviour(it: Iterated) -> Iterator[Found]:
     b, p = it.block, it.policy
     mean = p.mean(b["obs"])
     if (off := wrong(b["mean"], mean).any(-1)).any():
-        yield Found(
-            "Means of a block are not the policy's for the observations beside them, in "
-            f"{100 * off.mean():.0f}% of samples: the policy, what it saw, or its normaliser moved meanwhile."
-        )
+        share = f"{100 * off.mean():.0f}% of samples"
+        cause, why = _why(b["mean"].astype(np.float64), mean)
+        text = f"Means of a block are not the policy's for the observations beside them, in {share}: {why}."
+        yield Found(text, cause=cause)
         return
     log_prob = p.log_prob(b["mean"].astype(np.float64), b["action"].astype(np.float64))
     if (off := wrong(b["log_prob"], log_prob)).any():
         yield Found(f"Log-probabilities are not those of the actions, in {100 * off.mean():.0f}% of samples.")
+
+
+def _why(said: np.ndarray, expected: np.ndarray) -> tuple[str, str]:
+    """Says what means [T, N, A] are instead: those of the step before, or ever further from the policy's."""
+    if wrong(said[1:], expected[:-1]).any(-1).mean() < 0.5:
+        return "observation", "they are those of the observations a step before"
+    gap = np.abs(said - expected).mean((1, 2))
+    if len(gap) >= 8 and np.corrcoef(gap, np.arange(len(gap)))[0, 1] > 0.9 and gap[-1] > 2 * gap[0]:
+        return "normaliser", "the gap grows with every step, as where a normaliser moves meanwhile"
+    return "learning", "the policy, what it saw, or its normaliser was another"
 
 
 def _values(it: Iterated, gamma: float, lam: float) -> Iterator[Found]:

@@ -20,7 +20,7 @@ from surefoot.runs import read_rows, read_summary
 Row = Mapping[str, Any]
 Says = Iterator[tuple[str, str]]
 SLACK = 1e-4
-"""Of bounds: sums of single precision."""
+"""Relative: how far sums of single precision may go beyond a bound."""
 
 
 def look(case: Case) -> list[Found]:

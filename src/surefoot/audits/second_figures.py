@@ -36,9 +36,9 @@ class Episode:
     column: Column
     start: State
     steps: int
-    """That it lasts at most."""
+    """It lasts so many at most."""
     numbers: np.random.Generator
-    """Of which its noise and its sensors' faults are drawn."""
+    """Its noise and its sensors' faults are drawn of these."""
     frames: list[Frames] = field(default_factory=list)
     actions: list[np.ndarray] = field(default_factory=list)
     reason: str = ""

@@ -153,7 +153,9 @@ class SlowEpisodes:
 
     def first_age(self, who: Who) -> np.ndarray:
         """Returns the age, in steps, at which an environment's first episode begins: anywhere in it."""
-        return whole(self._for_life(who, "age", 1)[:, 0] * self.steps)
+        u = self._for_life(who, "age", 1)[:, 0]
+        # Draws are exact in single precision, in which a product is rounded everywhere alike.
+        return np.asarray(np.floor(u.astype(np.float32) * np.float32(self.steps)), np.float64)
 
 
 def whole(x: np.ndarray) -> np.ndarray:

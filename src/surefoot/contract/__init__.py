@@ -4,7 +4,7 @@ panels, digests."""
 from surefoot.contract.behaviour import behaviour_digest, package_digest
 from surefoot.contract.card import PolicyCard
 from surefoot.contract.digests import canonical, digest, text_digest
-from surefoot.contract.drawn_panel import Draw, DrawnPanel, Kind, Span
+from surefoot.contract.drawn_panel import Draw, DrawnPanel, Kind, Span, draw_panel
 from surefoot.contract.errors import SurefootError, unknown
 from surefoot.contract.external import (
     PANEL,
@@ -186,6 +186,7 @@ __all__ = [
     "construct_fields",
     "differences",
     "digest",
+    "draw_panel",
     "dump_panel",
     "environment_seeds",
     "evaluation_plant",

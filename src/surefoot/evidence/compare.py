@@ -63,7 +63,10 @@ class Refusal:
     def offer(self) -> str:
         """Says in a sentence what can be done about it."""
         if any(f.name == EVIDENCE for f in self.differs):
-            return "The files of a run contradict each other; look closer with `surefoot verify RUN`."
+            return (
+                "The files of a run contradict each other, or it is not what it says; look closer with "
+                "`surefoot verify RUN` and `surefoot audit RUN`."
+            )
         if self.offered:
             return f"They share {self.shared} scenarios; compare on those with --shared-panel."
         if self.shared:

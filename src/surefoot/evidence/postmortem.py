@@ -121,7 +121,7 @@ def _audited(result: Result, audit: Audit | None) -> Sentence:
         more = f" (and {len(audit.proof) - 1} more)" if len(audit.proof) > 1 else ""
         text = (
             f"{asked} The batch, or what was made of it: {causes}. {first.statement}{more} What to do: "
-            f"{first.remedy}".rstrip()
+            f"{first.remedy.removesuffix('.') or 'look closer'}."
         )
         return Sentence(about="audit", text=text, evidence=tuple(evidence))
     form = "full" if audit.full else "short"

@@ -29,7 +29,8 @@ def kept_block(
         "update": np.asarray(update),
     }
     try:
-        out["episode"] = env.snapshot()["episode"].cpu().numpy().copy()
-    except SurefootError:  # a simulator from outside whose state cannot be saved counts its own episodes
-        out["episode"] = np.full(len(numbers), -1)
+        episode = env.snapshot().get("episode")
+    except SurefootError:  # a simulator from outside whose state cannot be saved
+        episode = None
+    out["episode"] = np.full(len(numbers), -1) if episode is None else episode.cpu().numpy().copy()
     return out
