@@ -27,6 +27,7 @@ from tiny import surefoot
         (("--actors", "auto", "--envs-per-actor", "4"), "give --actors M"),
         (("--sync", "--max-lag", "1"), "--sync, --max-lag: this is about a fleet; give --actors M too"),
         (("--actors", "2", "--learner", "rsl_rl"), "rsl_rl collects by itself"),
+        (("--actors", "2", "--keep-block"), "a whole block cannot be kept"),
         (("--actors", "2", "--inference", "nowhere"), "--inference cannot be 'nowhere'"),
     ],
 )

@@ -30,7 +30,7 @@ METAVARS = {
     "success_return": "RETURN", "dollars_per_hour": "PRICE", "out": "PATH", "video": "FILE", "trace": "FILE",
     "config": "FILE", "save": "FILE", "perturb": "COLUMN", "perturbation": "COLUMN", "panel_half": "HALF",
     "batch": "B", "learner_ms": "MS", "actor_rate": "RATE", "actors": "M", "bytes_per_transition": "BYTES",
-    "link_gbytes": "GB/S", "envs_per_actor": "N", "max_lag": "K", "ray": "ADDRESS",
+    "link_gbytes": "GBYTES", "envs_per_actor": "N", "max_lag": "K", "ray": "ADDRESS",
     "learners": "LEARNER", "runs": "FOLDER", "host": "ADDRESS", "where": "EVALUATION",
     "mirror": "True|False",
 }  # fmt: skip

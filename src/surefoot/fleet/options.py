@@ -90,8 +90,13 @@ class FleetOptions:
         return max(k for k in range(1, cores() + 1) if recipe.families % k == 0)
 
 
-def check_alone(options: FleetOptions, learner: str, processes: int) -> None:
-    """Refuses a fleet together with what has processes of its own."""
+def check_alone(options: FleetOptions, learner: str, processes: int, keep_block: bool = False) -> None:
+    """Refuses a fleet together with what has processes of its own, or asks for every step's reward terms."""
+    if keep_block:
+        raise SurefootError(
+            "Actors send sums of the reward terms, not those of each step, so a whole block cannot be kept; "
+            "leave out one of --actors and --keep-block."
+        )
     if learner != "ppo":
         raise SurefootError(
             f"--actors collects for Surefoot's own PPO, and {learner} collects by itself; leave out one of "

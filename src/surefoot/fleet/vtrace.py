@@ -36,7 +36,7 @@ class Steps(NamedTuple):
     reward: Tensor
     value: Tensor
     next_value: Tensor
-    """Of what truly followed: the final observation's where the episode ran out of time."""
+    """The value of what truly followed: the final observation's where the episode ran out of time."""
     terminated: Tensor
     truncated: Tensor
 

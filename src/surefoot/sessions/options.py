@@ -53,7 +53,7 @@ class TrainOptions:
     manifest: str | None = None
     """File of the environment manifest that the run is held to."""
     fleet: FleetOptions | None = None
-    """Who collects; None: this process."""
+    """Says who collects; None: this process."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
             if group.is_main:
                 check_tracker(o.tracker)
             if o.fleet is not None:
-                check_alone(o.fleet, o.learner, group.world)
+                check_alone(o.fleet, o.learner, group.world, o.keep_block)
             plan = make_plan(
                 o.task,
                 overrides=o.overrides if o.fleet is None else o.fleet.overrides(o.overrides),
@@ -123,7 +123,7 @@ def resume(
             fleet = asked.get("fleet")
             check_resumed(run.record.collection, fleet)
             if fleet is not None:
-                check_alone(fleet, plan.learner, group.world)
+                check_alone(fleet, plan.learner, group.world, bool(asked.get("keep_block")))
                 fleet.check(plan.recipe)
             judged = _judged(run, asked)
             plan.columns(judged.perturb)

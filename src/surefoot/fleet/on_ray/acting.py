@@ -72,7 +72,7 @@ class TiledPolicy:
     def __init__(self, policy: Ppo, part: range, envs: int) -> None:
         self.policy, self.tiles = policy, Tiles(part, envs)
         self.version = 0
-        """Of the policy, as the learner counts them."""
+        """The policy's, as the learner counts them."""
 
     @property
     def log_std(self) -> Tensor:

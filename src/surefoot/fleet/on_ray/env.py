@@ -37,7 +37,7 @@ class FleetEnv:
         self.seconds = 0.0
         """Wall-clock that the learner has waited for fragments and read them."""
         self.waited = 0.0
-        """Of those, what it has waited."""
+        """What it has waited of those."""
         self.used: list[Arrived] = []
         """The fragments of the last rollout."""
         self._age = torch.zeros(self.num_envs, dtype=torch.int64, device=device)

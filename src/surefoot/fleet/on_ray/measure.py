@@ -66,7 +66,7 @@ class Measured:
 
     sizes: tuple[int, ...]
     step_s: tuple[float, ...]
-    """Of one step of so many environments."""
+    """For one step of so many environments."""
     policy_s: tuple[float, ...]
     batch: int
     """Transitions of an update."""
@@ -75,9 +75,9 @@ class Measured:
     learner_core_s: float
     """Processor seconds of an update, of all cores together."""
     pack_s: float
-    """Of a transition, on the actor's side."""
+    """For a transition, on the actor's side."""
     read_s: float
-    """Of a transition, on the learner's side."""
+    """For a transition, on the learner's side."""
     bytes_per_transition: float
     cores: int
 
