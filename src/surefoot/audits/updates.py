@@ -141,7 +141,7 @@ def extreme_block(learner: Ppo, recipe: Recipe, case: Case) -> RolloutBlock:
     g = case.numbers("updates")
     contract = case.plan.task.contract
     widths = (contract.observation_size, contract.critic_size, contract.action.size)
-    horizon, envs = 16, 64
+    horizon, envs = 16, recipe.minibatches * -(-64 // recipe.minibatches)  # minibatches divide it
     size = horizon * envs
 
     def normal(*shape: int) -> Tensor:
