@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 
-from surefoot.artifacts import write_json
-
 
 def device_name(device: torch.device) -> str:
     """What results are filed under."""
@@ -51,6 +49,8 @@ def kept(path: Path) -> dict[str, Any]:
 
 
 def keep(path: Path, device: torch.device, entry: dict[str, Any], schema_version: int) -> None:
+    from surefoot.artifacts import write_json  # not above: mutants/run.py imports another surefoot than this
+
     machines = kept(path) | {device_name(device): entry}
     write_json(path, {"schema_version": schema_version, "machines": machines})
     print(f"Wrote {path}")

@@ -73,6 +73,7 @@ def matrix(found: Sequence[Result]) -> dict[str, Any]:
         "commit": commit(),
         "machine": {"cpu": device_name(torch.device("cpu")), "cores": len(os.sched_getaffinity(0))},
         "length": found[0]["length"],
+        "audited_at": sorted({str(r["audited_at"]) for r in found if r.get("audited_at")}),
         "seeds": sorted({r["seed"] for r in found}),
         "detectors": sorted(names | set(alarms)),
         "clean": {

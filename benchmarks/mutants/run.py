@@ -35,6 +35,9 @@ from typing import Any
 from corpus import HERE, SIZES, Bug, corpus, plant
 from work import STOPPED, load, worked
 
+sys.path.append(str(HERE.parent))  # what all benchmarks share
+from machines import commit
+
 SCHEMA_VERSION = 1
 SAID = ("--tracker", "none", "--quiet", "--json")
 LENGTHS = {
@@ -123,6 +126,7 @@ def done(job: Job, args: argparse.Namespace, before: dict[str, Any]) -> None:
         "digest": job.digest,
         "trained": report,
         "audit": made.get("audit"),
+        "audited_at": commit() if made.get("audit") else None,
         "verdict_before": made.get("verdict_before"),
         "verdict_after": made.get("verdict_after"),
     }
