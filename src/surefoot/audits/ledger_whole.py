@@ -33,8 +33,14 @@ WALKED = ("walked_m", "commanded_m")
 def look(case: Case) -> list[Found]:
     """Checks every row against the others and against the episodes; one sentence for each kind of fault."""
     own = case.record.training_plant is not None and bool(case.episodes)
-    laws: list[Law] = [rates, seconds, *([episodes, lives, terrain, conserved] if own else []), closing]
-    return [*_told(case, laws, ""), *_told(case, [learning, exploration], "learning")]
+    fleet = any("fleet.issued" in row for row in case.ledger)
+    lost = any(row.get("fleet.lost") or row.get("fleet.dropped") for row in case.ledger)
+    laws: list[Law] = [shares, closing]
+    laws += [episodes, terrain] if own else []
+    laws += [] if fleet else [recipes, seconds]  # whose actors and updates overlap
+    laws += [lives, conserved] if own and not (case.record.collection or lost) else []
+    steps = [exploration] if case.record.collection else [learning, exploration]
+    return [*_told(case, laws, ""), *_told(case, steps, "learning")]
 
 
 def _told(case: Case, laws: list[Law], cause: str) -> Iterator[Found]:
@@ -52,23 +58,28 @@ def _near(a: float | None, b: float | None, close: float = CLOSE) -> bool:
     return math.isclose(a, b, rel_tol=close, abs_tol=close)
 
 
-def rates(case: Case) -> Iterator[tuple[int, str]]:
-    for row in case.ledger:
-        yield from _rates(case, row)
-
-
-def _rates(case: Case, row: Row) -> Iterator[tuple[int, str]]:
-    """Figures of a row that follow from the recipe, or are shares."""
-    r, u = case.record.recipe, int(row["update"])
+def recipes(case: Case) -> Iterator[tuple[int, str]]:
+    """Figures that follow from the recipe alone."""
+    r = case.record.recipe
     right = {
         "freshness.horizon_steps": r.horizon,
         "freshness.mean_age_steps": (r.horizon - 1) / 2,
         "freshness.epochs": r.epochs,
         "freshness.gradient_steps": r.epochs * r.minibatches,
     }
-    for name, value in right.items():
-        if name in row and row[name] != value:
-            yield u, f"{name} is not the recipe's"
+    for row in case.ledger:
+        for name, value in right.items():
+            if name in row and row[name] != value:
+                yield int(row["update"]), f"{name} is not the recipe's"
+
+
+def shares(case: Case) -> Iterator[tuple[int, str]]:
+    """Shares are shares, sizes are not negative, and quantiles are in their order."""
+    for row in case.ledger:
+        yield from _shares(row, int(row["update"]))
+
+
+def _shares(row: Row, u: int) -> Iterator[tuple[int, str]]:
     for name in ("action_clip_share", "clip_fraction"):
         if row.get(name) is not None and not 0 <= row[name] <= 1:
             yield u, f"{name} is no share"
