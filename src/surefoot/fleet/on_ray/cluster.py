@@ -26,6 +26,7 @@ def import_ray() -> Any:
     """Imports Ray, with its statistics off; refused in a sentence where it is not installed."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # 15 unless told: actors would wait for all else
     try:
         import ray
     except ImportError as error:
