@@ -274,6 +274,7 @@ def _words(process: psutil.Process) -> list[str]:
 
 def _sockets(process: psutil.Process) -> list[Any]:
     try:
-        return process.net_connections("inet")
+        named = "net_connections" if hasattr(process, "net_connections") else "connections"  # before psutil 6
+        return list(getattr(process, named)("inet"))
     except psutil.Error:
         return []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,7 +61,7 @@ class Cluster:
                 "or make it larger."
             )
         self.folder = tempfile.mkdtemp(prefix="surefoot-ray-")
-        with _on_loopback():
+        with _on_loopback(), _found_as_here():
             self.ray.init(
                 address="local",
                 num_cpus=processes,
@@ -109,3 +110,18 @@ def _on_loopback() -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _found_as_here() -> Iterator[None]:
+    """Lets Ray's processes look for modules where this one does: a task may be in the folder that the program
+    was started in."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(str(Path(p).resolve()) for p in sys.path)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
