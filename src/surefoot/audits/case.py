@@ -46,12 +46,12 @@ class Case:
             "ppo": (r.learner != "ppo", f"it was trained by {r.learner}, whose loop is its own"),
             "ledger": (not self.ledger, "its ledger is empty"),
             "episodes": (not self.episodes, "no training episode was recorded"),
-            "history": (self._broken_off, "not every step of its environments was learned from"),
+            "history": (self.broken_off, "not every step of its environments was learned from"),
         }
         return next((missing[n][1] for n in needs if missing[n][0]), "")
 
     @property
-    def _broken_off(self) -> bool:
+    def broken_off(self) -> bool:
         """Whether environments cannot be followed from the first step to the last: a fleet collected whose
         updates did not wait, or whose actors were replaced."""
         ended = ("fleet.lost", "fleet.dropped")

@@ -22,10 +22,11 @@ def look(case: Case) -> list[Found]:
     env = e["family"].astype(np.int64) * seeds.envs_per_family + e["member"]
     order = np.lexsort((e["episode"], env))
     e, env = {k: v[order] for k, v in e.items()}, env[order]
-    found = [*_numbered(e, env), *_reasons(case, e)]
+    whole = not case.broken_off  # else episodes are missing that were lived, and not learned from
+    found = [*(_numbered(e, env) if whole else []), *_reasons(case, e)]
     contract = case.record.contract
     if isinstance(contract, TaskContract):
-        found += _lengths(case, e, env, contract)
+        found += _lengths(case, e, env, contract) if whole else []
         found += _paid(case, e, contract)
     return found
 
