@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from faulty import findings, said, uncompiled
+from planted_faults import findings, said, uncompiled
 from torch import Tensor
 
 from surefoot.engines import Parameters, Start

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from faulty import findings, said
+from planted_faults import findings, said
 
 from surefoot.learners import Symmetry, symmetry
 from surefoot.training import RobotPlan

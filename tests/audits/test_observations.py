@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from faulty import findings, said, uncompiled
+from planted_faults import findings, said, uncompiled
 from torch import Tensor
 
 from surefoot.env import rules

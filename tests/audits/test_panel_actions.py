@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from faulty import copy_of, findings, rewrite_traces, said
+from planted_faults import copy_of, findings, rewrite_traces, said
 
 from surefoot.audits.case import Case
 from surefoot.audits.kept_episodes import Kept, kept_episodes

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty import copy_of, findings, said
+from planted_faults import copy_of, findings, said
 from torch import Tensor
 
 from surefoot.policy import PolicyBundle, read_policy

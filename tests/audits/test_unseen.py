@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty import findings, said, uncompiled
+from planted_faults import findings, said, uncompiled
 from torch import Tensor
 
 from surefoot.env.vec_env import VecEnv

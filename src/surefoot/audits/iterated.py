@@ -16,6 +16,7 @@ from torch import Tensor
 from surefoot.audits.case import Case
 from surefoot.audits.lived import Lived, edited, live, robots
 from surefoot.audits.slow_policy import SlowPolicy
+from surefoot.audits.whole_steps import Env, ground_below, middles, put_some
 from surefoot.contract import Recipe
 from surefoot.learners import Ppo, PpoMetrics
 from surefoot.rollout import RolloutBlock
@@ -23,6 +24,9 @@ from surefoot.runs import section
 from surefoot.training import LedgerConstants, Progress, TrainingIteration, honesty_row, ledger_row
 
 Arrays = dict[str, np.ndarray]
+ALOFT_M = 1.5
+FASTEST = 60.0
+"""rad/s; faster than that no robot turns."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,22 @@ def copied(learner: Ppo) -> dict[str, Tensor]:
 
 def iterated(case: Case) -> list[Iterated]:
     """Returns two iterations in a row from the run's latest checkpoint, made once for all who ask. In the
-    first one every second episode runs out of time, each at another step."""
+    first one every second episode runs out of time, each at another step, and every fourth robot tumbles."""
     return case.once("iterated", lambda: _iterated(case))
+
+
+def _tumble(case: Case, env: Env, snapshot: dict[str, Tensor], horizon: int) -> None:
+    """Restores a snapshot with every fourth robot in the air, turning over, each at another step."""
+    task, n = case.robot.task, env.num_envs
+    params = {t.name: t.params for t in task.contract.terminations}
+    edge = np.arccos(np.clip(-params.get("tilted", {}).get("gravity_z", -0.5), -1, 1))
+    step = (np.arange(n) // 4) % max(1, horizon - 2) + 0.5
+    turn = np.zeros((n, 3))
+    turn[:, 0] = np.minimum(edge * case.plan.recipe.control_hz / step, FASTEST)
+    at = middles(env, snapshot)
+    high = ground_below(case, env, at) + ALOFT_M
+    who = torch.arange(n) % 4 == 1
+    put_some(env, snapshot, who, position=np.column_stack([at, high]), angular_velocity=turn)
 
 
 def _iterated(case: Case) -> list[Iterated]:
@@ -89,7 +107,7 @@ def _iterated(case: Case) -> list[Iterated]:
     kept = env.snapshot()
     age = kept["task.age"].clone()
     age[::2] = env.episode_steps - 1 - torch.arange(len(age[::2])) % (recipe.horizon - 1)
-    env.restore(edited(kept, task__age=age))
+    _tumble(case, env, edited(kept, task__age=age), recipe.horizon)
     env.episode_stats(
         {k: v.clone() for k, v in env.stats_tensors().items()}
     )  # what ended before is forgotten

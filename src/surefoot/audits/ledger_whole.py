@@ -39,7 +39,7 @@ def look(case: Case) -> list[Found]:
     laws += [episodes, terrain] if own else []
     laws += [] if fleet else [recipes, seconds]  # whose actors and updates overlap
     laws += [lives, conserved] if own and not (case.record.collection or lost) else []
-    steps = [exploration] if case.record.collection else [learning, exploration]
+    steps: list[Law] = [exploration] if case.record.collection else [learning, exploration]
     return [*_told(case, laws, ""), *_told(case, steps, "learning")]
 
 

@@ -99,6 +99,12 @@ def live_wholly(case: Case, env: Env, actions: Actions, steps: int) -> list[Whol
 def put(env: Env, snapshot: dict[str, Tensor], **changes: np.ndarray) -> None:
     """Puts robots where `changes` say, by field of `Start`; standing still in the default pose, level and at
     the middle of their tiles where they say nothing. The task remembers what `snapshot` says."""
+    put_some(env, snapshot, torch.ones(env.num_envs, dtype=torch.bool), **changes)
+
+
+def put_some(env: Env, snapshot: dict[str, Tensor], who: Tensor, **changes: np.ndarray) -> None:
+    """Puts some robots where `changes` say, as `put`: those `who` [N] says; the others are as in the
+    snapshot."""
     env.restore(snapshot)
     n, spec = env.num_envs, robot_of(env)
     start = Start(
@@ -112,7 +118,7 @@ def put(env: Env, snapshot: dict[str, Tensor], **changes: np.ndarray) -> None:
     for name, value in changes.items():
         setattr(start, name, torch.from_numpy(np.asarray(value, np.float32)))
     whose = {k.removeprefix("parameters."): v for k, v in snapshot.items() if k.startswith("parameters.")}
-    env.engine.reset(torch.ones(n, dtype=torch.bool), start, Parameters(**whose))
+    env.engine.reset(who, start, Parameters(**whose))
 
 
 def robot_of(env: Env) -> RobotSpec:
