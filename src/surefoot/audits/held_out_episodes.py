@@ -67,7 +67,7 @@ def look(case: Case) -> list[Found]:
 def _kept(case: Case) -> list[Kept]:
     result, plan, panel = case.result, case.robot, judged_on(case)
     columns, table, numbers = columns_of(result.table), result.table, case.numbers("kept episodes")
-    hz = plan.recipe.control_hz
+    hz, tiles = plan.recipe.control_hz, plan.task.on_heightfield(plan.panel)
     out: list[Kept] = []
     for (name, engine), column in columns.items():
         of = (table["column"] == name) & (table["engine"] == engine) & (table["trace"].astype(str) != "")
@@ -84,7 +84,7 @@ def _kept(case: Case) -> list[Kept]:
                 continue
             some = numbers.integers(1, last, STEPS)
             at = np.unique([*some, *(k for k, _, _ in d.pushes if 0 < k < last)]).astype(int)
-            steps = with_declared(of_episode(trace, plan.task.contract, at, len(out)), d, at)
+            steps = with_declared(of_episode(trace, plan.task.contract, at, len(out), tiles=tiles), d, at)
             out.append(Kept(column, engine, unlike(trace, d, hz), steps))
     return out
 

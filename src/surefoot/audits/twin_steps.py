@@ -138,9 +138,12 @@ def came(was: Mapping[str, np.ndarray], now: Mapping[str, np.ndarray]) -> Arrays
     }
 
 
-def of_episode(trace: Mapping[str, np.ndarray], contract: TaskContract, at: np.ndarray, number: int) -> Steps:
+def of_episode(
+    trace: Mapping[str, np.ndarray], contract: TaskContract, at: np.ndarray, number: int, *, tiles: bool
+) -> Steps:
     """Returns the control steps `at` of a recorded episode, with the parameters and pushes that the record
-    itself states; whoever knows better replaces them. A step's own state must be recorded: `at` >= 1."""
+    itself states; whoever knows better replaces them. A step's own state must be recorded: `at` >= 1.
+    `tiles`: whether it was played on terrain; a plane has no end."""
     before = {k: trace[k][at - 1] for k in STATE}
     now = {k: trace[k][at] for k in STATE} | {"torque": trace["torque"][at]}
     hz, count = float(trace["control_hz"]), len(at)
@@ -170,7 +173,7 @@ def of_episode(trace: Mapping[str, np.ndarray], contract: TaskContract, at: np.n
         push=push,
         **given,
         **came(before, now),
-        ground=[where] * count,
+        ground=[where] * count if tiles else [],
     )
 
 
