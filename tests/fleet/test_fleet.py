@@ -188,6 +188,23 @@ def test_central_inference_differs_by_rounding(tmp_path: Path) -> None:
     check_books(run)
 
 
+def test_environments_from_outside_too_and_they_begin_anew_when_a_run_goes_on(tmp_path: Path) -> None:
+    recipe = {"envs": 4, "horizon": 16, "minibatches": 1, "hidden": (8,)}
+    plan = make_plan("gym:InvertedPendulum-v5", overrides=recipe)
+    train(Trainer(plan, new_run(plan, str(tmp_path / "one")), select=False), 2)
+    run = new_run(plan, str(tmp_path / "run"))
+    train(FleetTrainer(plan, run, FleetOptions(actors=2, sync=True), select=False), 2)
+    assert differing(tmp_path / "one", tmp_path / "run") == []
+    again = FleetTrainer(plan, run, FleetOptions(actors=1, sync=True), resume=True, select=False)
+    crew = again.crew
+    train(again, 4)
+    assert crew.refusals == [
+        f"The state of {plan.task.contract.name} cannot be saved: all environments begin new episodes."
+    ]
+    check_books(tmp_path / "run")
+    assert [r["update"] for r in rows(tmp_path / "run")] == [1, 2, 3, 4]
+
+
 # ---- updates that do not wait, and faults
 
 
