@@ -22,7 +22,7 @@ from surefoot.training.restore import (
     restore_robot_plan,
 )
 from surefoot.training.resuming import standing
-from surefoot.training.selection import Limits, Progress, panel_summary
+from surefoot.training.selection import CheckpointSelection, Limits, Progress, panel_summary
 from surefoot.training.signals import Stopped, abort_signals
 from surefoot.training.tracking import begin_tracker, track_audit, track_run
 from surefoot.training.trainer import Trainer, new_run
@@ -31,6 +31,7 @@ __all__ = [
     "EVERY",
     "LIVE_CHECKS",
     "UNOBSERVED",
+    "CheckpointSelection",
     "Clock",
     "EvaluateOptions",
     "EvaluationObserver",
