@@ -105,7 +105,10 @@ class SizeCommand:
             print(json.dumps({"measured": asdict(m), "fleet": fleet.as_json(), "changes": more}, indent=2))
         else:
             print_measured(console, m, fleet, better)
-            words = (self.task, "--engine", plan.engine, "--actors", str(fleet.actors))
+            families = plan.recipe.families
+            able = [k for k in range(fleet.actors, families + 1) if families % k == 0]
+            words = [self.task, "--engine", plan.engine, "--actors", str(able[0] if able else fleet.actors)]
+            words += [] if able else ["--families", str(fleet.actors)]
             say(
                 console,
                 f"Train it with: {typed('train', *words, '--envs-per-actor', str(self.envs_per_actor))}",
@@ -139,7 +142,8 @@ def print_measured(
     table.add_row("bytes per transition", f"{m.bytes_per_transition:,.0f}")
     console.print(table)
     for name, p in better:
-        say(console, f"With {name}: {p.rate:,.0f} transitions/s from {p.actors} actors; {p.binds} bind.")
+        binds = "the learner binds" if p.binds == "learner" else f"the {p.binds} bind"
+        say(console, f"With {name}: {p.rate:,.0f} transitions/s from {p.actors} actors; {binds}.")
 
 
 def print_sizing(console: Console, sized: Sizing) -> None:
