@@ -56,7 +56,7 @@ def _with_reset(monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], None]) 
 def test_friction_that_a_reset_loses_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _with_reset(monkeypatch, lambda p: p.friction.fill_(0.8))
     audit = audited(tiny_run, "applied-factors")
-    assert causes(audit) == {"randomisation"}
+    assert causes(audit) == {"physics"}
     assert any("friction" in f.statement and "read back" in f.statement for f in audit.findings)
 
 
@@ -74,7 +74,7 @@ def test_a_factor_that_only_the_read_back_has_is_found_by_its_effect(
 
     monkeypatch.setattr(StrideEngine, "parameters", flattering)
     audit = audited(tiny_run, "applied-factors")
-    assert causes(audit) == {"randomisation"}
+    assert causes(audit) == {"physics"}
     assert "position gain" in audit.findings[0].statement
 
 

@@ -1,4 +1,5 @@
-"""Is what was drawn for training environments what their physics has?"""
+"""Is what was drawn for training environments what their physics has? Whether it is what the contract says is
+asked of the draws."""
 
 from __future__ import annotations
 
@@ -94,7 +95,8 @@ def _physics(case: Case, lives: FreshLives) -> Iterator[Found]:
     elif pushed.any() and (off & pushed).sum() >= 3 and off[pushed].mean() > 0.02:
         yield Found(
             f"Pushes are not what episodes say of them in {int((off & pushed).sum())} of "
-            f"{int(pushed.sum())}: the velocity of the base does not change by what was drawn, when it was."
+            f"{int(pushed.sum())}: the velocity of the base does not change by what was drawn, when it was.",
+            cause="randomisation",
         )
 
 
@@ -108,14 +110,14 @@ def _statement(why: Explanation, off: np.ndarray, s: Steps, envs: int) -> str:
 
 def cause(why: Explanation, otherwise: str) -> str:
     """Returns the class of cause of an explanation in training."""
-    return {"factor": "randomisation", "push": "randomisation", "action": "action"}.get(why.kind, otherwise)
+    return {"push": "randomisation", "action": "action"}.get(why.kind, otherwise)
 
 
 DETECTORS = (
     Detector(
         name="applied-factors",
         kind="proof",
-        cause="randomisation",
+        cause="physics",
         asks="Do training environments have the friction, payload, centre of mass, strength, gains, delay "
         "and pushes that were drawn for them, on the declared plant?",
         statistic="parameters read back after the first and later resets; 1600 steps of up to 256 "

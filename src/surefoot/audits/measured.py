@@ -50,6 +50,10 @@ def look(case: Case) -> list[Found]:
     return found.told(seen)
 
 
+IDENTITY = ("half", "scenario", "terrain")
+"""What says which episode it is, rather than what came of it."""
+
+
 class Faults:
     """Counts what is wrong in how many episodes, and remembers the first of each."""
 
@@ -66,7 +70,8 @@ class Faults:
         out = []
         for name, count in sorted(self._count.items(), key=lambda x: -x[1]):
             says, where = self._first[name]
-            out.append(Found(f"'{name}' of {count} of {of} episodes {says} ({where})."))
+            text = f"'{name}' of {count} of {of} episodes {says} ({where})."
+            out.append(Found(text, cause="held-out" if name in IDENTITY else ""))
         return out
 
 
