@@ -77,6 +77,15 @@ def test_a_ticket_ends_once() -> None:
         books.end(key, "mislaid")
 
 
+def test_what_has_arrived_of_an_actor_that_is_gone_is_still_learned_from() -> None:
+    books, waits, away = Books(), Key(1, 0, 0), Key(1, 0, 1)
+    for key in (waits, away):
+        books.issue(key, 0)
+    assert books.lose(1, 0, [waits]) == [away]
+    books.end(waits, TRAINED)
+    assert books.row()["fleet.lost"] == books.row()["fleet.trained"] == 1
+
+
 def test_diaries_are_read_by_ticket(tmp_path: Path) -> None:
     assert next_incarnation(tmp_path) == 0
     for k in Key(0, 0, 0), Key(0, 0, 1), Key(1, 4, 0):

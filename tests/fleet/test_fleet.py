@@ -234,6 +234,8 @@ def test_updates_go_on_when_an_actor_is_killed_and_stale_ones_are_corrected_once
     # how old experience was, and that it was corrected for
     assert max(r["fleet.lag.max"] for r in there) >= 1, "something must have been stale"
     assert all(r["fleet.lag.max"] <= 2 for r in there)
+    # a row is made while the learner learns: no more is open than can still be young enough
+    assert max(r["fleet.open"] for r in there) <= 2 * 2
     assert all(r["fleet.corrected_share"] > 0.5 for r in there if r["fleet.lag.min"] >= 1)
     # PPO's ratio is against the policy at the start of the update, however old the experience
     assert all(r["first_ratio_error"] < 1e-4 for r in there)
@@ -263,6 +265,7 @@ def test_a_slow_actor_does_not_hold_up_the_others(tmp_path: Path) -> None:
     run = tmp_path / "run"
     fleet(run, FleetOptions(actors=2, max_lag=1), 12, kind=SluggishTrainer)
     check_books(run)
+    assert max(r["fleet.open"] for r in rows(run)) <= 2 * 1
     by_actor = np.sum([r["fleet.samples.by_actor"] for r in rows(run)], 0)
     assert by_actor[0] > by_actor[1]
     families = np.sum([r["family.samples"] for r in rows(run)], 0)

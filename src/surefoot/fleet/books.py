@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,9 +50,11 @@ class Books:
             raise RuntimeError(f"the ticket of {key} ends, and is not open")
         self.ended[how] += 1
 
-    def lose(self, actor: int, incarnation: int) -> list[Key]:
-        """Ends all open tickets of an incarnation that is gone; returns them."""
-        gone = [k for k in self.open if (k.actor, k.incarnation) == (actor, incarnation)]
+    def lose(self, actor: int, incarnation: int, arrived: Collection[Key] = ()) -> list[Key]:
+        """Ends all open tickets of an incarnation that is gone; returns them. Those stay open whose fragments
+        have `arrived`, and wait to be learned from."""
+        of = (actor, incarnation)
+        gone = [k for k in self.open if (k.actor, k.incarnation) == of and k not in arrived]
         for key in gone:
             self.end(key, LOST)
         return gone

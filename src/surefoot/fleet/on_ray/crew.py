@@ -26,6 +26,7 @@ from surefoot.fleet.fragment import Fragment, Key, Poisoned, unpack
 from surefoot.fleet.on_ray.actor import Description, FleetActor, Order
 from surefoot.fleet.on_ray.cluster import Cluster
 from surefoot.fleet.on_ray.inference import InferenceService
+from surefoot.fleet.tickets import may_issue
 
 REFUSALS = 3
 """Fragments in a row that are refused, or incarnations in a row that bring nothing, before that is taken for
@@ -104,6 +105,8 @@ class Crew:
         self._pending: dict[Any, tuple[Key, float]] = {}
         self._queue: list[Arrived] = []
         self._version, self._weights = -1, None
+        self._learning = False
+        """Whether an update has its fragments, and its policy is not published yet."""
         self._usual: list[float] = []
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
@@ -144,11 +147,17 @@ class Crew:
         ref = ray.put(dict(weights))
         if self._service is not None:
             ray.get(self._service.publish.remote(version, ref))
-        with self._lock:
-            self._version, self._weights = version, ref
+        with self._news:
+            self._version, self._weights, self._learning = version, ref, False
+            self._news.notify_all()
         if not self.setting.sync and self._thread is None:
             self._thread = threading.Thread(target=self._serve, daemon=True)
             self._thread.start()
+
+    @property
+    def alive(self) -> int:
+        """Actors at work; of a replaced one, from its successor's first fragment on."""
+        return sum(m.fruitless == 0 for m in self.members)
 
     @property
     def version(self) -> int:
@@ -179,6 +188,7 @@ class Crew:
                 if len(self._queue) >= count:
                     self._queue.sort(key=lambda a: (a.version, a.arrived))
                     taken, self._queue = self._queue[:count], self._queue[count:]
+                    self._learning = True
                     return self._trained(taken)
                 self._news.wait(1.0)
 
@@ -209,9 +219,11 @@ class Crew:
     def _issue(self, members: Any) -> None:
         """Gives a ticket to every actor without one, as long as what it brings can be young enough."""
         busy = {key.actor for key, _ in self._pending.values()}
-        room = len(self.members) * (self.setting.lag + 1)
         for m in members:
-            if m.number in busy or len(self._pending) + len(self._queue) >= room:
+            opened, queued = len(self._pending), len(self._queue)
+            if m.number in busy or not may_issue(
+                opened, queued, len(self.members), self.setting.lag, self._learning
+            ):
                 continue
             key = Key(m.number, m.incarnation, m.sequence)
             m.sequence += 1
@@ -223,7 +235,8 @@ class Crew:
         """Takes in what has come back."""
         ray = self.cluster.ray
         if not self._pending:
-            time.sleep(POLL_S)
+            with self._news:  # a new policy makes room for tickets
+                self._news.wait(POLL_S)
             return
         ready, _ = ray.wait(list(self._pending), num_returns=1, timeout=POLL_S)
         for ref in ready:
@@ -266,7 +279,7 @@ class Crew:
 
     def _replace(self, m: Member, why: str) -> None:
         """Puts a new incarnation in the place of an actor that is gone."""
-        self.books.lose(m.number, m.incarnation)
+        self.books.lose(m.number, m.incarnation, [a.key for a in self._queue])
         if m.fruitless >= REFUSALS:
             raise SurefootError(
                 f"Actor {m.number} was begun {m.fruitless + 1} times and brought nothing: {why}"

@@ -66,7 +66,7 @@ class FleetFigures:
         for a in used:
             samples[a.key.actor] += a.fragment.header.horizon * a.fragment.header.envs
         trips = np.concatenate([a.fragment.extras["trips"] for a in used])
-        row: dict[str, Any] = {"fleet.actors": actors, **crew.books.row()}
+        row: dict[str, Any] = {"fleet.actors": actors, "fleet.alive": crew.alive, **crew.books.row()}
         row |= freshness(used, version, now) | correction(rho, rho_bar)
         row |= {
             "fleet.dropped_share": since / (since + len(used)),
