@@ -211,7 +211,27 @@ def of_ledger(ledger: list[dict[str, Any]], strata: list[str]) -> dict[str, Expe
     out["first_ratio_error"] = value(max(r["first_ratio_error"] for r in ledger))
     for k, label in enumerate(strata):
         out[f"stratum_return.{label}"] = value(last(f"stratum_return.{k}"))
-    return out
+    return out | of_fleet([r for r in ledger if "fleet.issued" in r])
+
+
+def of_fleet(rows: list[dict[str, Any]]) -> dict[str, Expected]:
+    """The newest of most things; means and sums of what is per update. Nothing where no fleet collected."""
+    if not rows:
+        return {}
+    newest = ("actors", "alive", "replaced", "corrected_share", "bytes_per_transition", "issued", "trained",
+              "lost", "open", "dropped.stale", "dropped.poisoned", "dropped.unneeded")  # fmt: skip
+    out = {f"fleet.{k}": value(rows[-1].get(f"fleet.{k}")) for k in newest}
+    busy, waiting = (sum(r[f"fleet.learner.{k}_s"] for r in rows) for k in ("busy", "waiting"))
+    out["fleet.learner.utilisation"] = value(busy / (busy + waiting))
+    for key in ("fleet.lag.mean", "fleet.age_s"):
+        out[key] = value(sum(r[key] for r in rows) / len(rows))
+    given = [sum(of) for of in zip(*(r["family.samples"] for r in rows), strict=True)]
+    out |= {f"fleet.family.{k}": value(g) for k, g in enumerate(given)}
+    even = sum(given) / len(given)
+    return out | {
+        "fleet.supply.least": value(min(given) / even),
+        "fleet.supply.most": value(max(given) / even),
+    }
 
 
 def printed_as(text: str, exact: float | None) -> bool:

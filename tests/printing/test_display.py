@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from fleet_made import made_fleet
 from surefoot.evaluation import EvaluationProgress
 from surefoot.evidence import Judgement, judgement
 from surefoot.printing import print_summary, verdicts
 from surefoot.printing.display import ConsoleObserver, Display, EvaluationDisplay, evaluation_text
 from surefoot.printing.tables import seconds_text
-from surefoot.runs import RunFolder, load_result
+from surefoot.runs import RunFolder, load_result, read_ledger
 from surefoot.training import Limits
 from surefoot.training.restore import restore_plan
 
@@ -63,6 +64,21 @@ def test_a_bar_moves_on_a_terminal(in_training: bool, monkeypatch: pytest.Monkey
     assert "column 1 of 3 (push_1.0 on stride)" in shown
     assert "column 3 of 3 (push_1.0 on stride)" in shown
     assert "100%" in shown
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_a_fleet_has_its_place_in_what_training_shows(
+    tiny_run: Path, tmp_path: Path, is_terminal: bool
+) -> None:
+    fleet, alone = made_fleet(tiny_run, tmp_path / "run"), tiny_run
+    for run, shown in ((fleet, True), (alone, False)):
+        console = terminal(400, is_terminal)
+        with Display(console, Limits(6)) as display:
+            display.show(read_ledger(run / "ledger.jsonl")[0][2], [])
+            if display._live is not None:
+                display._live.refresh()
+        said = "1 of 2 actors at work, lag 1.0 (most 1), learner at work 25% of the time"
+        assert (said in written(console)) == shown
 
 
 def test_elsewhere_it_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,6 +210,7 @@ class Display:
             ("held-out success so far", trend),
             ("resets", resets or "none"),
             *([("terrain level", f"{row['terrain.level']:.2f}")] if "terrain.level" in row else []),
+            *([("fleet", fleet_text(row))] if "fleet.issued" in row else []),
         )
         for name, value in facts:
             table.add_row(f"[dim]{name}", value)
@@ -225,7 +226,18 @@ class Display:
             f"return {'-' if ended is None else f'{ended:.2f}'}  "
             f"held-out {success}  resets {resets or '-'}"
             + (f"  level {row['terrain.level']:.2f}" if "terrain.level" in row else "")
+            + (f"  fleet: {fleet_text(row)}" if "fleet.issued" in row else "")
         )
+
+
+def fleet_text(row: Mapping[str, Any]) -> str:
+    """Says of a row which share of a fleet's actors are at work, how old what they brought was, and whether
+    the learner waits for them."""
+    return (
+        f"{row['fleet.alive']} of {row['fleet.actors']} actors at work, lag {row['fleet.lag.mean']:.1f} "
+        f"(most {row['fleet.lag.max']:.0f}), learner at work {row['fleet.learner.utilisation']:.0%} of the "
+        "time"
+    )
 
 
 class StudyProgress:

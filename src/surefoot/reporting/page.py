@@ -15,6 +15,7 @@ from surefoot.reporting import (
     audit,
     compare,
     failures,
+    fleet,
     held_out,
     honesty,
     overview,
@@ -50,7 +51,8 @@ CONTENTS = {
     "contract": "Contract",
     "provenance": "Provenance",
 }
-"""The sections of a run, by the ids that links to them may rely on."""
+"""The sections of a run, by the ids that links to them may rely on. One that a fleet collected for has
+`fleet`, too."""
 
 LARGEST = 15_000_000
 """Bytes; a page beyond it is refused rather than written."""
@@ -178,6 +180,7 @@ def _run(run: RunFigures, index: int, dollars_per_hour: float | None, most: int,
         _part(index, single, "failures", failures.failures(run, replays, index)),
         _part(index, single, "honesty", honesty.honesty(run)),
         _part(index, single, "freshness", honesty.freshness(run)),
+        _part(index, single, "fleet", fleet.fleet(run)) if fleet.collected(run) else None,
         _part(index, single, "contract", training.contract(run)),
         _part(index, single, "provenance", provenance.provenance(run)),
     )
@@ -201,6 +204,8 @@ def _contents(runs: Sequence[RunFigures]) -> Html:
     """Lists what is on the page: its sections, or with several runs the runs."""
     if len(runs) == 1:
         links = list(CONTENTS.items())
+        if fleet.collected(runs[0]):
+            links.insert(1 + list(CONTENTS).index("freshness"), ("fleet", "Fleet"))
     else:
         links = [("comparison", "Side by side")]
         links += [(_id(k, False, "verdict"), r.record.id) for k, r in enumerate(runs)]

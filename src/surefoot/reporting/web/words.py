@@ -106,6 +106,19 @@ WORDS = {
         "covering all conditions."
     ),
     "freshness": "How old the policy was that collected a sample, when the learner used it.",
+    "fleet": "One learner, and actors that collect for it in processes of their own.",
+    "actor": (
+        "A process with whole seed families of the environments and a copy of the policy. Its rate is "
+        "counted from the moment it is asked for a fragment until that has arrived."
+    ),
+    "lag": (
+        "How many versions of the policy had been made since the one that collected, when an update began "
+        "with the fragment."
+    ),
+    "ticket": (
+        "What an actor gets when it is asked for a fragment of experience. Each ends once: learned from, "
+        "dropped, or lost with its actor."
+    ),
     "construct id": "Digest of everything that must match before two results may be compared.",
     "measurement id": "Digest of how a result was measured: what must match before two may be compared.",
     "interface id": "Digest of what the policy sees, does and remembers: part of its treatment.",
