@@ -41,33 +41,48 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-def test_ctrl_c_leaves_no_process_and_a_run_that_is_whole(short: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    words = ["train", "tiny:walk", "--actors", "2", "--minutes", "60", "--tracker", "none", "--out", str(run)]
-    path = os.pathsep.join(map(str, (SOURCE, TESTS)))
-    environment = {**os.environ, "TMPDIR": str(short), "PYTHONPATH": path, "COLUMNS": "200"}
+@pytest.fixture
+def started(short: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A fleet that was begun from a terminal, and has made two updates of the run in tmp_path / "run"."""
+    words = ["train", "tiny:walk", "--actors", "2", "--minutes", "60", "--tracker", "none"]
     with (tmp_path / "said").open("w") as said:
-        started = subprocess.Popen(
-            [sys.executable, "-m", "surefoot", *words],
-            env=environment,
+        process = subprocess.Popen(
+            [sys.executable, "-m", "surefoot", *words, "--out", str(tmp_path / "run")],
+            env=environment(short),
             stdout=said,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
         try:
             until = time.monotonic() + PATIENCE_S
-            while len(_rows(run)) < 2 and started.poll() is None and time.monotonic() < until:
+            while len(_rows(tmp_path / "run")) < 2 and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.1)
             assert len(processes_of(short)) > 3, "a fleet is at work"
-            os.killpg(started.pid, signal.SIGINT)  # as a terminal does, to all of them
-            assert started.wait(PATIENCE_S) == 130, (tmp_path / "said").read_text()
-            until = time.monotonic() + 30
-            while processes_of(short) and time.monotonic() < until:
-                time.sleep(0.2)
-            assert processes_of(short) == []
+            yield process
         finally:
-            if started.poll() is None:
-                started.kill()
+            if process.poll() is None:
+                process.kill()
+
+
+def environment(short: Path) -> dict[str, str]:
+    path = os.pathsep.join(map(str, (SOURCE, TESTS)))
+    return {**os.environ, "TMPDIR": str(short), "PYTHONPATH": path, "COLUMNS": "200"}
+
+
+def command(short: Path, *words: str | Path) -> tuple[int, str]:
+    """What another terminal says to a command, and its exit code."""
+    called = [sys.executable, "-m", "surefoot", *map(str, words)]
+    done = subprocess.run(called, env=environment(short), capture_output=True, text=True, timeout=PATIENCE_S)
+    return done.returncode, " ".join((done.stdout + done.stderr).removeprefix("surefoot: ").split())
+
+
+def check_ended(short: Path, tmp_path: Path) -> None:
+    """Nothing is left of the fleet but a run that is whole."""
+    until = time.monotonic() + 30
+    while processes_of(short) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert processes_of(short) == []
+    run = tmp_path / "run"
     assert "Stopped by SIGINT; saved." in (tmp_path / "said").read_text()
     assert list(short.glob("surefoot-ray-*")) == []
     opened = RunFolder.open(run)
@@ -77,6 +92,37 @@ def test_ctrl_c_leaves_no_process_and_a_run_that_is_whole(short: Path, tmp_path:
     assert opened.load_checkpoint("latest").meta["update"] == len(there)
     used = [json.loads(line) for line in (run / "fleet" / "trained.jsonl").read_text().splitlines()]
     assert len(used) == there[-1]["fleet.trained"] == 2 * len(there)
+
+
+def test_ctrl_c_leaves_no_process_and_a_run_that_is_whole(
+    started: subprocess.Popen[bytes], short: Path, tmp_path: Path
+) -> None:
+    os.killpg(started.pid, signal.SIGINT)  # as a terminal does, to all of them
+    assert started.wait(PATIENCE_S) == 130, (tmp_path / "said").read_text()
+    check_ended(short, tmp_path)
+
+
+def test_another_terminal_sees_a_fleet_and_stops_it(
+    started: subprocess.Popen[bytes], short: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    code, said = command(short, "fleet", "status", run, "--json")
+    (seen,) = json.loads(said)
+    assert code == 0
+    assert seen["trains"]
+    assert seen["process"]["pid"] == started.pid
+    assert [a["number"] for a in seen["actors"]] == [0, 1]
+    assert all(a["fragments"] >= 1 and a["silent_s"] < PATIENCE_S for a in seen["actors"])
+    code, said = command(short, "fleet", "stop", run)
+    assert code == 0, said
+    assert started.wait(PATIENCE_S) == 130
+    check_ended(short, tmp_path)
+    go_on = f"Continue with: surefoot train --resume {run} --actors 2 --max-lag 1"
+    assert said == f"Stopped, after update {len(_rows(run))}. {go_on}"
+    assert go_on in " ".join((tmp_path / "said").read_text().split()), "the run itself says the same"
+    code, said = command(short, "fleet", "stop", run)
+    assert code == 2
+    assert said.startswith(f"There is nothing to stop in {run}. Nobody trains it: it was interrupted")
 
 
 def _rows(run: Path) -> list[dict[str, int]]:

@@ -22,11 +22,11 @@ from faulty import PoisonedTrainer, SluggishTrainer
 
 from surefoot.compute import ONE_CORE, prepare_torch
 from surefoot.fleet import FleetOptions
-from surefoot.fleet.books import read_diaries
+from surefoot.fleet.books import FOLDER, USED, read_diaries
 from surefoot.fleet.fragment import Key
 from surefoot.fleet.on_ray.acting import TiledPolicy, make_policy
 from surefoot.fleet.on_ray.cluster import Cluster
-from surefoot.fleet.on_ray.trainer import FOLDER, USED, FleetTrainer
+from surefoot.fleet.on_ray.trainer import FleetTrainer
 from surefoot.runs import RunFolder, read_ledger, without_timing
 from surefoot.training import UNOBSERVED, Limits, Trainer, begin_tracker, make_plan, new_run
 

@@ -31,6 +31,7 @@ METAVARS = {
     "config": "FILE", "save": "FILE", "perturb": "COLUMN", "perturbation": "COLUMN", "panel_half": "HALF",
     "batch": "B", "learner_ms": "MS", "actor_rate": "RATE", "actors": "M", "bytes_per_transition": "BYTES",
     "link_gbytes": "GBYTES", "envs_per_actor": "N", "max_lag": "K", "ray": "ADDRESS",
+    "patience_s": "SECONDS",
     "learners": "LEARNER", "runs": "FOLDER", "host": "ADDRESS", "where": "EVALUATION",
     "mirror": "True|False",
 }  # fmt: skip

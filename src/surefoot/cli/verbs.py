@@ -11,6 +11,7 @@ from surefoot.cli.compare import CompareCommand
 from surefoot.cli.completion import CompletionCommand
 from surefoot.cli.doctor import DoctorCommand
 from surefoot.cli.evaluate import EvaluateCommand
+from surefoot.cli.fleet import FleetStatusCommand, FleetStopCommand
 from surefoot.cli.lab import LabCommand
 from surefoot.cli.learners import CompareLearnersCommand
 from surefoot.cli.list import EnginesCommand, TasksCommand
@@ -52,8 +53,18 @@ REGISTRY = Group(
     "Registries: every decision about a promotion, what it rests on, and how what stands came there.",
     {"list": RegistryListCommand, "show": RegistryShowCommand, "lineage": RegistryLineageCommand},
 )
+FLEET = Group(
+    "Fleets: what the actors of a run do, and how to end it in order from another terminal.",
+    {"status": FleetStatusCommand, "stop": FleetStopCommand},
+)
 CHAPTERS: dict[str, dict[str, Command | Group]] = {
-    "Train": {"tasks": TasksCommand, "plan": PlanCommand, "train": TrainCommand, "size": SizeCommand},
+    "Train": {
+        "tasks": TasksCommand,
+        "plan": PlanCommand,
+        "train": TrainCommand,
+        "fleet": FLEET,
+        "size": SizeCommand,
+    },
     "Judge a run": {
         "report": ReportCommand,
         "serve": ServeCommand,

@@ -4,5 +4,19 @@ what runs.
 
 from surefoot.fleet.options import FleetOptions, check_alone, check_resumed
 from surefoot.fleet.sizing import GIGA, Sizing, calculate, exact
+from surefoot.fleet.status import ActorStatus, FleetStatus, fleet_status, fleets_in, stop_holder
 
-__all__ = ["GIGA", "FleetOptions", "Sizing", "calculate", "check_alone", "check_resumed", "exact"]
+__all__ = [
+    "GIGA",
+    "ActorStatus",
+    "FleetOptions",
+    "FleetStatus",
+    "Sizing",
+    "calculate",
+    "check_alone",
+    "check_resumed",
+    "exact",
+    "fleet_status",
+    "fleets_in",
+    "stop_holder",
+]

@@ -20,6 +20,8 @@ from pathlib import Path
 
 from surefoot.fleet.fragment import Key
 
+FOLDER, USED = "fleet", "trained.jsonl"
+"""Folder of a run for what its fleet leaves, and in it the file of the fragments that were learned from."""
 TRAINED, LOST = "trained", "lost"
 WHY_DROPPED = ("stale", "poisoned", "unneeded")
 """Why a fragment is not learned from: too old, refused, or there when the run ended or stopped waiting."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from surefoot.printing.audits import print_audit, print_detector, print_detectors
 from surefoot.printing.comparison import forest_bar, print_comparison, print_looks, print_refusal
 from surefoot.printing.display import ConsoleObserver, StudyProgress
+from surefoot.printing.fleet import print_fleet
 from surefoot.printing.panels import power_rows
 from surefoot.printing.promotion import print_decision, print_decisions, print_lineage, print_promotion
 from surefoot.printing.replays import SHOWN, print_replay, value_text
@@ -31,6 +32,7 @@ __all__ = [
     "print_decisions",
     "print_detector",
     "print_detectors",
+    "print_fleet",
     "print_lineage",
     "print_looks",
     "print_plan",

@@ -34,7 +34,7 @@ from surefoot.runs.folder import (
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ids import check_ids, id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, LIVE, broken_chain, ledger_fault, read_ledger, without_timing
-from surefoot.runs.lock import appending, is_alive
+from surefoot.runs.lock import Holder, appending, is_alive, lock_holder
 from surefoot.runs.looks import LOOKS, Look, note_look, scenarios_of
 from surefoot.runs.panels import read_panel, read_rows, read_summary
 from surefoot.runs.results import Result, load_pass, load_result, perturbed
@@ -57,6 +57,7 @@ __all__ = [
     "AuditFinding",
     "Checkpoint",
     "Closing",
+    "Holder",
     "Kind",
     "LibraryRecord",
     "Look",
@@ -80,6 +81,7 @@ __all__ = [
     "load_checkpoint",
     "load_pass",
     "load_result",
+    "lock_holder",
     "note_look",
     "over",
     "perturbed",

@@ -19,14 +19,25 @@ def resumable(run: RunFolder) -> bool:
 def resume_hint(run: RunFolder) -> str:
     """Returns the sentence that names the command to go on with."""
     here = world_info()
+    go_on = typed("train", "--resume", run.path, *_fleet(run))
     if run.record.status == "unconfirmed":
-        return f"Confirm it with: {typed('train', '--resume', run.path)}"
+        return f"Confirm it with: {go_on}"
     if not resumable(run):
         return f"Judge what it has learned with: {typed('evaluate', run.path, '--checkpoint', 'latest')}"
     if here.world > 1:
         group = f"torchrun --nproc-per-node={here.local_world} -m surefoot"
         return f"Continue with: {group} train --resume {shlex.quote(str(run.path))}"
-    return f"Continue with: {typed('train', '--resume', run.path)}"
+    return f"Continue with: {go_on}"
+
+
+def _fleet(run: RunFolder) -> list[str]:
+    """Returns the options that let a fleet collect as the last one did; none where there was none."""
+    said = run.record.versions.get("fleet", "")
+    if not said:
+        return []
+    lag = ["--max-lag", said.split("at most ")[1].split()[0]] if "at most " in said else ["--sync"]
+    central = ["--inference", "central"] if said.endswith("central inference") else []
+    return ["--actors", run.record.versions["actors"], *lag, *central]
 
 
 def typed(*words: object) -> str:

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,30 @@ from surefoot.contract import SurefootError
 LOCK = "run.lock"
 PATIENCE_S = 0.5
 """How long a held lock is tried: `is_alive` of another process holds it for an instant."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that holds a run folder, as its lock's file names it."""
+
+    pid: int
+    host: str
+    since: str
+    """ISO date and time."""
+
+    @property
+    def here(self) -> bool:
+        """Whether it runs on this machine."""
+        return self.host == socket.gethostname()
+
+    def has_open(self, folder: str | Path) -> bool:
+        """Returns whether the process of this number is the one that holds `folder`, and no other that has
+        its number by now. Of another user's process nobody can tell, and where there is no /proc."""
+        lock = (Path(folder) / LOCK).resolve()
+        try:
+            return any(Path(f.path).resolve() == lock for f in os.scandir(f"/proc/{self.pid}/fd"))
+        except OSError:
+            return False
 
 
 @contextmanager
@@ -94,6 +119,14 @@ def is_alive(folder: str | Path) -> bool:
     finally:
         os.close(descriptor)
     return _lives(_holder(Path(folder))) if taken is None else not taken
+
+
+def lock_holder(folder: str | Path) -> Holder | None:
+    """Returns who trains or confirms the run in `folder`; None where nobody does."""
+    if not is_alive(folder):
+        return None
+    said = _holder(Path(folder))
+    return Holder(int(said.get("pid", 0)), str(said.get("host", "")), str(said.get("since", "")))
 
 
 def _lives(holder: dict[str, Any]) -> bool:

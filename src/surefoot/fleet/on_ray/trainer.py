@@ -19,6 +19,7 @@ from torch import Tensor
 from surefoot.artifacts import JsonLines
 from surefoot.compute import SINGLE, Writer
 from surefoot.env import EpisodeStats
+from surefoot.fleet.books import FOLDER, USED
 from surefoot.fleet.on_ray.acting import weights_of
 from surefoot.fleet.on_ray.actor import FleetActor, order_of
 from surefoot.fleet.on_ray.cluster import Cluster
@@ -45,8 +46,6 @@ from surefoot.training import (
     collect,
 )
 
-FOLDER, USED = "fleet", "trained.jsonl"
-"""Folder of a run for what its fleet leaves, and in it the file of the fragments that were learned from."""
 RHO_BAR = 1.0
 """Ratios are cut here: what the policy does more often now counts no more than it did then."""
 
