@@ -140,23 +140,24 @@ def stop_holder(status: FleetStatus) -> Holder:
 
 def _actors(folder: Path, row: dict[str, Any], count: int) -> tuple[ActorStatus, ...]:
     """Reads who is in a fleet: its newest incarnations' own files, what was learned from them, and rates."""
-    newest: dict[int, tuple[int, Path]] = {}
+    newest: dict[int, tuple[int, Path | None]] = {}
     for path in folder.glob("actor-*.jsonl"):
         found = DIARY.fullmatch(path.name)
         if found:
             number, incarnation = int(found[1]), int(found[2])
-            newest[number] = max(newest.get(number, (-1, path)), (incarnation, path))
+            if incarnation > newest.get(number, (-1, None))[0]:
+                newest[number] = incarnation, path
     used = folder / USED
     learned = {u["actor"]: u for u in (JsonLines(used).rows() if used.exists() else [])}
     rates = row.get("fleet.rate.by_actor") or []
     now, out = time.time(), []
     for k in range(int(row.get("fleet.actors", count))):
-        incarnation, path = newest.get(k, (None, None))
+        incarnation, path = newest.get(k, (-1, None))
         mine = learned.get(k)
         out.append(
             ActorStatus(
                 k,
-                incarnation,
+                None if path is None else incarnation,
                 0 if path is None else path.read_bytes().count(b"\n"),
                 rates[k] if k < len(rates) else None,
                 None if mine is None else int(mine["update"]) - 1 - int(mine["version"]),
