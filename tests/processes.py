@@ -25,8 +25,8 @@ for line in sys.stdin:
     if child == 0:
         for stream in (1, 2):
             os.dup2(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND), stream)
-        if nohup:
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # whatever these tests were started by
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
         main(arguments[nohup:])
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
