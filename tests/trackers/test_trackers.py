@@ -18,7 +18,7 @@ from tensorboard.util.tensor_util import make_ndarray
 
 from places import GOLDEN
 from surefoot.artifacts import JsonLines
-from surefoot.runs import RunFolder, read_ledger
+from surefoot.runs import RunFolder, load_audit, read_ledger
 from surefoot.trackers import TRACKERS, FailSafeTracker, NullTracker, make_tracker
 from tiny import surefoot
 
@@ -62,6 +62,16 @@ def expected(rows: list[dict[str, Any]]) -> Shown:
                 if v is not None:
                     shown[row["samples"], name + end] = [v]
     return shown
+
+
+def audited(folder: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is shown of an audit, where there is one of what was confirmed."""
+    audit = load_audit(folder)
+    if audit is None:
+        return []
+    assert not audit.findings, "these runs are honest"
+    counts = {"audit.proof": 0, "audit.behaviour": 0, "audit.passed": len(audit.passed)}
+    return [{"samples": rows[-1]["samples"], "audit.says": audit.says, **counts, "audit.failed": 0}]
 
 
 def shown_by(tracker: str, folder: Path) -> Shown:
@@ -135,8 +145,8 @@ def from_mlflow(folder: Path) -> Iterator[tuple[int, str, float | str]]:
 
 
 def check(tracker: str, folder: Path, rows: list[dict[str, Any]]) -> None:
-    """Every value of the ledger, once, and no other."""
-    found, wanted = shown_by(tracker, folder), expected(rows)
+    """Every value of the ledger, once, and what the audit says, and no other."""
+    found, wanted = shown_by(tracker, folder), expected([*rows, *audited(folder, rows)])
     if tracker == "mlflow":
         words = {(-1, name): v for (_, name), v in wanted.items() if isinstance(v[0], str)}
         wanted = {k: v for k, v in wanted.items() if not isinstance(v[0], str)} | words

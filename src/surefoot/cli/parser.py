@@ -161,7 +161,7 @@ def _find(options: Sequence[Option], flag: str, called: str) -> tuple[Option, bo
     named |= {o.flag.replace("--", "--no-", 1): (o, False) for o in options if o.switch}
     if typed in named:
         return named[typed]
-    near = difflib.get_close_matches(typed, named, n=1)
+    near = difflib.get_close_matches(typed, named, n=1, cutoff=0.65)
     hint = f"did you mean {near[0]}?" if near else f"`{called} --help` lists those that there are."
     raise SurefootError(f"`{called}` has no option {flag}; {hint}")
 

@@ -104,6 +104,7 @@ def print_detectors(console: Console, every: Sequence[Detector]) -> None:
             column.no_wrap = True
         console.print(table, highlight=False)
     table = plain_table("\nApplies to", "", *LACKS, "on the")
+    table.columns[0].no_wrap = True
     for d in every:
         table.add_row(d.name, *("yes" if applies(d, k) else "-" for k in LACKS), d.kind)
     console.print(table, highlight=False)

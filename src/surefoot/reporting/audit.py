@@ -45,7 +45,7 @@ def _none(run: RunFigures) -> Html:
 
 def _found(run: RunFigures, a: Audit) -> Html:
     told = f"{a.says} {a.seconds:.1f} s, seed {a.seed}."
-    stamp = el("p", told, class_="note bad" if a.proof else "note good", data_figure="audit.says")
+    stamp = el("p", told, class_="note bad" if a.proof else "note good")
     parts: list[Html] = [stamp]
     parts += [_finding(f) for f in (*a.proof, *a.remarks)]
     if a.passed:

@@ -22,7 +22,7 @@ from surefoot.reporting import write_report
 from surefoot.runs import Closing, Look, RunFolder, note_look, record_outcome, resume_hint, scenarios_of
 from surefoot.sessions.options import ResumeOptions, TrainedRun, TrainOptions
 from surefoot.statistics import PanelSummary
-from surefoot.trackers import Tracker, check_tracker
+from surefoot.trackers import FailSafeTracker, check_tracker
 from surefoot.training import (
     UNOBSERVED,
     Clock,
@@ -254,15 +254,17 @@ class _Session:
 
     def train(self, limits: Limits, *, resume: bool = False) -> TrainedRun:
         """Trains to the limits, or to the task's own where there are none, and confirms what was chosen."""
-        with _whole(), ExitStack() as followed:
-            limits = limits if limits != Limits() else _limits_of(self.plan)
-            trained, chosen, tracker = self._train(limits, resume, followed)
-            if trained is not None:
-                return trained
-            confirmed = self._confirm(chosen)
-            if confirmed.summary is not None:
-                track_audit(self.run, tracker)
-            return confirmed
+        with _whole():
+            with ExitStack() as followed:
+                limits = limits if limits != Limits() else _limits_of(self.plan)
+                trained, chosen, tracker = self._train(limits, resume, followed)
+                outcome = trained or self._confirm(chosen)
+                if outcome.summary is not None:
+                    track_audit(self.run, tracker)
+            if tracker.error is not None and self.group.is_main:
+                self.run.write_record(tracker_error=tracker.error)
+                self.run.seal("tracker failed", [self.run.path / "run.json"])
+            return outcome
 
     def confirm_alone(self) -> TrainedRun:
         """Confirms what training had chosen when it ended."""
@@ -278,7 +280,7 @@ class _Session:
 
     def _train(
         self, limits: Limits, resume: bool, followed: ExitStack
-    ) -> tuple[TrainedRun | None, str, Tracker]:
+    ) -> tuple[TrainedRun | None, str, FailSafeTracker]:
         """Returns what came of a run that did not get to its limits, or the checkpoint that was chosen; and
         the tracker, which `followed` closes."""
         plan, run, group, observer = self.plan, self.run, self.group, self.observer
@@ -325,8 +327,6 @@ class _Session:
             if self.closing.keep_block and isinstance(trainer, Trainer):
                 trainer.keep_block()
         group.shutdown()
-        if tracker.error is not None:
-            run.write_record(tracker_error=tracker.error)
         if trainer.stopped is not None or trainer.found or not group.is_main:
             ended = TrainedRun(plan, run, stopped=trainer.stopped, found=trainer.found, is_main=group.is_main)
             return ended, "", tracker
