@@ -45,7 +45,7 @@ class FleetStatus:
     how: str
     """How it collects."""
     holder: Holder | None
-    """Who trains it; None: nobody does."""
+    """The process that trains it; None: there is none."""
     update: int
     fleet_last: bool
     """Whether a fleet collected for the last update; before the first one, whether one has begun."""
