@@ -131,7 +131,7 @@ def test_a_ray_that_cannot_start_is_said_in_a_sentence(short: Path, monkeypatch:
     long = short / ("x" * 100)  # its sockets would have names that no system takes
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    with pytest.raises(SurefootError, match=r"^Ray did not start on this machine \(.*; where other work"):
+    with pytest.raises(SurefootError, match=r"^Ray did not start on this machine \(.*; if other work"):
         Cluster(None, 1, 128 << 20)
     assert list(long.iterdir()) == []
 

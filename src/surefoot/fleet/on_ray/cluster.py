@@ -78,7 +78,7 @@ class Cluster:
             self.close()
             said = (str(error).splitlines() or [type(error).__name__])[0]
             raise SurefootError(
-                f"Ray did not start on this machine ({said}); where other work keeps it busy, try again later."
+                f"Ray did not start on this machine ({said}); if other work keeps it busy, try again later."
             ) from error
 
     def _join(self, address: str) -> None:
