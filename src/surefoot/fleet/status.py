@@ -141,12 +141,12 @@ def stop_holder(status: FleetStatus) -> Holder:
 def _actors(folder: Path, row: dict[str, Any], count: int) -> tuple[ActorStatus, ...]:
     """Reads who is in a fleet: its newest incarnations' own files, what was learned from them, and rates."""
     newest: dict[int, tuple[int, Path | None]] = {}
-    for path in folder.glob("actor-*.jsonl"):
-        found = DIARY.fullmatch(path.name)
+    for diary in folder.glob("actor-*.jsonl"):
+        found = DIARY.fullmatch(diary.name)
         if found:
             number, incarnation = int(found[1]), int(found[2])
             if incarnation > newest.get(number, (-1, None))[0]:
-                newest[number] = incarnation, path
+                newest[number] = incarnation, diary
     used = folder / USED
     learned = {u["actor"]: u for u in (JsonLines(used).rows() if used.exists() else [])}
     rates = row.get("fleet.rate.by_actor") or []
