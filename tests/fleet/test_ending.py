@@ -17,6 +17,8 @@ import psutil
 import pytest
 
 from places import SOURCE, TESTS
+from surefoot.contract import SurefootError
+from surefoot.fleet.on_ray.cluster import Cluster
 from surefoot.runs import RunFolder, read_ledger
 
 PATIENCE_S = 300
@@ -123,6 +125,15 @@ def test_another_terminal_sees_a_fleet_and_stops_it(
     code, said = command(short, "fleet", "stop", run)
     assert code == 2
     assert said.startswith(f"There is nothing to stop in {run}. Nobody trains it: it was interrupted")
+
+
+def test_a_ray_that_cannot_start_is_said_in_a_sentence(short: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = short / ("x" * 100)  # its sockets would have names that no system takes
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    with pytest.raises(SurefootError, match=r"^Ray did not start on this machine \(.*; if other work"):
+        Cluster(None, 1, 128 << 20)
+    assert list(long.iterdir()) == []
 
 
 def _rows(run: Path) -> list[dict[str, int]]:

@@ -4,11 +4,10 @@ what runs.
 
 from surefoot.fleet.options import FleetOptions, check_alone, check_resumed
 from surefoot.fleet.sizing import GIGA, Sizing, calculate, exact
-from surefoot.fleet.status import ActorStatus, FleetStatus, fleet_status, fleets_in, stop_holder
+from surefoot.fleet.status import FleetStatus, fleet_status, fleets_in, stop_holder
 
 __all__ = [
     "GIGA",
-    "ActorStatus",
     "FleetOptions",
     "FleetStatus",
     "Sizing",

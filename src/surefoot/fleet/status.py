@@ -45,7 +45,7 @@ class FleetStatus:
     how: str
     """How it collects."""
     holder: Holder | None
-    """Who trains it; None: nobody does."""
+    """The process that trains it; None: there is none."""
     update: int
     fleet_last: bool
     """Whether a fleet collected for the last update; before the first one, whether one has begun."""
@@ -141,12 +141,12 @@ def stop_holder(status: FleetStatus) -> Holder:
 def _actors(folder: Path, row: dict[str, Any], count: int) -> tuple[ActorStatus, ...]:
     """Reads who is in a fleet: its newest incarnations' own files, what was learned from them, and rates."""
     newest: dict[int, tuple[int, Path | None]] = {}
-    for path in folder.glob("actor-*.jsonl"):
-        found = DIARY.fullmatch(path.name)
+    for diary in folder.glob("actor-*.jsonl"):
+        found = DIARY.fullmatch(diary.name)
         if found:
             number, incarnation = int(found[1]), int(found[2])
             if incarnation > newest.get(number, (-1, None))[0]:
-                newest[number] = incarnation, path
+                newest[number] = incarnation, diary
     used = folder / USED
     learned = {u["actor"]: u for u in (JsonLines(used).rows() if used.exists() else [])}
     rates = row.get("fleet.rate.by_actor") or []

@@ -1,5 +1,5 @@
-"""Who collected, where many did: actors and their rates, how old experience was, what the learner waited for,
-and the books."""
+"""The fleet's section: actors and their rates, how old experience was, what the learner waited for, and the
+books."""
 
 from __future__ import annotations
 

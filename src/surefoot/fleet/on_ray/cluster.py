@@ -61,18 +61,25 @@ class Cluster:
                 "or make it larger."
             )
         self.folder = tempfile.mkdtemp(prefix="surefoot-ray-")
-        with _on_loopback(), _found_as_here():
-            self.ray.init(
-                address="local",
-                num_cpus=processes,
-                num_gpus=0,
-                object_store_memory=store_bytes,
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-                logging_level="ERROR",
-                _temp_dir=self.folder,
-            )
+        try:
+            with _on_loopback(), _found_as_here():
+                self.ray.init(
+                    address="local",
+                    num_cpus=processes,
+                    num_gpus=0,
+                    object_store_memory=store_bytes,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    logging_level="ERROR",
+                    _temp_dir=self.folder,
+                )
+        except Exception as error:  # Ray's own are of no kind: "The current node timed out during startup."
+            self.close()
+            said = (str(error).splitlines() or [type(error).__name__])[0]
+            raise SurefootError(
+                f"Ray did not start on this machine ({said}); if other work keeps it busy, try again later."
+            ) from error
 
     def _join(self, address: str) -> None:
         host, colon, port = address.removeprefix("ray://").rpartition(":")
