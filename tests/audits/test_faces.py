@@ -120,11 +120,15 @@ def test_an_unknown_name_is_refused_with_near_ones(
     assert "one run folder" in capsys.readouterr().err
 
 
-def test_the_list_has_every_detector_and_where_it_applies(capsys: pytest.CaptureFixture[str]) -> None:
-    assert typed("audit", "--list") == 0
-    said = capsys.readouterr().out
+def test_the_list_has_every_detector_and_where_it_applies(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     every = detectors()
-    assert [name for name in every if said.count(f"{name} ") < 2] == []
+    for width in ("80", "160"):
+        monkeypatch.setenv("COLUMNS", width)
+        assert typed("audit", "--list") == 0
+        said = capsys.readouterr().out
+        assert [name for name in every if said.count(f"{name} ") < 2] == []
     assert sum(map(len, by_area(every.values()).values())) == len(every)
     assert all(kind in said for kind in LACKS)
     own = detector("update")

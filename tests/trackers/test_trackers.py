@@ -151,8 +151,9 @@ def check(tracker: str, folder: Path, rows: list[dict[str, Any]]) -> None:
         words = {(-1, name): v for (_, name), v in wanted.items() if isinstance(v[0], str)}
         wanted = {k: v for k, v in wanted.items() if not isinstance(v[0], str)} | words
     assert found.keys() == wanted.keys()
+    again = (rows[-1]["samples"], "learner/samples")  # where the audit's own row stands
     for key, values in found.items():
-        (value,), (truth,) = values, wanted[key]
+        (value,), (truth,) = set(values) if key == again else values, wanted[key]
         if tracker == "tensorboard" and not isinstance(truth, str):
             truth = float(np.float32(truth))
         assert value == truth, key
