@@ -105,7 +105,8 @@ def _cell(
     """Returns what came of a bug at one size, over its seeds; `left` is what runs without a bug left."""
     states = [state(r) for r in runs]
     heard = [r for r in runs if state(r) == "audited"]
-    findings = [_once(r["audit"]["findings"]) for r in heard]
+    said = [r["audit"]["findings"] for r in heard]
+    findings = [_once(of) for of in said]
     causes = {bug["cause"], *bug["also"]}
     by_detector: dict[str, list[Mapping[str, str]]] = {}
     for f in (f for one in findings for f in one):
@@ -114,8 +115,8 @@ def _cell(
         "state": next((s for s in ("broke off", "not audited") if s in states), "audited"),
         "caught": bool(heard) and all(findings),
         "by_proof": bool(heard) and all(any(f["kind"] == "proof" for f in one) for one in findings),
-        "named": bool(heard) and all(any(f["cause"] == bug["cause"] for f in one) for one in findings),
-        "named_nearly": bool(heard) and all(any(f["cause"] in causes for f in one) for one in findings),
+        "named": bool(heard) and all(any(f["cause"] == bug["cause"] for f in one) for one in said),
+        "named_nearly": bool(heard) and all(any(f["cause"] in causes for f in one) for one in said),
         "verdicts": [[r["trained"].get("verdict"), r["verdict_after"]] for r in runs],
         "success": [r["trained"].get("success") for r in runs],
         "changed": [changed(r, left) for r in runs],

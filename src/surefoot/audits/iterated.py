@@ -45,10 +45,17 @@ class Iterated:
     recipe: Recipe  # of the run, with the families and minibatches that the probe's environments make
 
 
+MOST_EPOCHS = 6
+"""After hundreds of gradient steps rounding has grown to what looks like another update; how many steps the run
+took is asked of its files."""
+
+
 def learner_of(case: Case, root: int) -> Ppo:
-    """Returns a learner as the run's, in single precision on the CPU, with keys of `root`."""
+    """Returns a learner as the run's, in single precision on the CPU, with keys of `root`, for fewer epochs where
+    the run has many."""
     plan = case.plan
-    recipe = plan.recipe.model_copy(update={"precision": "fp32"})
+    epochs = min(plan.recipe.epochs, MOST_EPOCHS)
+    recipe = plan.recipe.model_copy(update={"precision": "fp32", "epochs": epochs})
     device = torch.device("cpu")
     seeds = plan.seeds.model_copy(update={"root": root})
     with learning():
