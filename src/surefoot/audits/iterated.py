@@ -46,13 +46,13 @@ class Iterated:
 
 
 MOST_EPOCHS = 6
-"""After hundreds of gradient steps rounding has grown to what looks like another update; how many steps the run
-took is asked of its files."""
+"""After hundreds of gradient steps rounding has grown to what looks like another update. How many steps the
+run took is asked of its files."""
 
 
 def learner_of(case: Case, root: int) -> Ppo:
-    """Returns a learner as the run's, in single precision on the CPU, with keys of `root`, for fewer epochs where
-    the run has many."""
+    """Returns a learner as the run's, in single precision on the CPU, with keys of `root`, for fewer epochs
+    where the run has many."""
     plan = case.plan
     epochs = min(plan.recipe.epochs, MOST_EPOCHS)
     recipe = plan.recipe.model_copy(update={"precision": "fp32", "epochs": epochs})
