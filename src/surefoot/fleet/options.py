@@ -9,6 +9,7 @@ from surefoot.compute import cores
 from surefoot.contract import Recipe, SurefootError, nearest_divisors
 
 Inference = Literal["local", "central"]
+Correction = Literal["vtrace", "ratio", "none"]
 MOST_LAG = 1
 """Versions that a fragment may be old by where nobody says."""
 
@@ -29,6 +30,13 @@ class FleetOptions:
     """Whether the policy acts in each actor, or in one service for all."""
     ray: str | None = None
     """Address of a Ray cluster; None: one on this machine, for this run."""
+    imposed_lag: int | None = None
+    """For studies, no option of the command line: all experience is exactly so many versions old (in the
+    first updates as many as there are). Updates wait for all actors, so the run repeats to the bit."""
+    correction: Correction = "vtrace"
+    """For studies, no option of the command line: what is done about an older policy's experience. ratio:
+    nothing but PPO's own ratio, which then is against the policy that acted; none: it is taken for the
+    newest's."""
 
     def __post_init__(self) -> None:
         if self.actors != "auto" and self.actors < 1:
@@ -43,16 +51,32 @@ class FleetOptions:
                 "one of them out."
             )
 
+        if self.imposed_lag is not None and (self.sync or self.max_lag or self.inference == "central"):
+            raise SurefootError("A lag that is imposed leaves no choice of --sync, --max-lag or --inference.")
+        if self.imposed_lag is not None and self.imposed_lag < 0:
+            raise SurefootError(f"The imposed lag is {self.imposed_lag}; use 0 or more.")
+
+    @property
+    def waits(self) -> bool:
+        """Whether every update waits for a fragment of each actor."""
+        return self.sync or self.imposed_lag is not None
+
     @property
     def lag(self) -> int:
         """The versions that a fragment may be old by."""
+        if self.imposed_lag is not None:
+            return self.imposed_lag
         return 0 if self.sync else MOST_LAG if self.max_lag is None else self.max_lag
 
     @property
     def collection(self) -> str:
         """How experience is collected where that is another treatment than one process; "" where it is
         not."""
-        return "" if self.sync else f"asynchronous, at most {self.lag} versions old"
+        if self.sync:
+            return ""
+        how = {"vtrace": "", "ratio": ", corrected by PPO's ratio alone", "none": ", uncorrected"}
+        begins = "asynchronous" if self.imposed_lag is None else "by a policy that is kept back"
+        return f"{begins}, at most {self.lag} versions old{how[self.correction]}"
 
     def overrides(self, given: dict[str, object]) -> dict[str, object]:
         """Returns what is to be changed about the recipe, `given` and what the fleet says of it."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,11 @@ class Arrived:
         return self.fragment.header.key
 
     @property
+    def under_way(self) -> int:
+        """Fragments that were asked for and are not there yet."""
+        return len(self._pending)
+
+    @property
     def version(self) -> int:
         return self.fragment.header.version
 
@@ -82,6 +88,8 @@ class Setting:
     central: bool
     diaries: Path
     actor: type[FleetActor] = FleetActor
+    behind: int = 0
+    """Versions that actors are kept behind the newest policy by, where lag is imposed."""
 
 
 @dataclass
@@ -104,7 +112,9 @@ class Crew:
         self._incarnation = next_incarnation(s.diaries)
         self._pending: dict[Any, tuple[Key, float]] = {}
         self._queue: list[Arrived] = []
-        self._version, self._weights = -1, None
+        self._version = -1
+        self._kept: deque[tuple[int, Any]] = deque(maxlen=s.behind + 1)
+        """The newest versions with their weights, oldest first: actors act with the oldest."""
         self._learning = False
         """Whether an update has its fragments, and its policy is not published yet."""
         self._usual: list[float] = []
@@ -148,7 +158,8 @@ class Crew:
         if self._service is not None:
             ray.get(self._service.publish.remote(version, ref))
         with self._news:
-            self._version, self._weights, self._learning = version, ref, False
+            self._version, self._learning = version, False
+            self._kept.append((version, ref))
             self._news.notify_all()
         if not self.setting.sync and self._thread is None:
             self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -160,12 +171,18 @@ class Crew:
         return sum(m.fruitless == 0 for m in self.members)
 
     @property
+    def under_way(self) -> int:
+        """Fragments that were asked for and are not there yet."""
+        return len(self._pending)
+
+    @property
     def version(self) -> int:
         """The newest policy that was published; -1 before the first."""
         return self._version
 
     def round(self) -> list[Arrived]:
-        """Returns a fragment of every actor, in their order, all with the newest policy."""
+        """Returns a fragment of every actor, in their order, all with one policy: the newest, unless lag is
+        imposed."""
         got: dict[int, Arrived] = {}
         while len(got) < len(self.members):
             with self._lock:
@@ -227,8 +244,9 @@ class Crew:
                 continue
             key = Key(m.number, m.incarnation, m.sequence)
             m.sequence += 1
-            self.books.issue(key, self._version)
-            ref = m.handle.collect.remote(key, self._version, self._weights)
+            version, weights = self._kept[0]
+            self.books.issue(key, version)
+            ref = m.handle.collect.remote(key, version, weights)
             self._pending[ref] = (key, time.time())
 
     def _poll(self) -> None:
