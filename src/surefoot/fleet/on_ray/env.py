@@ -60,8 +60,12 @@ class FleetEnv:
             for name in STEPWISE:
                 _write(getattr(block, name)[:, here], a[name])
             for name, ahead in (("obs", self.obs), ("critic", self.critic)):
-                _write(getattr(block, name)[:, here], a[name][:-1])
-                _write(ahead[here], a[name][-1])
+                own = ahead.shape[-1] - a[name].shape[-1]  # the rest is the observation
+                _write(getattr(block, name)[:, here, own:], a[name][:-1])
+                _write(ahead[here, own:], a[name][-1])
+                if own:
+                    _write(block.critic[:, here, :own], a["obs"][:-1])
+                    _write(self.critic[here, :own], a["obs"][-1])
             _write(
                 block.terms[:, here],
                 np.broadcast_to(a["terms"] / (h.horizon * h.envs), (h.horizon, h.envs, len(a["terms"]))),
