@@ -27,7 +27,7 @@ class FleetWords:
     """Where the policy acts: in each actor (local, default), in one service for all, or (auto) where it is
     measured to be faster, or cheaper by the prices."""
     codec: str | None = None
-    """How experience is stored on its way: fp32 (default), fp16 (rounded) or uint8 (frames), each with +delta,
+    """How experience is stored on its way: fp32 (default), fp16 (rounded) or uint8 (frames), with +delta,
     +lz4, +zstd or +zlib if you like."""
     actor_price: float | None = None
     """Dollars per hour of an actor's core, for --inference auto."""

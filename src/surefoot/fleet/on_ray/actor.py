@@ -89,6 +89,8 @@ class Half:
         c = plan.task.contract
         self.shared = c.observation_size if isinstance(c, ExternalContract) else 0
         """Columns of a critic observation that are the observation: they are not sent twice."""
+        self.content = 0 if self.shared else self.env.content().shape[1]
+        """Columns of what tells episodes apart, which outside is what was seen last."""
         self.block = RolloutBlock.empty(
             plan.recipe.horizon, len(part), c.observation_size, c.critic_size, c.action.size, len(c.rewards)
         )
@@ -107,7 +109,7 @@ class Half:
             "finals": Finals(*(x[kept] for x in finals)),
             "terms": b.terms.sum((0, 1), dtype=torch.float64),
             "age": age,
-            "content": self.env.content().float(),
+            "content": self.env.content()[:, : self.content].float(),
             "seconds": np.array([self.env.seconds + self.env.physics_seconds - before, inference]),
         }
         return arrays, stats
@@ -151,7 +153,7 @@ class FleetActor:
             "action": c.action.size,
             "rewards": len(c.rewards),
             "strata": c.strata.count,
-            "content": env.content().shape[1],
+            "content": self.halves[0].content,
         }
         return Description(
             tuple(env.reasons),

@@ -72,7 +72,8 @@ class FleetEnv:
             )
             _write(self._age[here], a["age"])
             again = sum(u.key.actor == used.key.actor for u in self.used[: len(contents)])
-            content = _tensor(a["content"])
+            last = a["content"] if a["content"].shape[1] else np.hstack([a["obs"][-1], a["critic"][-1]])
+            content = _tensor(last)
             contents.append(torch.cat([content, torch.full((h.envs, 1), float(again))], 1))
             rows = (_tensor(a[k]) for k in ("final_step", "final_env", "final_critic"))
             step, env, critic = rows

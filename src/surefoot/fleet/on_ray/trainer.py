@@ -197,7 +197,8 @@ class FleetTrainer(Trainer):
         was = {"actors": len(parts), "codec": fleet.codec, "inference": inference}
         was |= {} if choice is None else {"choice": choice.as_json()}
         record = self.run.record
-        self.run.write_record(versions=record.versions | said, fleet=record.fleet | was)
+        before = {} if fleet.inference in ("local", "central") else record.fleet
+        self.run.write_record(versions=record.versions | said, fleet=before | was)
 
     def _inference(self, order: Order, parts: list[range], places: Places) -> tuple[Inference, Choice | None]:
         """Returns where the policy acts, and what was measured to choose that, where it is chosen now."""
