@@ -6,7 +6,7 @@
 
 Every cell is what `surefoot train --inference auto` measures before a run (`fleet/on_ray/trial.py`): that
 many actors with 16 environments each act for a second with their own policy and for a second with the
-service's. Environments: a pendulum of Gymnasium's, which costs next to nothing; walk-flat on stride; walk-flat
+service's. Environments: a pendulum of Gymnasium's, which costs little; walk-flat on stride; walk-flat
 on native MuJoCo. Policies: two equal layers. Written to fleet_inference.json after every cell, and drawn;
 cells that are there, of the same machine, device and number of actors, are not measured again (--again: they
 are).

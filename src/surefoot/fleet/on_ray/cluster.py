@@ -22,8 +22,8 @@ LEAST_STORE = 128 << 20
 """Bytes of shared memory that Ray is given at least."""
 SHARED_MEMORY = Path("/dev/shm")
 ALONE = {"memory_monitor_refresh_ms": 0}
-"""Of a Ray on this machine: it does not kill actors because others use the memory. Ray looks at the whole
-machine's, and takes the youngest process of its own; the kernel takes who uses most."""
+"""Settings of a Ray on this machine: it does not kill actors where memory runs short. It would look at the
+whole machine's, whoever uses it, and take the youngest process of its own; the kernel takes who uses most."""
 
 
 def import_ray() -> Any:

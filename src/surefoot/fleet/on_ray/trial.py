@@ -26,7 +26,7 @@ from surefoot.fleet.options import Inference
 from surefoot.training import make_plan
 
 SECONDS = 1.0
-"""For each of the two."""
+"""How long each of the two is tried."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Way:
     steps_per_s: float
     """Environment steps of all actors together."""
     trip_ms_p50: float | None = None
-    """Of a round trip to the service; None where there is none, as what follows."""
+    """Median of the round trips to the service; None where there is none, as what follows."""
     trip_ms_p99: float | None = None
     rows: float | None = None
     """Observations of a batch, on average."""
     deadline_share: float | None = None
     busy_share: float = 0.0
-    """Of its time that the service worked."""
+    """Share of its time that the service worked."""
 
     def steps_per_dollar(self, actors: int, actor_price: float, learner_price: float) -> float:
         """Returns the steps that a dollar buys, of prices per hour."""
@@ -57,7 +57,7 @@ class Choice:
     why: str
     actors: int
     device: str
-    """Of the service."""
+    """Where the service computes."""
     local: Way
     central: Way
 
