@@ -6,8 +6,9 @@
 
 Two streams: fragments of walk-flat on native MuJoCo under a policy that was trained to walk, and pictures of
 84 x 84 x 4 bytes of rendered environments (fleet_frames.py). Each codec packs and reads the same fragment;
-times are those of one core, medians. The link speed below which a codec pays follows from its bytes and its
-nanoseconds in exact arithmetic (`surefoot.fleet.codec_costs`).
+times are those of one core, medians. The link speed below which a codec pays, against fp32 and for pictures
+against uint8, follows from its bytes and its nanoseconds in exact arithmetic
+(`surefoot.fleet.codec_costs`). The Atari game needs ale-py, pictures need pillow.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def row(stream_name: str, plain: CodecCost, cost: CodecCost, lossy: bool) -> dic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--run", type=Path, help="a run of walk-flat (default: one is trained first)")
-    parser.add_argument("--minutes", type=float, default=1.5, help="for that one")
+    parser.add_argument("--minutes", type=float, default=0.9, help="for that one")
     parser.add_argument("--envs", type=int, default=64, help="environments of walk-flat's fragment")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--quick", action="store_true", help="seconds; figures mean little")
@@ -122,12 +123,13 @@ def main() -> None:
     found: list[dict[str, Any]] = []
 
     def measure(
-        name: str, schema: Schema, fragment: Fragment, codecs: list[str], rounded: tuple[str, ...]
+        name: str, experience: tuple[Schema, Fragment], base: str, codecs: list[str], lossy: tuple[str, ...]
     ) -> None:
-        plain = cost_of(codecs[0], schema, fragment, repeats)
-        for codec in [*codecs, *rounded]:
-            cost = plain if codec == codecs[0] else cost_of(codec, schema, fragment, repeats)
-            found.append(row(name, plain, cost, codec in rounded))
+        schema, fragment = experience
+        plain = cost_of(base, schema, fragment, repeats)
+        for codec in [*codecs, *lossy]:
+            cost = plain if codec == base else cost_of(codec, schema, fragment, repeats)
+            found.append(row(name, plain, cost, codec in lossy))
             print(found[-1], flush=True)
         write_json(args.out, entry | {"rows": found})
 
@@ -143,7 +145,7 @@ def main() -> None:
         run = args.run or Path(folder) / "run"
         if args.run is None:
             train(run, minutes)
-        measure("walk-flat", *walking(run, 8 if args.quick else args.envs), lossless(), ROUNDED)
+        measure("walk-flat", walking(run, 8 if args.quick else args.envs), PLAIN, lossless(), ROUNDED)
     rendered = 0
     for source in SOURCES:
         why = can_render(source)
@@ -151,8 +153,7 @@ def main() -> None:
             entry["not_rendered"][source] = why
             print(f"{source} cannot be rendered here: {why}", flush=True)
             continue
-        schema, fragment = pictures(source, horizon, envs)
-        measure(source, schema, fragment, [PLAIN, *lossless("uint8")], ())
+        measure(source, pictures(source, horizon, envs), "uint8", [PLAIN, *lossless("uint8")], ())
         rendered += 1
         if rendered == (1 if args.quick else 2):
             break
