@@ -301,10 +301,8 @@ class Crew:
     def _give_up(self) -> None:
         """Kills actors that take far longer than usual; they are replaced as any that is gone."""
         usual = float(np.median(self._usual)) if self._usual else PATIENCE_S
-        limit = max(PATIENCE_S, PATIENCE * usual)
         for key, issued in list(self._pending.values()):
-            patience = limit if key.sequence else max(limit, BEGINNING_S)
-            if time.time() - issued > patience and self._usual:
+            if time.time() - issued > patience_s(usual, key.sequence == 0) and self._usual:
                 self.cluster.ray.kill(self.members[key.actor].handle)
 
     # ---- environments
@@ -351,6 +349,11 @@ class Crew:
                 self.cluster.ray.kill(self._service)
         self.setting.places.close()
         self.cluster.close()
+
+
+def patience_s(usual: float, beginning: bool) -> float:
+    """Returns the seconds that a fragment may take where `usual` is usual; more if it is an actor's first."""
+    return max(PATIENCE_S, PATIENCE * usual, BEGINNING_S if beginning else 0.0)
 
 
 def _reason(error: BaseException) -> str:

@@ -104,8 +104,9 @@ class InferenceService:
 
 
 def begin_service(ray: Any, places: Places, plan: dict[str, Any], enough: int) -> Any:
-    """Begins a service that waits for `enough` requests; returns its handle."""
-    service = ray.remote(InferenceService).options(max_restarts=0, **places.of_service())
+    """Begins a service that waits for `enough` requests; returns its handle. To ask it twice changes nothing:
+    where Ray does not reach it for a moment, it tries again."""
+    service = ray.remote(InferenceService).options(max_restarts=0, max_task_retries=3, **places.of_service())
     return service.remote(plan, enough, places.device)
 
 
