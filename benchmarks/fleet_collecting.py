@@ -36,6 +36,7 @@ from surefoot.fleet.on_ray.acting import TiledPolicy, make_policy, weights_of
 from surefoot.fleet.on_ray.actor import Half, order_of
 from surefoot.fleet.on_ray.cluster import Cluster
 from surefoot.fleet.on_ray.crew import Crew, Setting
+from surefoot.fleet.on_ray.placement import Places
 from surefoot.runs import read_ledger
 from surefoot.training import UNOBSERVED, Limits, Plan, Trainer, begin_tracker, make_plan, new_run
 
@@ -163,7 +164,8 @@ class Collecting:
         cluster = Cluster(None, 3, plan.accounting.buffer_bytes * 4)
         order = order_of(plan, bytes(16), folder)
         parts = options.parts(plan.recipe)
-        self._crew = Crew(cluster, Setting(order, parts, options.lag, False, False, folder))
+        places = Places(cluster.ray, 2, None, "cpu")
+        self._crew = Crew(cluster, Setting(order, parts, options.lag, False, False, folder, places))
         self._weights = weights_of(make_policy(plan))
         self._crew.publish(0, self._weights)
         self._take()

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from surefoot.compute import cores
-from surefoot.contract import Recipe, SurefootError, nearest_divisors
+from surefoot.contract import ExternalContract, Recipe, SurefootError, TaskContract, nearest_divisors
+from surefoot.fleet.codecs import PLAIN, codec_of
 
 Inference = Literal["local", "central"]
 Correction = Literal["vtrace", "ratio", "none"]
+Placement = Literal["pack", "spread"]
+ROUNDED = "observations rounded to fp16"
+"""What `collection` says of a codec that loses something."""
 MOST_LAG = 1
 """Versions that a fragment may be old by where nobody says."""
 
@@ -26,10 +30,19 @@ class FleetOptions:
     """Whether every update waits for all actors, which then are one process to the bit."""
     max_lag: int | None = None
     """Versions of the policy that a fragment may be old by when it is learned from."""
-    inference: Inference = "local"
-    """Whether the policy acts in each actor, or in one service for all."""
+    inference: Inference | Literal["auto"] | None = None
+    """Whether the policy acts in each actor, or in one service for all; auto: as is faster, or cheaper where
+    there are prices. None, and auto in a run that goes on: as it did before; of a new run, local."""
     ray: str | None = None
     """Address of a Ray cluster; None: one on this machine, for this run."""
+    codec: str = PLAIN
+    """How fragments are stored on their way."""
+    placement: Placement | None = None
+    """Whether actors share as few nodes of a cluster as can be, or as many; None: as Ray likes."""
+    actor_price: float | None = None
+    """Dollars per hour of an actor's core."""
+    learner_price: float | None = None
+    """Dollars per hour of the machine that learns, and acts where inference is central."""
     imposed_lag: int | None = None
     """For studies, no option of the command line: all experience is exactly so many versions old (in the
     first updates as many as there are). Updates wait for all actors, so the run repeats to the bit."""
@@ -50,11 +63,38 @@ class FleetOptions:
                 "--sync learns from what the newest policy did, and --max-lag allows for older ones; leave "
                 "one of them out."
             )
+        codec_of(self.codec)
+        if self.placement is not None and self.ray is None:
+            raise SurefootError(
+                "--placement is about the nodes of a cluster, and without --ray there is one; leave it out, "
+                "or give the cluster's address with --ray."
+            )
+        self._check_prices()
+        self._check_study()
 
-        if self.imposed_lag is not None and (self.sync or self.max_lag or self.inference == "central"):
+    def _check_study(self) -> None:
+        if self.imposed_lag is not None and (
+            self.sync or self.max_lag or self.inference not in (None, "local")
+        ):
             raise SurefootError("A lag that is imposed leaves no choice of --sync, --max-lag or --inference.")
         if self.imposed_lag is not None and self.imposed_lag < 0:
             raise SurefootError(f"The imposed lag is {self.imposed_lag}; use 0 or more.")
+
+    def _check_prices(self) -> None:
+        given = [p for p in (self.actor_price, self.learner_price) if p is not None]
+        if given and self.inference != "auto":
+            raise SurefootError("Prices are for choosing where the policy acts; give --inference auto too.")
+        if len(given) == 1 or not all(0 < p < float("inf") for p in given):
+            raise SurefootError(
+                "--actor-price and --learner-price are both needed, in dollars per hour, greater than 0."
+            )
+
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        """Dollars per hour of an actor's core and of the learner's machine; None: they were not given."""
+        if self.actor_price is None or self.learner_price is None:
+            return None
+        return self.actor_price, self.learner_price
 
     @property
     def waits(self) -> bool:
@@ -72,6 +112,10 @@ class FleetOptions:
     def collection(self) -> str:
         """How experience is collected where that is another treatment than one process; "" where it is
         not."""
+        return ", ".join(filter(None, (self._late, ROUNDED if codec_of(self.codec).lossy else "")))
+
+    @property
+    def _late(self) -> str:
         if self.sync:
             return ""
         how = {"vtrace": "", "ratio": ", corrected by PPO's ratio alone", "none": ", uncorrected"}
@@ -104,9 +148,15 @@ class FleetOptions:
         share = recipe.envs // count
         return [range(k * share, (k + 1) * share) for k in range(count)]
 
-    def check(self, recipe: Recipe) -> None:
-        """Refuses a recipe whose families cannot be split over the actors."""
+    def check(self, recipe: Recipe, contract: TaskContract | ExternalContract) -> None:
+        """Refuses a recipe whose families cannot be split over the actors, and a codec that cannot hold the
+        observations of a robot."""
         self.parts(recipe)
+        if codec_of(self.codec).frames and not isinstance(contract, ExternalContract):
+            raise SurefootError(
+                f"--codec {self.codec} is for frames of whole numbers from 0 to 255, which {contract.name} "
+                "does not observe; use fp32 or fp16."
+            )
 
     def _count(self, recipe: Recipe) -> int:
         if self.actors != "auto":
@@ -131,14 +181,17 @@ def check_alone(options: FleetOptions, learner: str, processes: int, keep_block:
 
 
 def check_resumed(collection: str, options: FleetOptions | None) -> None:
-    """Refuses to go on with a run in another way than it was begun: a fleet whose updates do not wait is
-    another treatment, and must be asked for again."""
+    """Refuses to go on with a run in another way than it was begun: a fleet whose updates do not wait, or
+    whose observations are rounded, is another treatment, and must be asked for again."""
     asked = "" if options is None else options.collection
     if asked == collection:
         return
     if not collection:
         raise SurefootError(
-            "This run was collected as by one process; go on with --actors M --sync, or without --actors."
+            "This run was collected as by one process; go on with --actors M --sync, or without --actors, "
+            "and with no codec that rounds."
         )
-    lag = collection.split("at most ")[1].split()[0]
-    raise SurefootError(f"This run was collected {collection}; go on with --actors M --max-lag {lag}.")
+    late = collection.startswith("asynchronous")
+    how = f"--max-lag {collection.split('at most ')[1].split()[0]}" if late else "--sync"
+    how += " --codec fp16" if collection.endswith(ROUNDED) else ""
+    raise SurefootError(f"This run was collected {collection}; go on with --actors M {how}.")
