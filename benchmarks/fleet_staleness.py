@@ -53,7 +53,7 @@ class Args:
     corrections: tuple[Correction, ...] = ("vtrace", "none")
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     envs: int = 512
-    updates: int = 200
+    updates: int = 240
     cores: int = 0
     """To use; 0: all that there are."""
     quick: bool = False

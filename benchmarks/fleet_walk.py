@@ -10,7 +10,8 @@ A run is what `surefoot train TASK --engine mujoco [--actors 2 ...]` makes, trai
 with its report, which is kept in fleet_walk_reports.tar.gz. Every evaluation on the selection half is judged
 by the task's rule and, from the same episodes, by mean errors alone, as version 1 of the rule did: walk-flat
 marches where it is told to stand, which today's rule takes for a failure (docs/measurements/learning.md). The
-mark is the first of two evaluations in a row at 95%. A run that is in the JSON is not made again.
+mark is the first of two evaluations in a row at 95%; by the task's rule training ends there. A run that is in
+the JSON is not made again.
 """
 
 from __future__ import annotations
@@ -57,10 +58,12 @@ class Args:
     tasks: tuple[str, ...] = ("walk-flat", "trot-flat")
     cases: tuple[str, ...] = tuple(CASES)
     seeds: tuple[int, ...] = (1,)
-    updates: int = 400
+    updates: int = 500
     minutes: float = 6.0
     """Most minutes of training of a run, evaluation not counted."""
     evaluate_every: int = 50
+    most: int | None = None
+    """Runs to make at most."""
     cores: int = 2
     """To use, two for a run."""
     estimate: bool = False
@@ -80,7 +83,16 @@ def job(args: Args, task: str, case: str, seed: int, more: tuple[str, ...]) -> J
     where = folder(args, task, case, seed)
     command = ["-m", "surefoot", "train", task, "--engine", "mujoco", "--seed", str(seed), *CASES[case]]
     command += ["--updates", str(args.updates), "--minutes", str(args.minutes), "--perturb", "none"]
-    command += ["--evaluate-every", str(args.evaluate_every), "--tracker", "none", "--quiet", *more]
+    command += [
+        "--until",
+        str(MARK),
+        "--evaluate-every",
+        str(args.evaluate_every),
+        "--tracker",
+        "none",
+        "--quiet",
+        *more,
+    ]
     command += ["--out", str(where)]
     said = {"task": task, "case": case, "seed": seed}
     return Job(f"{task} {case} seed {seed}", command, lambda: said | found(where), 60 * args.minutes + 900)
@@ -184,7 +196,7 @@ def main(args: Args) -> None:
         for task in args.tasks
         for case in args.cases
         if not table.has(task=task, case=case, seed=seed) and not folder(args, task, case, seed).exists()
-    ]
+    ][: args.most]
 
     def done(row: Row) -> None:
         table.add(row)
