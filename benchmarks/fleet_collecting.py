@@ -215,7 +215,8 @@ def learning(case: Case, options: FleetOptions | None, seconds: float, folder: P
     finally:
         trainer.close()
     rows = read_ledger(run.path / "ledger.jsonl")[0]
-    first, last = rows[min(4, len(rows) - 2)], rows[-1]
+    begun: Row = {"samples": 0, "train_seconds": 0.0}
+    first, last = ([begun, *rows][min(5, len(rows) - 1)]), rows[-1]
     spent = last["train_seconds"] - first["train_seconds"]
     said = {"rate": (last["samples"] - first["samples"]) / spent, "updates": len(rows)}
     counted = rows[5:] or rows
