@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import time
@@ -45,7 +46,6 @@ class Job:
     row: Callable[[], Row]
     """Reads what the process has left; called when it has ended well."""
     limit_s: float = 900.0
-    environment: tuple[tuple[str, str], ...] = ()
 
 
 def usable(cores: int) -> list[int]:
@@ -88,7 +88,9 @@ def _run(job: Job, slots: SimpleQueue[list[int]]) -> Row:
             str(Path(__file__).parent),
             *os.environ.get("PYTHONPATH", "").split(":"),
         ]
-        env = os.environ | {"PYTHONPATH": ":".join(p for p in folders if p)} | dict(job.environment)
+        env = os.environ | {"PYTHONPATH": ":".join(p for p in folders if p)}
+        # Where there is no token yet, every Ray that begins would write one into the same file.
+        env |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         print(f"{job.name} begins on cores {slot}", flush=True)
         ended = subprocess.run(
             [sys.executable, "-c", PINNED, ",".join(map(str, slot)), *job.command],
