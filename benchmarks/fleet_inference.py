@@ -44,7 +44,7 @@ ENVIRONMENTS = {
     "walk-flat, stride": ("walk-flat", {"engine": "stride"}),
     "walk-flat, native MuJoCo": ("walk-flat", {"engine": "mujoco"}),
 }
-WIDTHS = (64, 256, 512, 1024, 2048)
+WIDTHS = (64, 256, 512, 1024, 2048, 3072)
 ENVS, HORIZON = 16, 8
 
 
