@@ -70,6 +70,7 @@ def inference() -> str:
         "rows of a batch",
         "deadline first",
         "service busy",
+        "load",
     ]
     return table(head, rows)
 

@@ -160,7 +160,9 @@ class Trial:
         policy = make_policy(plan)
         take_weights(policy, weights)
         self._horizon = plan.recipe.horizon
-        self._ways = {who is not None: halves_of(plan, part, 0, policy, who) for who in (None, service)}
+        self._ways = {
+            who is not None: halves_of(plan, part, 0, policy, who, order.tiled) for who in (None, service)
+        }
         self._threads = {central: threads_for(halves) for central, halves in self._ways.items()}
 
     def act(self, central: bool, seconds: float) -> tuple[int, float, list[float]]:
