@@ -164,7 +164,7 @@ class FleetTrainer(Trainer):
         folder = self.run.path / FOLDER
         folder.mkdir(exist_ok=True)
         self._used = JsonLines(folder / USED)
-        order = order_of(plan, run_key(self.run.path), folder, fleet.codec)
+        order = order_of(plan, run_key(self.run.path), folder, fleet.codec, fleet.waits)
         lag = 0 if fleet.waits else fleet.lag
         store = plan.accounting.buffer_bytes * (lag + 3)
         self._cluster = Cluster(fleet.ray, len(parts) + 1, store)
