@@ -173,8 +173,8 @@ def print_measured(
     say(
         console,
         f"a call to an actor and back: {1e3 * c.trip_p50_s:.2f} ms, one in a hundred "
-        f"{1e3 * c.trip_p99_s:.2f} ms; {c.actors} actors at once take {c.slower:.2f} times as long as one alone, and "
-        f"{c.actor_bytes / 1e6:,.0f} MB each",
+        f"{1e3 * c.trip_p99_s:.2f} ms; {c.actors} actors at once take {c.slower:.2f} times as long as one "
+        f"alone, and {c.actor_bytes / 1e6:,.0f} MB each",
     )
     table = plain_table("Fleet", "", "")
     table.show_header = False
