@@ -1,12 +1,12 @@
-"""A fleet's protocol as discrete events: what fleet_sizing.py and fleet_scale.py play with, up to thousands of
-actors.
+"""A fleet's protocol as discrete events: what fleet_sizing.py and fleet_scale.py play with, up to thousands
+of actors.
 
 An actor has at most one open ticket. It collects a fragment on a core of its machine and sends it over that
 machine's link and the owner's. The owner is one process with two threads: the crew takes fragments in, one by
 one, and issues tickets by the rule that the fleet itself has (`may_issue`); the learner takes a fragment per
-actor, oldest first, leaves out those that are too old, updates and publishes. A machine fetches the weights of
-a version once. Cores and links are shared evenly by what works on them. Nothing else is modelled: no losses, no
-placement, no memory.
+actor, oldest first, leaves out those that are too old, updates and publishes. A machine fetches the weights
+of a version once. Cores and links are shared evenly by what works on them. Nothing else is modelled: no
+losses, no placement, no memory.
 """
 
 from __future__ import annotations

@@ -95,10 +95,7 @@ def _fleet(m: Measured, envs: int, actors: int, place: Place) -> Predicted:
     slower = 1 + (m.crowd.slower - 1) * beside / max(1, m.crowd.actors - 1)
     works = m.actor_s(envs) * slower
     waits = m.transport(samples * m.bytes_per_transition) / samples + m.read_s
-    limits = {
-        "actors": actors / (works + waits),
-        "learner": batch / (m.learner(batch) + batch * m.read_s),
-    }
+    limits = {"learner": batch / (m.learner(batch) + batch * m.read_s)}
     if place.link_bytes_per_s is not None:
         limits["network"] = place.link_bytes_per_s / (m.bytes_per_transition + m.weights_bytes / samples)
     else:
@@ -106,6 +103,7 @@ def _fleet(m: Measured, envs: int, actors: int, place: Place) -> Predicted:
         if m.memory_bytes is not None:
             fit = m.memory_bytes // (m.crowd.actor_bytes + samples * m.bytes_per_transition)
             limits["memory"] = max(1, fit) / (works + waits)
+    limits["actors"] = actors / (works + waits)  # last: what is as fast as the actors holds them back
     price = place.dollars_per_hour
     if price is not None:
         price += actors * (place.dollars_per_actor_hour or 0.0)
