@@ -43,3 +43,26 @@ def here(m: Measured, actors: int, envs_per_actor: int) -> Fleet:
         pieces=max(1, round(m.learner_core_s / m.learner(max(m.batches)))),
         shares_cores=True,
     )
+
+
+def spread(
+    m: Measured, actors: int, envs_per_actor: int, *, link_bytes: float, trip_s: float, watch_s: float = 0.0
+) -> Fleet:
+    """A fleet on machines as this one, all of whose cores have an actor, with the learner on one of its own;
+    `watch_s` is the owner's work for each open ticket, every time that it takes a fragment in."""
+    samples = m.horizon * envs_per_actor
+    return Fleet(
+        actors=actors,
+        per_machine=m.cores,
+        cores=m.cores,
+        fragment=samples,
+        collect_s=m.fragment(envs_per_actor) * slower(m, m.cores - 1),
+        fragment_bytes=samples * m.bytes_per_transition,
+        weights_bytes=m.weights_bytes,
+        link_bytes=link_bytes,
+        trip_s=trip_s,
+        receive_s=samples * m.read_s,
+        watch_s=watch_s,
+        update_s=m.learner(samples * actors),
+        publish_s=0.0,
+    )

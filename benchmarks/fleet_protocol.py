@@ -275,7 +275,7 @@ class _Play:
     def _learn(self) -> None:
         """The learner takes a fragment per actor, once they are there."""
         f, now = self.f, self.clock.now
-        if self.learning or self.idle_from > now:
+        if self.learning or self.idle_from > now or len(self.queue) < f.actors:
             return
         young = [x for x in self.queue if self.version - x.version <= f.lag]
         self.dropped += len(self.queue) - len(young)

@@ -133,6 +133,8 @@ class TrainingIteration:
         inference = self._collect()
         collected = time.perf_counter()
         self.learner.update(self.block)
+        if self.block.reward.is_cuda:  # where environments are on the host, they wait for it anyway
+            torch.cuda.synchronize(self.block.reward.device)
         ended = time.perf_counter()
         spent = self._environment_seconds() - environment
         seconds: dict[str, float | None] = {
