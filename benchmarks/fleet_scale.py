@@ -154,7 +154,8 @@ def main() -> None:
                 last = entry["cases"][name][-1]
                 print(
                     f"{name}, {actors:,} actors: {last['played']['samples_per_s']:,.0f}/s, "
-                    f"{last['binds']} binds; learner {last['played']['busy']:.0%}, owner {last['played']['crew']:.0%}; "
+                    f"{last['binds']} binds; learner {last['played']['busy']:.0%}, "
+                    f"owner {last['played']['crew']:.0%}; "
                     f"took {last['took_s']:.1f} s",
                     flush=True,
                 )

@@ -22,12 +22,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import torch
 
 from fleet_model import here, measured_from
 from fleet_protocol import play
 from machines import about, device_name, keep, kept
 from surefoot.compute import ONE_CORE, cores, prepare_torch
+from surefoot.contract import SurefootError
 from surefoot.fleet import FleetOptions
 from surefoot.fleet.fragment import Key
 from surefoot.fleet.on_ray import Cluster, FleetTrainer, measure, predict
@@ -173,7 +175,20 @@ class Bench:
     def wanted(self) -> list[tuple[str, int, bool]]:
         chosen = self.plan[self.args.set]
         out = [(p, m, ten) for ten, key in ((True, "ten"), (False, "more")) for p, m in chosen[key]]
+        out = [(self._there(p), m, ten) for p, m, ten in out]
         return [x for x in out if x[1] <= 2] if self.args.quick else out
+
+    def _there(self, part: str) -> str:
+        """Returns the part, or what takes its place where its environments cannot be made."""
+        said = self.plan["parts"][part]
+        if "else" not in said or part in self.entry["parts"]:
+            return part
+        try:
+            plan_of(said, "cpu", None).environments(range(1)).close()
+        except (SurefootError, ImportError, gymnasium.error.Error) as error:
+            print(f"{said['task']} cannot be made here ({error}): {said['else']} instead")
+            return str(said["else"])
+        return part
 
     def parts(self, folder: Path) -> None:
         for name in dict.fromkeys(p for p, _, _ in self.wanted):
@@ -236,9 +251,12 @@ class Bench:
             per_window = round(seconds * p["rate_per_s"] / plan.recipe.samples_per_update / WINDOWS)
             updates = FIRST + WINDOWS * max(1, min(per_window, 100))
             begun = time.perf_counter()
-            row = {"part": name, "actors": actors} | fleet_run(
-                plan, actors, updates, folder / f"{name}-{actors}"
-            )
+            try:
+                found = fleet_run(plan, actors, updates, folder / f"{name}-{actors}")
+            except SurefootError as error:  # the others are measured all the same
+                print(f"{name}, {actors} actors: {error}", flush=True)
+                continue
+            row = {"part": name, "actors": actors} | found
             row["error"] = p["rate_per_s"] / row["rate_per_s"] - 1
             row["simulated_error"] = p["simulated"]["samples_per_s"] / row["rate_per_s"] - 1
             row["took_s"] = time.perf_counter() - begun
@@ -270,7 +288,7 @@ def main() -> None:
     prepare_torch()
     bench = Bench(args)
     with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(None, cores() + 4, 1 << 30)
+        cluster = Cluster(None, cores() + 4, 256 << 20)
         try:
             bench.parts(Path(folder))
             bench.predictions()

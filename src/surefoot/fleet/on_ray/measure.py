@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from surefoot.compute import ONE_CORE, SINGLE, cores, memory_bytes, prepare_torch
-from surefoot.fleet.fragment import Fragment, Key, unpack
+from surefoot.fleet.fragment import Buffer, Fragment, Key, unpack
 from surefoot.fleet.on_ray.acting import make_policy, weights_of
 from surefoot.fleet.on_ray.actor import FleetActor, Order, order_of
 from surefoot.fleet.on_ray.cluster import Cluster
@@ -192,7 +192,7 @@ class _Taken:
 
     fragments: list[Arrived]
     actor: FleetActor
-    buffers: list[object]
+    buffers: list[Buffer]
 
 
 def _parts(plan: Plan, most: int) -> list[range]:
@@ -249,7 +249,7 @@ def _updates(
 
     def read() -> None:
         for buffer in taken.buffers:
-            unpack(described.schema, RUN, buffer)  # type: ignore[arg-type]
+            unpack(described.schema, RUN, buffer)
 
     return tuple(batches), tuple(seconds), core_s, _timed(read, repeats)[0] / samples
 
