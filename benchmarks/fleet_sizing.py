@@ -12,6 +12,7 @@ the protocol; then each fleet trains, and its row is written. `--resume` goes on
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -171,7 +172,7 @@ class Bench:
     def keep(self) -> None:
         keep(self.args.out, self.device, self.entry, schema_version=1)
 
-    @property
+    @functools.cached_property
     def wanted(self) -> list[tuple[str, int, bool]]:
         chosen = self.plan[self.args.set]
         out = [(p, m, ten) for ten, key in ((True, "ten"), (False, "more")) for p, m in chosen[key]]
