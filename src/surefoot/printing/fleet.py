@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from surefoot.printing.display import bytes_text
 from surefoot.printing.tables import seconds_text
 from surefoot.printing.terminal import plain_table, say
 
@@ -34,7 +35,8 @@ def print_fleet(console: Console, fleet: FleetStatus) -> None:
     say(
         console,
         f"Lag {row['fleet.lag.mean']:.1f} versions (most {row['fleet.lag.max']:.0f}); the learner is at work "
-        f"{row['fleet.learner.utilisation']:.0%} of the time; actors replaced: {row['fleet.replaced']}.",
+        f"{row['fleet.learner.utilisation']:.0%} of the time; actors replaced: {row['fleet.replaced']}; "
+        f"{bytes_text(row)}.",
     )
     say(
         console,

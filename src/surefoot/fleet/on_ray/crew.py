@@ -25,7 +25,8 @@ from surefoot.fleet.books import TRAINED, Books, next_incarnation
 from surefoot.fleet.fragment import Fragment, Key, Poisoned, unpack
 from surefoot.fleet.on_ray.actor import Description, FleetActor, Order
 from surefoot.fleet.on_ray.cluster import Cluster
-from surefoot.fleet.on_ray.inference import InferenceService
+from surefoot.fleet.on_ray.inference import begin_service
+from surefoot.fleet.on_ray.placement import Places
 from surefoot.fleet.tickets import may_issue
 
 REFUSALS = 3
@@ -33,6 +34,9 @@ REFUSALS = 3
 how things are."""
 PATIENCE_S, PATIENCE = 60.0, 30.0
 """An actor is given up that takes longer than this many seconds, and this many times as long as usual."""
+BEGINNING_S = 600.0
+"""Seconds that the first fragment of an incarnation may take at least: a process is begun for it, modules are
+imported and kernels compiled, which on a busy machine takes many times as long as a fragment."""
 POLL_S = 0.05
 
 
@@ -81,6 +85,7 @@ class Setting:
     sync: bool
     central: bool
     diaries: Path
+    places: Places
     actor: type[FleetActor] = FleetActor
 
 
@@ -113,8 +118,7 @@ class Crew:
         self._stop = False
         self._service: Any = None
         if s.central:
-            service = ray.remote(InferenceService).options(num_cpus=0, max_restarts=0)
-            self._service = service.remote(s.order.plan, len(s.parts))
+            self._service = begin_service(ray, s.places, s.order.plan, len(s.parts))
         first = self._incarnation == 0
         self.members = [
             self._member(k, part, 0 if first else self._incarnation + k) for k, part in enumerate(s.parts)
@@ -124,7 +128,7 @@ class Crew:
 
     def _member(self, number: int, part: range, incarnation: int) -> Member:
         actor = self.cluster.ray.remote(self.setting.actor).options(
-            num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="DEFAULT"
+            max_restarts=0, max_task_retries=0, **self.setting.places.of_actor(number)
         )
         begun = incarnation % 4000  # episode numbers are 32 bits
         handle = actor.remote(self.setting.order, part, number, incarnation, begun, self._service)
@@ -146,7 +150,9 @@ class Crew:
         ray = self.cluster.ray
         ref = ray.put(dict(weights))
         if self._service is not None:
-            ray.get(self._service.publish.remote(version, ref))
+            with self._lock:
+                needed = {*self.books.open.values(), self._version, version}
+            ray.get(self._service.publish.remote(version, ref, needed))
         with self._news:
             self._version, self._weights, self._learning = version, ref, False
             self._news.notify_all()
@@ -295,9 +301,8 @@ class Crew:
     def _give_up(self) -> None:
         """Kills actors that take far longer than usual; they are replaced as any that is gone."""
         usual = float(np.median(self._usual)) if self._usual else PATIENCE_S
-        limit = max(PATIENCE_S, PATIENCE * usual)
         for key, issued in list(self._pending.values()):
-            if time.time() - issued > limit and self._usual:
+            if time.time() - issued > patience_s(usual, key.sequence == 0) and self._usual:
                 self.cluster.ray.kill(self.members[key.actor].handle)
 
     # ---- environments
@@ -342,7 +347,13 @@ class Crew:
                 self.cluster.ray.kill(m.handle)
             if self._service is not None:
                 self.cluster.ray.kill(self._service)
+        self.setting.places.close()
         self.cluster.close()
+
+
+def patience_s(usual: float, beginning: bool) -> float:
+    """Returns the seconds that a fragment may take where `usual` is usual; more if it is an actor's first."""
+    return max(PATIENCE_S, PATIENCE * usual, BEGINNING_S if beginning else 0.0)
 
 
 def _reason(error: BaseException) -> str:

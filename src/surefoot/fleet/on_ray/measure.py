@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 
 from surefoot.compute import ONE_CORE, SINGLE, cores, memory_bytes, prepare_torch
+from surefoot.fleet.codec_costs import CodecCost, costs, lossless
 from surefoot.fleet.fragment import Buffer, Fragment, Key, unpack
 from surefoot.fleet.on_ray.acting import make_policy, weights_of
 from surefoot.fleet.on_ray.actor import FleetActor, Order, order_of
@@ -69,6 +70,9 @@ class Measured:
     cores: int
     memory_bytes: int | None
     crowd: Crowd
+    codecs: tuple[CodecCost, ...] = ()
+    """What lossless codecs cost for a fragment; the first is the plain one, which all else is measured
+    with."""
 
     @property
     def step(self) -> Curve:
@@ -136,6 +140,7 @@ def measure(plan: Plan, folder: Path, sizes: Sequence[int] = SIZES, repeats: int
         cores=all_cores,
         memory_bytes=memory_bytes(),
         crowd=crowd,
+        codecs=costs(lossless(), taken.actor.describe().schema, taken.fragments[0].fragment),
     )
 
 
