@@ -91,7 +91,7 @@ class SizeCommand:
         return 0
 
     def _measure(self, console: Console) -> int:
-        from surefoot.fleet.on_ray import changes, measure, predict
+        from surefoot.fleet.on_ray import better_codec, changes, measure, predict
         from surefoot.training import make_plan
 
         given = [n for n in ("batch", "learner_ms", "actor_rate", "bytes_per_transition") if getattr(self, n)]
@@ -106,17 +106,16 @@ class SizeCommand:
             m = measure(plan, Path(folder))
         fleet = predict(m, self.envs_per_actor, self.actors, place)
         better = changes(m, fleet, place)
-        words = self._command(plan.engine, plan.recipe.families, fleet.actors)
+        codec = None if place.link_bytes_per_s is None else better_codec(m, fleet, self.actors, place)
+        words = self._command(plan.engine, plan.recipe.families, fleet.actors, codec and codec[0])
         if self.json:
             more = {name: p.as_json() for name, p in better}
-            print(
-                json.dumps(
-                    {"measured": asdict(m), "fleet": fleet.as_json(), "changes": more, "command": words},
-                    indent=2,
-                )
-            )
+            said = {"measured": asdict(m), "fleet": fleet.as_json(), "changes": more, "command": words}
+            with_codec = None if codec is None else {"codec": codec[0], **codec[1].as_json()}
+            print(json.dumps(said | {"codec": with_codec}, indent=2))
         else:
             print_measured(console, m, fleet, better)
+            print_codec(console, m, codec)
             say(console, f"Train it with: {words}")
         return 0
 
@@ -134,7 +133,7 @@ class SizeCommand:
         link = None if self.link_gbytes is None else float(exact(self.link_gbytes, "--link-gbytes") * GIGA)
         return Place(link, self.dollars_per_hour, self.dollars_per_actor_hour)
 
-    def _command(self, engine: str, families: int, actors: int) -> str:
+    def _command(self, engine: str, families: int, actors: int, codec: str | None) -> str:
         """Returns what to type for such a fleet: with as many actors as share the families, or with other
         families."""
         able = [k for k in range(actors, families + 1) if families % k == 0]
@@ -142,6 +141,7 @@ class SizeCommand:
         words = [self.task, *(() if outside else ("--engine", engine))]
         words += ["--actors", str(able[0] if able else actors)]
         words += [] if able or outside else ["--families", str(actors)]
+        words += [] if codec is None else ["--codec", codec]
         words += [] if self.device == "cpu" else ["--device", self.device]
         return typed("train", *words, "--envs-per-actor", str(self.envs_per_actor))
 
@@ -195,6 +195,16 @@ def print_measured(
         binds = "the learner binds" if p.binds == "learner" else f"{p.binds} binds"
         binds = f"the {p.binds} bind" if p.binds[-1] == "s" else binds
         say(console, f"With {name}: {p.rate:,.0f} transitions/s from {p.actors:,} actors; {binds}.")
+
+
+def print_codec(console: Console, m: Measured, codec: tuple[str, Predicted] | None) -> None:
+    """Says which codec suits the link, where one does."""
+    if codec is not None:
+        size = next(c.bytes_per_transition for c in m.codecs if c.name == codec[0])
+        say(
+            console,
+            f"With --codec {codec[0]}: {codec[1].rate:,.0f} transitions/s, {size:,.0f} bytes each.",
+        )
 
 
 def print_sizing(console: Console, sized: Sizing) -> None:
