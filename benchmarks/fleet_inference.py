@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import tempfile
 import time
 from collections.abc import Iterable
@@ -60,7 +61,7 @@ def cell(cluster: Cluster, name: str, width: int, actors: int, device: str, seco
     policy = Ppo(plan.task.contract, plan.recipe, plan.mirror(here), plan.seeds, here)
     weights = weights_of(policy)
     places = Places(cluster.ray, actors, None, device)
-    begun = time.perf_counter()
+    begun, load = time.perf_counter(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as diaries:
         order = order_of(plan, bytes(16), Path(diaries))
         parts = FleetOptions(actors=actors).parts(plan.recipe)
@@ -74,6 +75,7 @@ def cell(cluster: Cluster, name: str, width: int, actors: int, device: str, seco
         "envs_per_actor": ENVS,
         "device": device,
         "seconds": seconds,
+        "load": load,
         "took_s": time.perf_counter() - begun,
         "local": asdict(local),
         "central": asdict(central),

@@ -34,7 +34,7 @@ from tiny import surefoot
         (("--actors", "2", "--codec", "fp8"), "There is no codec 'fp8'"),
         (
             ("--actors", "2", "--codec", "uint8+zlib"),
-            "whole numbers from 0 to 255, which walk does not observe",
+            "whole numbers from 0 to 255, which tiny-walk does not observe",
         ),
         (("--actors", "2", "--placement", "pack"), "without --ray there is one; leave it out"),
         (("--actors", "2", "--actor-price", "0.1"), "give --inference auto too"),

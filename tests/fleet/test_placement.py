@@ -1,5 +1,5 @@
-"""The processes of a fleet on a cluster of unequal nodes: the learner has the GPU of its node, actors are packed
-on few nodes or spread over many. Nodes are processes of this machine."""
+"""The processes of a fleet on a cluster of unequal nodes: the learner has the GPU of its node, actors are
+packed on few nodes or spread over many. Nodes are processes of this machine."""
 
 from __future__ import annotations
 
