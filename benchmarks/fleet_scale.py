@@ -98,10 +98,11 @@ def plot(entry: dict[str, Any], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5), layout="constrained")
-    for name, rows in entry["cases"].items():
+    by_name = {c["name"]: c["rows"] for c in entry["cases"]}
+    for name, rows in by_name.items():
         n = [r["actors"] for r in rows]
         left.plot(n, [r["played"]["samples_per_s"] for r in rows], marker="o", label=name)
-    supply = entry["cases"]["as it is"]
+    supply = by_name["as it is"]
     n = [r["actors"] for r in supply]
     left.plot(
         n, [r["limits"]["actors"] for r in supply], color="gray", linestyle="--", label="what actors make"
@@ -110,7 +111,7 @@ def plot(entry: dict[str, Any], path: Path) -> None:
     left.legend(fontsize="x-small")
     left.grid(alpha=0.3)
     for name, style in (("as it is", "-"), ("any learner, 100 Gbit/s", "--")):
-        rows = entry["cases"][name]
+        rows = by_name[name]
         for what, label in (("busy", "the learner learns"), ("crew", "the owner takes in")):
             shares = [r["played"][what] for r in rows]
             right.plot(n, shares, marker="o", linestyle=style, label=f"{label}, {name}")
@@ -145,13 +146,13 @@ def main() -> None:
             "part": args.part,
             "owner_of": where,
             "assumed": {"trip_s": TRIP_S, "links_gbit": [10.0, 100.0]},
-            "cases": {},
+            "cases": [],
         }
         for name, made in cases(m, owner).items():
-            entry["cases"][name] = []
+            entry["cases"].append({"name": name, "rows": []})
             for actors in ACTORS[:4] if args.quick else ACTORS:
-                entry["cases"][name].append(row(made(actors), 20 if actors <= 256 else 8))
-                last = entry["cases"][name][-1]
+                last = row(made(actors), 20 if actors <= 256 else 8)
+                entry["cases"][-1]["rows"].append(last)
                 print(
                     f"{name}, {actors:,} actors: {last['played']['samples_per_s']:,.0f}/s, "
                     f"{last['binds']} binds; learner {last['played']['busy']:.0%}, "
