@@ -19,6 +19,7 @@ from surefoot.fleet.on_ray import (
     changes,
     fit,
     predict,
+    shared,
 )
 from surefoot.fleet.on_ray.trial import Way, choose
 from tiny import surefoot
@@ -71,6 +72,12 @@ def test_what_is_fixed_is_shared_by_more() -> None:
     assert "the policy on the GPU" in [w for w, *_ in amortised(replace(M, gpu_policy_s=M.policy_s), 90)]
 
 
+def test_what_environments_share_most_is_named() -> None:
+    assert shared(M) == ("the environments' step", pytest.approx(1e-3), pytest.approx(1.2e-3))
+    wordy = replace(M, fragment_s=tuple(0.1 + t for t in M.fragment_s))
+    assert shared(wordy) == ("what there is once per fragment", pytest.approx(1e-2), pytest.approx(1.12e-2))
+
+
 def test_as_many_actors_as_keep_the_learner_busy() -> None:
     samples = 64 * 10
     works = 10 * (1.2e-3 + 1.01e-4 * 64) / samples
@@ -104,6 +111,9 @@ def test_what_would_help_most_is_said_first() -> None:
     four = replace(M, cores=4)
     named = [name for name, _ in changes(four, predict(four, 4))]
     assert named == ["16 environments per actor", "twice the cores and memory"]
+    full = replace(CROWDED, cores=2, crowd=replace(CROWDED.crowd, actors=2))
+    fleet = dict(changes(full, predict(full, 64)))["twice the cores and memory"]
+    assert fleet.rate == pytest.approx(2 * predict(full, 64).rate, rel=0.01), "not more crowded than before"
     assert changes(M, predict(M, 64, actors=1))[0][1].actors > 1, "more actors are a change too"
 
 

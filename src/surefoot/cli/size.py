@@ -150,7 +150,7 @@ def print_measured(
     console: Console, m: Measured, fleet: Predicted, better: list[tuple[str, Predicted]]
 ) -> None:
     """Shows what was measured, the fleet that follows, and what would make it faster."""
-    from surefoot.fleet.on_ray import amortised
+    from surefoot.fleet.on_ray import amortised, shared
 
     gpu = ("ms on the GPU",) if m.gpu_policy_s else ()
     head = ("environments", "ms per step", "ms of policy", *gpu, "transitions/s of an actor")
@@ -169,6 +169,11 @@ def print_measured(
         said = f"{1e3 * curve.fixed:.3f} ms and {per}; "
         said += "nothing is fixed" if not curve.fixed else f"flat {flat}; fixed is {share:.0%} of it here"
         say(console, f"{what}: {said}")
+    name, most, fixed = shared(m)
+    say(
+        console,
+        f"Environments of an actor share mostly {name}: {1e3 * most:.3f} of {1e3 * fixed:.3f} ms per step",
+    )
     c = m.crowd
     say(
         console,
@@ -179,7 +184,11 @@ def print_measured(
     table = plain_table("Fleet", "", "")
     table.show_header = False
     table.add_row("actors", f"{fleet.actors} of {fleet.envs_per_actor} environments")
-    table.add_row("an update", f"{fleet.batch:,} transitions in {1e3 * m.learner(fleet.batch):,.1f} ms")
+    t, rate = fleet.batch / fleet.limits["learner"], fleet.limits["actors"] / fleet.actors
+    table.add_row("an update", f"{fleet.batch:,} transitions in {1e3 * t:,.1f} ms")
+    table.add_row(
+        "M >= b / (t r)", f"{fleet.batch:,} / ({t:.4g} s x {rate:,.0f}/s) = {fleet.batch / t / rate:,.2f}"
+    )
     for what, limit in fleet.limits.items():
         table.add_row(
             f"{what} allow" if what[-1] == "s" else f"the {what} allows", f"{limit:,.0f} transitions/s"

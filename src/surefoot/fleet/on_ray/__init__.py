@@ -4,7 +4,7 @@ from surefoot.fleet.on_ray.cluster import Cluster
 from surefoot.fleet.on_ray.crowd import Crowd
 from surefoot.fleet.on_ray.curves import Curve, fit
 from surefoot.fleet.on_ray.measure import Measured, measure
-from surefoot.fleet.on_ray.predict import Place, Predicted, amortised, better_codec, changes, predict
+from surefoot.fleet.on_ray.predict import Place, Predicted, amortised, better_codec, changes, predict, shared
 from surefoot.fleet.on_ray.trainer import FleetTrainer
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "fit",
     "measure",
     "predict",
+    "shared",
 ]

@@ -139,7 +139,10 @@ def changes(m: Measured, now: Predicted, place: Place = HERE) -> list[tuple[str,
         m, bytes_per_transition=m.bytes_per_transition / 2, weights_bytes=m.weights_bytes // 2
     )
     more = dataclasses.replace(
-        m, cores=2 * m.cores, memory_bytes=None if m.memory_bytes is None else 2 * m.memory_bytes
+        m,
+        cores=2 * m.cores,
+        memory_bytes=None if m.memory_bytes is None else 2 * m.memory_bytes,
+        crowd=dataclasses.replace(m.crowd, actors=2 * m.crowd.actors),
     )
     wider = {} if place.link_bytes_per_s is None else {"link_bytes_per_s": 2 * place.link_bytes_per_s}
     tried = {
@@ -154,6 +157,16 @@ def changes(m: Measured, now: Predicted, place: Place = HERE) -> list[tuple[str,
     found = [(name, predict(with_it, n, None, there)) for name, (with_it, n, there) in tried.items()]
     better = [f for f in found if f[1].rate > 1.01 * now.rate]
     return sorted(better, key=lambda f: -f[1].rate)[:2]
+
+
+def shared(m: Measured) -> tuple[str, float, float]:
+    """Returns what the environments of an actor share most of: its name, its fixed seconds per step, and all
+    that is fixed per step."""
+    whole = m.fragment.fixed / m.horizon
+    parts = {"the policy": m.policy.fixed, "the environments' step": m.step.fixed}
+    parts["what there is once per fragment"] = max(0.0, whole - sum(parts.values()))
+    name = max(parts, key=lambda k: parts[k])
+    return name, parts[name], sum(parts.values())
 
 
 def amortised(m: Measured, envs: int) -> list[tuple[str, Curve, float, str]]:
