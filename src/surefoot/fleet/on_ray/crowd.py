@@ -45,7 +45,7 @@ class Crowd:
     message_s: tuple[float, ...]
     """From the asking for so many bytes to having them."""
     trip_p50_s: float
-    """Of a call that brings nothing."""
+    """The median of calls that bring nothing."""
     trip_p99_s: float
     alone_s: float
     """In an actor, for a fragment, while the others wait."""

@@ -21,9 +21,9 @@ class Place:
     """What the learner's link carries. None: all of it is on this machine, whose cores and memory actors and
     learner share."""
     dollars_per_hour: float | None = None
-    """Of the learner's machine."""
+    """The price of the learner's machine."""
     dollars_per_actor_hour: float | None = None
-    """Of an actor's core; None: it is in the machine's price."""
+    """The price of an actor's core; None: it is in the machine's."""
 
 
 HERE = Place()
