@@ -44,7 +44,7 @@ ENVIRONMENTS = {
     "walk-flat, stride": ("walk-flat", {"engine": "stride"}),
     "walk-flat, native MuJoCo": ("walk-flat", {"engine": "mujoco"}),
 }
-WIDTHS = (64, 256, 512, 1024, 2048)
+WIDTHS = (64, 256, 512, 1024, 2048, 3072)
 ENVS, HORIZON = 16, 8
 
 
@@ -134,13 +134,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="for each way of a cell")
     parser.add_argument("--minutes", type=float, default=4.0, help="no cell is begun after these")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS, help="of both layers")
     parser.add_argument("--again", action="store_true", help="measure what is there already")
     parser.add_argument("--quick", action="store_true", help="three cells of a quarter second")
     args = parser.parse_args()
     prepare_torch()
     cuda = args.device == "cuda" or (args.device == "auto" and torch.cuda.is_available())
     device = torch.device("cuda" if cuda else "cpu")
-    widths, seconds = ((64,), 0.25) if args.quick else (WIDTHS, args.seconds)
+    widths, seconds = ((64,), 0.25) if args.quick else (args.widths, args.seconds)
     before = kept(args.out).get(device_name(device), {}).get("rows", [])
     same = [r for r in before if (r["actors"], r["device"]) == (args.cores, device.type) and not args.again]
     entry = about(device, args.quick) | {"rows": same}
