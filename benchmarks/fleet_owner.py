@@ -10,6 +10,7 @@ an actor that does not answer and one answer that is there; the crew's own metho
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -83,6 +84,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "fleet_owner.json")
     args = parser.parse_args()
     cpu = torch.device("cpu")
+    load = os.getloadavg()[0]  # of others, before
     cluster = Cluster(None, 2, 0)
     ray = cluster.ray
     try:
@@ -96,7 +98,13 @@ def main() -> None:
         cluster.close()
     whole = [sum(v for k, v in r.items() if k != "open") for r in rows]
     curve = fit([r["open"] for r in rows], whole)
-    entry = {**about(cpu, args.quick), "cores": cores(), "rows": rows, "fragment": asdict(curve)}
+    entry = {
+        **about(cpu, args.quick),
+        "cores": cores(),
+        "load": load,
+        "rows": rows,
+        "fragment": asdict(curve),
+    }
     keep(args.out, cpu, entry, schema_version=1)
     print(f"{1e3 * curve.fixed:.2f} ms and {1e6 * curve.each:.2f} us for each open ticket")
 

@@ -163,6 +163,7 @@ class Bench:
         self.entry: dict[str, Any] = old or {
             **about(self.device, args.quick),
             "cores": cores(),
+            "load": os.getloadavg()[0],
             "cpu": device_name(torch.device("cpu")),
             "parts": {},
             "predictions": [],

@@ -26,7 +26,8 @@ def signed(x: float) -> str:
 
 
 def where(machine: str, entry: dict[str, Any]) -> str:
-    return f"{machine.replace('(R)', '')}, {entry['cores']} cores"
+    """The machine, and the processes that others ran on it before."""
+    return f"{machine.replace('(R)', '')}, {entry['cores']} cores, load {entry['load']:.1f}"
 
 
 def parts() -> str:

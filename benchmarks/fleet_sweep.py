@@ -231,10 +231,11 @@ def main() -> None:
     args = parser.parse_args()
     cpu = torch.device("cpu")
     if not args.plot:
+        load = os.getloadavg()[0]  # of others, before
         prepare_torch()
         sizes, rounds, seconds = ((1, 4), 2, 0.01) if args.quick else (SIZES, ROUNDS, ROUND_S)
         rows = measured(walking(), sizes, rounds, seconds) + measured(cheetahs(), sizes, rounds, seconds)
-        entry = {**about(cpu, args.quick), "cores": cores(), "rows": rows}
+        entry = {**about(cpu, args.quick), "cores": cores(), "load": load, "rows": rows}
         keep(args.out, cpu, entry, schema_version=1)
     entry = kept(args.out)[device_name(cpu)] if not args.plot else next(iter(kept(args.out).values()))
     for r in entry["rows"]:
