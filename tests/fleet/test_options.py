@@ -14,6 +14,7 @@ from surefoot.fleet import FleetOptions, check_alone, check_resumed
 from surefoot.fleet.codecs import codec_of
 from surefoot.fleet.on_ray.actor import FleetActor, order_of
 from surefoot.training import make_plan
+from surefoot.training.plan_makers import PlanOptions
 from tiny import surefoot
 
 
@@ -122,6 +123,11 @@ def test_a_codec_whose_package_is_missing_says_what_to_install(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(SurefootError, match="pip install zstandard, or use zlib"):
         FleetOptions(actors=2, codec="fp32+zstd")
+
+
+def test_actors_collect_on_cpus_whatever_device_learns() -> None:
+    assert PlanOptions(device="cuda", by_actors=True).collects_on == "cpu"
+    assert PlanOptions(device="cuda").collects_on == "cuda"
 
 
 def test_an_address_where_no_cluster_is_is_refused(
