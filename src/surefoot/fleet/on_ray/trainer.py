@@ -154,9 +154,18 @@ class FleetTrainer(Trainer):
         self._used = JsonLines(folder / USED)
         order = order_of(plan, run_key(self.run.path), folder)
         store = plan.accounting.buffer_bytes * (fleet.lag + 3)
-        self._cluster = Cluster(fleet.ray, len(parts) + 1, store)
+        self._cluster = cluster = Cluster(fleet.ray, len(parts) + 1, store)
+        if fleet.ray is not None:
+            parts = fleet.parts(recipe, cluster.cores)
         setting = Setting(
-            order, parts, fleet.lag, fleet.sync, fleet.inference == "central", folder, self.actor
+            order,
+            parts,
+            fleet.lag,
+            fleet.sync,
+            fleet.inference == "central",
+            folder,
+            self.actor,
+            fleet.elastic,
         )
         self._crew = crew = Crew(self._cluster, setting)
         device = torch.device(plan.device)
@@ -183,7 +192,8 @@ class FleetTrainer(Trainer):
         iteration.begin(crew, self._used)
         self._constants = LedgerConstants.of(plan, env, self.block.bytes)
         how = f"{'synchronous' if fleet.sync else plan.collection}, {fleet.inference} inference"
-        said = {"actors": str(len(parts)), "fleet": how, "ray": str(self._cluster.ray.__version__)}
+        many = "auto" if fleet.elastic else str(len(parts))
+        said = {"actors": many, "fleet": how, "ray": str(self._cluster.ray.__version__)}
         self.run.write_record(versions=self.run.record.versions | said)
 
     def _row(self, result: IterationResult) -> tuple[dict[str, Any], EpisodeStats]:
