@@ -116,8 +116,8 @@ class Cluster:
             self.close()
             raise SurefootError(
                 f"The fragments of this fleet need {store_bytes / 1e6:.0f} MB of Ray's object store, and the "
-                f"cluster at {address} has {there / 1e6:.0f} MB on this machine; use fewer --envs or a smaller "
-                "--max-lag, or start Ray here with a larger --object-store-memory."
+                f"cluster at {address} has {there / 1e6:.0f} MB on this machine; use fewer --envs or a "
+                "smaller --max-lag, or start Ray here with a larger --object-store-memory."
             )
 
     @property

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from surefoot.artifacts import JsonLines
-from surefoot.compute import SINGLE, Writer
+from surefoot.compute import SINGLE, Writer, cores
 from surefoot.env import EpisodeStats
 from surefoot.fleet.books import FOLDER, USED
 from surefoot.fleet.on_ray.acting import weights_of
@@ -154,7 +154,8 @@ class FleetTrainer(Trainer):
         self._used = JsonLines(folder / USED)
         order = order_of(plan, run_key(self.run.path), folder)
         store = plan.accounting.buffer_bytes * (fleet.lag + 3)
-        self._cluster = cluster = Cluster(fleet.ray, len(parts) + 1, store)
+        room = min(len(parts), cores()) if fleet.elastic else len(parts) + 1
+        self._cluster = cluster = Cluster(fleet.ray, room, store)
         if fleet.ray is not None:
             parts = fleet.parts(recipe, cluster.cores)
         setting = Setting(
