@@ -237,8 +237,8 @@ def fleet_text(row: Mapping[str, Any]) -> str:
     having = "" if parts == row["fleet.actors"] else f" for {parts} parts"
     return (
         f"{row['fleet.alive']} of {row['fleet.actors']} actors at work{having}, "
-        f"lag {row['fleet.lag.mean']:.1f} (most {row['fleet.lag.max']:.0f}), learner at work {row['fleet.learner.utilisation']:.0%} of the "
-        "time"
+        f"lag {row['fleet.lag.mean']:.1f} (most {row['fleet.lag.max']:.0f}), "
+        f"learner at work {row['fleet.learner.utilisation']:.0%} of the time"
     )
 
 
