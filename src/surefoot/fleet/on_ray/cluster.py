@@ -94,6 +94,7 @@ class Cluster:
                 socket.create_connection((host, int(port)), timeout=5).close()
             self.ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (OSError, ConnectionError, RuntimeError) as error:
+            self.ray.shutdown()  # it may be half in it
             there = VERSIONS.findall(str(error))
             if len(there) == 2:  # theirs, and this process'
                 theirs, ours = (f"Ray {ray} and Python {python}" for ray, python in there)
