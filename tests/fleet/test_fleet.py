@@ -5,12 +5,14 @@ Nothing is scored meanwhile: what evaluates a fleet's policy is what evaluates a
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +27,10 @@ from surefoot.compute import ONE_CORE, prepare_torch
 from surefoot.contract import SurefootError
 from surefoot.fleet import FleetOptions
 from surefoot.fleet.books import FOLDER
-from surefoot.fleet.on_ray.acting import TiledPolicy, make_policy
+from surefoot.fleet.on_ray.acting import TiledPolicy, make_policy, weights_of
+from surefoot.fleet.on_ray.actor import order_of
 from surefoot.fleet.on_ray.cluster import Cluster
+from surefoot.fleet.on_ray.inference import InferenceService
 from surefoot.fleet.on_ray.trainer import FleetTrainer
 from surefoot.runs import RunFolder, resume_hint, without_timing
 from surefoot.training import Trainer, make_plan, new_run
@@ -142,8 +146,57 @@ def test_central_inference_differs_by_rounding(tmp_path: Path) -> None:
     assert max(float((expected[k] - got[k]).abs().max()) for k in names) <= 1e-5
     last = rows(run)[-1]
     assert last["fleet.inference.batches"] > 0
+    assert last["fleet.inference.rows.min"] <= last["fleet.inference.rows.max"] <= 16
+    assert last["fleet.inference.deadline_misses"] <= last["fleet.inference.batches"]
+    assert last["fleet.inference.busy_s"] > 0
     assert last["fleet.inference.trip_ms.p50"] <= last["fleet.inference.trip_ms.p99"]
     check_books(run)
+
+
+def test_where_the_policy_acts_is_measured_once_and_rounded_observations_are_on_the_record(
+    tmp_path: Path,
+) -> None:
+    run, options = tmp_path / "run", FleetOptions(actors=2, sync=True, inference="auto", codec="fp16+zlib")
+    said = fleet(run, options, 1)
+    record = RunFolder.open(run).record
+    choice = record.fleet["choice"]
+    assert said == [choice["why"]]
+    assert choice["inference"] == record.fleet["inference"]
+    assert all(choice[way]["steps_per_s"] > 0 for way in ("local", "central"))
+    assert 0 < choice["central"]["trip_ms_p50"] <= choice["central"]["trip_ms_p99"]
+    assert fleet(run, replace(options, actors=1), 2) == [], "it is not measured again"
+    again = RunFolder.open(run).record.fleet
+    assert (again["choice"], again["inference"]) == (choice, record.fleet["inference"])
+    assert record.collection == "observations rounded to fp16"
+    assert record.training_id != make_plan("tiny:walk", engine="stride").training_id
+    last = rows(run)[-1]
+    assert last["fleet.codec"] == record.fleet["codec"] == "fp16+zlib"
+    assert last["fleet.bytes_per_transition"] < 350
+    assert record.fleet["bytes_per_transition"] == rows(run)[0]["fleet.bytes_per_transition"]
+    assert last["first_ratio_error"] < 1e-4, (
+        "PPO's ratio is against what the policy does with what it is shown"
+    )
+    check_books(run)
+
+
+def test_a_service_keeps_the_versions_that_somebody_may_still_be_at() -> None:
+    plan = make_plan("tiny:walk", engine="stride")
+    service = InferenceService(order_of(plan, bytes(16), Path()).plan, 1)
+    weights = weights_of(make_policy(plan))
+    obs = np.zeros((2, plan.task.contract.observation_size), np.float32)
+
+    async def serve() -> None:
+        for version in range(40):
+            changed = {k: v + version if k == "actor.0.bias" else v for k, v in weights.items()}
+            await service.publish(version, changed, {0, version})
+        first, last = await service.mean(0, obs), await service.mean(39, obs)
+        assert not np.array_equal(first, last)
+        with pytest.raises(RuntimeError, match="no policy of version 7"):
+            await service.mean(7, obs)
+        figures = await service.take_figures()
+        assert figures["fleet.inference.rows.max"] == 2
+
+    asyncio.run(serve())
 
 
 def test_environments_from_outside_too_and_they_begin_anew_when_a_run_goes_on(

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from surefoot.fleet.on_ray import Curve, Measured, changes, predict
+from surefoot.fleet.codec_costs import CodecCost
+from surefoot.fleet.on_ray import Curve, Measured, better_codec, changes, predict
 from surefoot.fleet.on_ray.measure import fit
+from surefoot.fleet.on_ray.trial import Way, choose
 from tiny import surefoot
 
 SIZES = (1, 4, 16, 64, 256)
@@ -52,6 +54,29 @@ def test_what_would_help_most_is_said_first() -> None:
     busy = predict(replace(M, cores=4), 4)
     named = [name for name, _ in changes(replace(M, cores=4), busy)]
     assert named == ["16 environments per actor", "twice the cores"]
+
+
+def test_a_codec_is_suggested_where_the_link_binds_and_only_there() -> None:
+    plain = CodecCost("fp32", 1, 600, 1000, 1000)
+    small = CodecCost("fp32+zstd", 1, 200, 3000, 1000)
+    slow = CodecCost("fp32+zlib", 1, 150, 500_000, 500_000)
+    m = replace(M, codecs=(plain, small, slow))
+    name, fleet = better_codec(m, predict(m, 64, link_bytes_per_s=6e6), None, 6e6)
+    assert name == "fp32+zstd"
+    assert fleet.rate == pytest.approx(6e6 / 200)
+    assert better_codec(m, predict(m, 64, link_bytes_per_s=1e12), None, 1e12) is None
+
+
+def test_the_policy_acts_where_it_is_faster_or_cheaper() -> None:
+    local, central = Way(1000.0), Way(1500.0, 1.0, 2.0, 32.0, 0.1, busy_share=0.5)
+    faster = choose(local, central, 4, "cuda", None)
+    assert (faster.inference, faster.why.split(":")[0]) == ("central", "Inference is central")
+    cheaper = choose(local, central, 4, "cuda", (0.05, 4.0))  # 0.2 dollars per hour, or 2.2
+    assert cheaper.inference == "local"
+    assert local.steps_per_dollar(4, 0.05, 4.0) == pytest.approx(1000 * 3600 / 0.2)
+    assert central.steps_per_dollar(4, 0.05, 4.0) == pytest.approx(1500 * 3600 / 2.2)
+    assert "1,000 and 1,500 steps/s" in cheaper.why
+    assert choose(local, local, 4, "cpu", None).inference == "local", "nobody waits there"
 
 
 def test_the_command_measures_a_task(capsys: pytest.CaptureFixture[str]) -> None:

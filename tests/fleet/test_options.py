@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
 from surefoot.contract import Recipe, SurefootError
 from surefoot.fleet import FleetOptions, check_alone, check_resumed
+from surefoot.fleet.codecs import codec_of
 from tiny import surefoot
 
 
@@ -32,6 +34,17 @@ from tiny import surefoot
         (("--actors", "2", "--learner", "rsl_rl"), "rsl_rl collects by itself"),
         (("--actors", "2", "--keep-block"), "a whole block cannot be kept"),
         (("--actors", "2", "--inference", "nowhere"), "--inference cannot be 'nowhere'"),
+        (("--actors", "2", "--codec", "fp8"), "There is no codec 'fp8'"),
+        (
+            ("--actors", "2", "--codec", "uint8+zlib"),
+            "whole numbers from 0 to 255, which tiny-walk does not observe",
+        ),
+        (("--actors", "2", "--placement", "pack"), "without --ray there is one; leave it out"),
+        (("--actors", "2", "--actor-price", "0.1"), "give --inference auto too"),
+        (
+            ("--actors", "2", "--inference", "auto", "--actor-price", "0.1"),
+            "--actor-price and --learner-price are both needed",
+        ),
     ],
 )
 def test_contradictions_are_refused(
@@ -87,6 +100,26 @@ def test_a_run_goes_on_as_it_was_collected() -> None:
         check_resumed(late.collection, None)
     with pytest.raises(SurefootError, match="--actors M --sync"):
         check_resumed("", late)
+
+
+def test_a_codec_is_part_of_what_a_run_is_only_where_it_rounds() -> None:
+    assert FleetOptions(actors=2, sync=True, codec="fp32+delta+zlib").collection == ""
+    rounded = FleetOptions(actors=2, sync=True, codec="fp16")
+    assert rounded.collection == FleetOptions(actors=1, sync=True, codec="fp16+zlib").collection != ""
+    both = FleetOptions(actors=2, codec="fp16")
+    check_resumed(both.collection, FleetOptions(actors=4, codec="fp16+delta"))
+    for asked, words in ((both, "--max-lag 1 --codec fp16"), (rounded, "--sync --codec fp16")):
+        with pytest.raises(SurefootError, match=f"go on with --actors M {words}"):
+            check_resumed(asked.collection, FleetOptions(actors=2, sync=True))
+    with pytest.raises(SurefootError, match="with no codec that rounds"):
+        check_resumed("", rounded)
+
+
+def test_a_codec_whose_package_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec_of.cache_clear()
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(SurefootError, match="pip install zstandard, or use zlib"):
+        FleetOptions(actors=2, codec="fp32+zstd")
 
 
 def test_an_address_where_no_cluster_is_is_refused(

@@ -11,6 +11,7 @@ from typing import Any
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.runs import waited
 
 BIAS = 1.5
 """A family that gave so many times as many samples as another weighs so much more in what was learned."""
@@ -72,7 +73,7 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
 def _lags(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     """What was learned from is no older than the run says, and without lag nothing is corrected."""
     allowed = 0
-    if case.record.collection:
+    if not waited(case.record.collection):
         allowed = int(case.record.collection.split("at most ")[1].split()[0])
     late = [r["update"] for r in rows if r["fleet.lag.max"] > allowed]
     if late:

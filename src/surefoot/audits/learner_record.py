@@ -11,7 +11,7 @@ import numpy as np
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.slow_policy import EPSILON
-from surefoot.runs import CHECKPOINTS, section
+from surefoot.runs import CHECKPOINTS, section, waited
 
 Arrays = dict[str, np.ndarray]
 BEGUN = 1e-4
@@ -36,7 +36,7 @@ def look(case: Case) -> list[Found]:
             continue
         kept[update] = learner
         found += [*_counted(case, update, learner), *_acts_alike(case, name, learner, policy)]
-    found += [*_moved(case, kept), *([] if case.record.collection else _lag(case))]
+    found += [*_moved(case, kept), *(_lag(case) if waited(case.record.collection) else [])]
     return [f for k, f in enumerate(found) if f.statement not in {g.statement for g in found[:k]}]
 
 

@@ -85,7 +85,7 @@ class SizeCommand:
 
     def _measure(self, console: Console) -> int:
         from surefoot.fleet import GIGA, exact
-        from surefoot.fleet.on_ray import changes, measure, predict
+        from surefoot.fleet.on_ray import better_codec, changes, measure, predict
         from surefoot.training import make_plan
 
         given = [n for n in ("batch", "learner_ms", "actor_rate", "bytes_per_transition") if getattr(self, n)]
@@ -100,15 +100,20 @@ class SizeCommand:
             m = measure(plan, Path(folder))
         fleet = predict(m, self.envs_per_actor, self.actors, link)
         better = changes(m, fleet, link)
+        codec = None if link is None else better_codec(m, fleet, self.actors, link)
         if self.json:
             more = {name: p.as_json() for name, p in better}
-            print(json.dumps({"measured": asdict(m), "fleet": fleet.as_json(), "changes": more}, indent=2))
+            with_codec = None if codec is None else {"codec": codec[0], **codec[1].as_json()}
+            said = {"measured": asdict(m), "fleet": fleet.as_json(), "changes": more, "codec": with_codec}
+            print(json.dumps(said, indent=2))
         else:
             print_measured(console, m, fleet, better)
             families = plan.recipe.families
             able = [k for k in range(fleet.actors, families + 1) if families % k == 0]
             words = [self.task, "--engine", plan.engine, "--actors", str(able[0] if able else fleet.actors)]
             words += [] if able else ["--families", str(fleet.actors)]
+            words += [] if codec is None else ["--codec", codec[0]]
+            print_codec(console, m, codec)
             say(
                 console,
                 f"Train it with: {typed('train', *words, '--envs-per-actor', str(self.envs_per_actor))}",
@@ -144,6 +149,16 @@ def print_measured(
     for name, p in better:
         binds = "the learner binds" if p.binds == "learner" else f"the {p.binds} bind"
         say(console, f"With {name}: {p.rate:,.0f} transitions/s from {p.actors} actors; {binds}.")
+
+
+def print_codec(console: Console, m: Measured, codec: tuple[str, Predicted] | None) -> None:
+    """Says which codec suits the link, where one does."""
+    if codec is not None:
+        size = next(c.bytes_per_transition for c in m.codecs if c.name == codec[0])
+        say(
+            console,
+            f"With --codec {codec[0]}: {codec[1].rate:,.0f} transitions/s, {size:,.0f} bytes each.",
+        )
 
 
 def print_sizing(console: Console, sized: Sizing) -> None:

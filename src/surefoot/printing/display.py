@@ -238,8 +238,13 @@ def fleet_text(row: Mapping[str, Any]) -> str:
     return (
         f"{row['fleet.alive']} of {row['fleet.actors']} actors at work{having}, "
         f"lag {row['fleet.lag.mean']:.1f} (most {row['fleet.lag.max']:.0f}), "
-        f"learner at work {row['fleet.learner.utilisation']:.0%} of the time"
+        f"learner at work {row['fleet.learner.utilisation']:.0%} of the time, {bytes_text(row)}"
     )
+
+
+def bytes_text(row: Mapping[str, Any]) -> str:
+    """Says of a row how large a transition of a fleet was on its way."""
+    return f"{row['fleet.bytes_per_transition']:,.0f} bytes per transition ({row.get('fleet.codec', 'fp32')})"
 
 
 class StudyProgress:

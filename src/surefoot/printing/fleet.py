@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from surefoot.printing.display import bytes_text
 from surefoot.printing.tables import seconds_text
 from surefoot.printing.terminal import plain_table, say
 
@@ -36,7 +37,7 @@ def print_fleet(console: Console, fleet: FleetStatus) -> None:
     say(
         console,
         f"Lag {row['fleet.lag.mean']:.1f} versions (most {row['fleet.lag.max']:.0f}); the learner is at work "
-        f"{row['fleet.learner.utilisation']:.0%} of the time; {turnover(row)}.",
+        f"{row['fleet.learner.utilisation']:.0%} of the time; {turnover(row)}; {bytes_text(row)}.",
     )
     say(
         console,

@@ -12,6 +12,7 @@ from surefoot.reporting.ledger import Ledger, thin
 from surefoot.reporting.web.charts import Axes, Line, at_widths, legend, line_chart, spread, stacked_chart
 from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join, known, number, percent
 from surefoot.reporting.web.words import word
+from surefoot.runs import waited
 
 X_LABEL = "samples (control steps of all environments)"
 MOST_ACTORS = 7
@@ -38,7 +39,8 @@ def fleet(run: RunFigures) -> Html:
     rows = _rows(run.ledger)
     ledger = Ledger(rows, run.ledger.torn)
     last = float(rows[-1]["samples"])
-    how = run.record.collection or "every update waited for all actors"
+    how, said = run.record.collection, "every update waited for all actors"
+    how = ", ".join(filter(None, (said if waited(how) else "", how)))
     return el(
         "section",
         el("h2", word("fleet", "Fleet")),
@@ -106,7 +108,7 @@ def _gauges(ledger: Ledger) -> list[Html]:
             "fleet.bytes_per_transition",
             ledger.last("fleet.bytes_per_transition"),
             number,
-            "as they were sent",
+            f"as they were sent, {ledger.rows[-1].get('fleet.codec', 'fp32')}",
         ),
     ]
 

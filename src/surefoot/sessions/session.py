@@ -79,7 +79,7 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 collection="" if o.fleet is None else o.fleet.collection,
             )
             if o.fleet is not None:
-                o.fleet.check(plan.recipe)
+                o.fleet.check(plan.recipe, plan.task.contract)
             if group.is_main:
                 observer.planned(plan)
             plan.columns(o.perturb)  # what is not known is refused before an hour is spent
@@ -124,7 +124,7 @@ def resume(
             check_resumed(run.record.collection, fleet)
             if fleet is not None:
                 check_alone(fleet, plan.learner, group.world, bool(asked.get("keep_block")))
-                fleet.check(plan.recipe)
+                fleet.check(plan.recipe, plan.task.contract)
             judged = _judged(run, asked)
             plan.columns(judged.perturb)
             if judged.sequential:

@@ -24,6 +24,9 @@ LEAST_STORE = 128 << 20
 SHARED_MEMORY = Path("/dev/shm")
 VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
 """In what Ray says where a cluster has other versions than whoever joins it."""
+ALONE = {"memory_monitor_refresh_ms": 0}
+"""Settings of a Ray on this machine: it does not kill actors where memory runs short. It would look at the
+whole machine's, whoever uses it, and take the youngest process of its own; the kernel takes who uses most."""
 
 
 def import_ray() -> Any:
@@ -77,6 +80,7 @@ class Cluster:
                     configure_logging=False,
                     logging_level="ERROR",
                     _temp_dir=self.folder,
+                    _system_config=ALONE,
                 )
         except Exception as error:  # Ray's own are of no kind: "The current node timed out during startup."
             self.close()

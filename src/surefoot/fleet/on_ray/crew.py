@@ -26,7 +26,8 @@ from surefoot.fleet.books import TRAINED, Books, next_incarnation
 from surefoot.fleet.fragment import Fragment, Key, Poisoned, unpack
 from surefoot.fleet.on_ray.actor import Description, FleetActor, Order
 from surefoot.fleet.on_ray.cluster import Cluster
-from surefoot.fleet.on_ray.inference import InferenceService, ServiceLost
+from surefoot.fleet.on_ray.inference import ServiceLost, begin_service
+from surefoot.fleet.on_ray.placement import Places
 from surefoot.fleet.on_ray.process import ActorProcess, Post
 from surefoot.fleet.on_ray.roster import Member, Process, Roster, reason, spread
 from surefoot.fleet.on_ray.service import Service
@@ -37,6 +38,9 @@ REFUSALS = 3
 how things are."""
 PATIENCE_S, PATIENCE = 60.0, 30.0
 """An actor is given up that takes longer than this many seconds, and this many times as long as usual."""
+BEGINNING_S = 600.0
+"""Seconds that the first fragment of an incarnation may take at least: a process is begun for it, modules are
+imported and kernels compiled, which on a busy machine takes many times as long as a fragment."""
 POLL_S = 0.05
 
 
@@ -67,6 +71,7 @@ class Setting:
     sync: bool
     central: bool
     diaries: Path
+    places: Places
     actor: type[FleetActor] = FleetActor
     elastic: bool = False
     """Whether actors may join and leave; else there are as many as parts."""
@@ -114,13 +119,13 @@ class Crew:
     def _begin(self, number: int) -> Process:
         """Begins an actor's process."""
         actor = self.cluster.ray.remote(ActorProcess).options(
-            num_cpus=1, max_restarts=0, max_task_retries=0, scheduling_strategy="DEFAULT"
+            max_restarts=0, max_task_retries=0, **self.setting.places.of_actor(number)
         )
         return Process(number, actor.remote(self.setting.actor, self.setting.order))
 
     def _begin_service(self) -> Any:
-        service = self.cluster.ray.remote(InferenceService).options(num_cpus=0, max_restarts=0)
-        return service.remote(self.setting.order.plan, len(self.setting.parts))
+        s = self.setting
+        return begin_service(self.cluster.ray, s.places, s.order.plan, len(s.parts))
 
     def ask(self, number: int, what: str, *given: Any) -> Any:
         """Asks an actor and waits until it is between two fragments; one that cannot be made is refused with
@@ -148,7 +153,8 @@ class Crew:
         ref = ray.put(dict(weights))
         with self._news:
             if self._service is not None:
-                self._service.publish(version, ref)
+                needed = {*self.books.open.values(), self._version, version}
+                self._service.publish(version, ref, needed)
             self._version, self._weights, self._learning = version, ref, False
             self._news.notify_all()
         if not self.setting.sync and self._thread is None:
@@ -357,9 +363,8 @@ class Crew:
     def _give_up(self) -> None:
         """Kills actors that take far longer than usual; they are replaced as any that is gone."""
         usual = float(np.median(self._usual)) if self._usual else PATIENCE_S
-        limit = max(PATIENCE_S, PATIENCE * usual)
         for key, issued in list(self._pending.values()):
-            if time.time() - issued > limit and self._usual:
+            if time.time() - issued > patience_s(usual, key.sequence == 0) and self._usual:
                 process = self.members[key.actor].process
                 if process is not None:
                     self.cluster.ray.kill(process.handle)
@@ -423,7 +428,13 @@ class Crew:
                 self.roster.close()
             if self._service is not None:
                 self._service.close()
+        self.setting.places.close()
         self.cluster.close()
+
+
+def patience_s(usual: float, beginning: bool) -> float:
+    """Returns the seconds that a fragment may take where `usual` is usual; more if it is an actor's first."""
+    return max(PATIENCE_S, PATIENCE * usual, BEGINNING_S if beginning else 0.0)
 
 
 def _counted(parts: int) -> str:

@@ -60,15 +60,20 @@ class FleetEnv:
             for name in STEPWISE:
                 _write(getattr(block, name)[:, here], a[name])
             for name, ahead in (("obs", self.obs), ("critic", self.critic)):
-                _write(getattr(block, name)[:, here], a[name][:-1])
-                _write(ahead[here], a[name][-1])
+                own = ahead.shape[-1] - a[name].shape[-1]  # the rest is the observation
+                _write(getattr(block, name)[:, here, own:], a[name][:-1])
+                _write(ahead[here, own:], a[name][-1])
+                if own:
+                    _write(block.critic[:, here, :own], a["obs"][:-1])
+                    _write(self.critic[here, :own], a["obs"][-1])
             _write(
                 block.terms[:, here],
                 np.broadcast_to(a["terms"] / (h.horizon * h.envs), (h.horizon, h.envs, len(a["terms"]))),
             )
             _write(self._age[here], a["age"])
             again = sum(u.key.actor == used.key.actor for u in self.used[: len(contents)])
-            content = _tensor(a["content"])
+            last = a["content"] if a["content"].shape[1] else np.hstack([a["obs"][-1], a["critic"][-1]])
+            content = _tensor(last)
             contents.append(torch.cat([content, torch.full((h.envs, 1), float(again))], 1))
             rows = (_tensor(a[k]) for k in ("final_step", "final_env", "final_critic"))
             step, env, critic = rows

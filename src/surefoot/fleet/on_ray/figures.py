@@ -83,6 +83,7 @@ class FleetFigures:
             "fleet.rate.by_actor": [m.samples / m.seconds if m.seconds else None for m in crew.members],
             "fleet.replaced": crew.replaced,
             "fleet.begun": int(sum(a.fragment.extras["begun"][0] for a in used)),
+            "fleet.codec": crew.setting.order.codec,
             "fleet.bytes": sum(a.fragment.nbytes for a in used),
             "fleet.bytes_per_transition": float(np.mean([a.fragment.bytes_per_transition for a in used])),
             "fleet.read_s": env.seconds - env.waited,

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from surefoot.compute import ONE_CORE, cores, prepare_torch
+from surefoot.fleet.codec_costs import CodecCost, costs, lossless
 from surefoot.fleet.fragment import Key, pack, unpack
 from surefoot.fleet.on_ray.acting import weights_of
 from surefoot.fleet.on_ray.actor import FleetActor, order_of
@@ -80,6 +81,8 @@ class Measured:
     """For a transition, on the learner's side."""
     bytes_per_transition: float
     cores: int
+    codecs: tuple[CodecCost, ...] = ()
+    """What lossless codecs cost for the fragment that was packed; the first is the plain one."""
 
     @property
     def step(self) -> Curve:
@@ -125,6 +128,7 @@ def measure(plan: Plan, folder: Path, sizes: Sequence[int] = SIZES) -> Measured:
         _timed(lambda: unpack(schema, RUN, buffer))[0] / samples,
         fragment.bytes_per_transition,
         all_cores,
+        costs(lossless(), schema, fragment),
     )
 
 

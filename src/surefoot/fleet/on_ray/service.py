@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from surefoot.contract import SurefootError
@@ -23,9 +23,10 @@ class Service:
         """How often it was begun again since the last good fragment."""
         self._newest: tuple[int, Any] | None = None
 
-    def publish(self, version: int, weights: Any) -> None:
-        """Lets it act with the policy of `version`, from when this returns."""
-        self.ask("publish", version, weights)
+    def publish(self, version: int, weights: Any, needed: Collection[int]) -> None:
+        """Lets it act with the policy of `version`, from when this returns; it keeps those that are
+        `needed`."""
+        self.ask("publish", version, weights, needed)
         self._newest = version, weights
 
     def ask(self, what: str, *given: Any) -> Any:
@@ -50,7 +51,7 @@ class Service:
         self._lost(why)
         self.handle = self._begin()
         if self._newest is not None:
-            self.ask("publish", *self._newest)
+            self.ask("publish", *self._newest, {self._newest[0]})
 
     def close(self) -> None:
         """Ends it."""

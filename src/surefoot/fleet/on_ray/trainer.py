@@ -20,13 +20,16 @@ from surefoot.artifacts import JsonLines
 from surefoot.compute import SINGLE, Writer, cores
 from surefoot.env import EpisodeStats
 from surefoot.fleet.books import FOLDER, USED
+from surefoot.fleet.codecs import codec_of
 from surefoot.fleet.on_ray.acting import weights_of
-from surefoot.fleet.on_ray.actor import FleetActor, order_of
+from surefoot.fleet.on_ray.actor import FleetActor, Order, order_of
 from surefoot.fleet.on_ray.cluster import Cluster
 from surefoot.fleet.on_ray.crew import Crew, Setting
 from surefoot.fleet.on_ray.env import FleetEnv
 from surefoot.fleet.on_ray.figures import FleetFigures
-from surefoot.fleet.options import FleetOptions, check_alone
+from surefoot.fleet.on_ray.placement import Places
+from surefoot.fleet.on_ray.trial import Choice, choose, measure_inference
+from surefoot.fleet.options import FleetOptions, Inference, check_alone
 from surefoot.fleet.vtrace import Steps, vtrace
 from surefoot.learners import Ppo
 from surefoot.rollout import RolloutBlock
@@ -79,7 +82,8 @@ class FleetIteration(TrainingIteration):
         inference = collect(self.env, self.learner, block, recipe.gamma, recipe.lam)
         begun = time.perf_counter()
         sync = self._crew.setting.sync
-        rho = None if sync and self.env.device.type == "cpu" else correct(self.learner, block, not sync)
+        exact = sync and self.env.device.type == "cpu" and not codec_of(self._crew.setting.order.codec).lossy
+        rho = None if exact else correct(self.learner, block, not sync)
         self.figures.update(self._number - 1, None if sync else rho, RHO_BAR)
         for a in self.env.used:
             k = a.key
@@ -137,6 +141,8 @@ class FleetTrainer(Trainer):
         self._cluster: Cluster | None = None
         self._crew: Crew | None = None
         self._seen = 0
+        self._sized = False
+        """Whether run.json says how large a transition is."""
         self._observer: Observer = UNOBSERVED
         try:
             super().__init__(plan, run, resume, select, clock=clock, strict=strict)
@@ -152,26 +158,23 @@ class FleetTrainer(Trainer):
         folder = self.run.path / FOLDER
         folder.mkdir(exist_ok=True)
         self._used = JsonLines(folder / USED)
-        order = order_of(plan, run_key(self.run.path), folder)
+        order = order_of(plan, run_key(self.run.path), folder, fleet.codec)
         store = plan.accounting.buffer_bytes * (fleet.lag + 3)
         room = min(len(parts), cores()) if fleet.elastic else len(parts) + 1
         self._cluster = cluster = Cluster(fleet.ray, room, store)
         if fleet.ray is not None:
             parts = fleet.parts(recipe, cluster.cores)
-        setting = Setting(
-            order,
-            parts,
-            fleet.lag,
-            fleet.sync,
-            fleet.inference == "central",
-            folder,
-            self.actor,
-            fleet.elastic,
-        )
-        self._crew = crew = Crew(self._cluster, setting)
         device = torch.device(plan.device)
         learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device)
         self.learner = learner
+        places = Places(self._cluster.ray, len(parts), fleet.placement, plan.device)
+        inference, choice = self._inference(order, parts[: cluster.cores], places)
+        central = inference == "central"
+        setting = Setting(
+            order, parts, fleet.lag, fleet.sync, central, folder, places, self.actor, fleet.elastic
+        )
+        self._crew = crew = Crew(self._cluster, setting)
+        crew.refusals += [words for words in (places.note(), choice and choice.why) if words]
         self.env = env = FleetEnv(plan, crew, device)
         self.block = RolloutBlock.empty(
             recipe.horizon,
@@ -192,10 +195,31 @@ class FleetTrainer(Trainer):
         )
         iteration.begin(crew, self._used)
         self._constants = LedgerConstants.of(plan, env, self.block.bytes)
-        how = f"{'synchronous' if fleet.sync else plan.collection}, {fleet.inference} inference"
+        how = ", ".join(
+            filter(None, ("synchronous" if fleet.sync else "", plan.collection, f"{inference} inference"))
+        )
         many = "auto" if fleet.elastic else str(len(parts))
-        said = {"actors": many, "fleet": how, "ray": str(self._cluster.ray.__version__)}
-        self.run.write_record(versions=self.run.record.versions | said)
+        said = {"actors": many, "fleet": how, "ray": str(cluster.ray.__version__)}
+        was: dict[str, Any] = {"actors": "auto" if fleet.elastic else len(parts), "parts": len(parts)}
+        was |= {"codec": fleet.codec, "inference": inference}
+        was |= {} if choice is None else {"choice": choice.as_json()}
+        record = self.run.record
+        before = {} if fleet.inference in ("local", "central") else record.fleet
+        self.run.write_record(versions=record.versions | said, fleet=before | was)
+
+    def _inference(self, order: Order, parts: list[range], places: Places) -> tuple[Inference, Choice | None]:
+        """Returns where the policy acts, and what was measured to choose that, where it is chosen now."""
+        fleet = self._fleet
+        if fleet.inference in ("local", "central"):
+            return fleet.inference, None
+        before: Inference | None = self.run.record.fleet.get("inference")
+        if before is not None or fleet.inference is None:
+            return before or "local", None
+        assert self._cluster is not None
+        assert isinstance(self.learner, Ppo)
+        ways = measure_inference(self._cluster.ray, places, order, parts, weights_of(self.learner))
+        choice = choose(*ways, len(parts), places.device, fleet.prices)
+        return choice.inference, choice
 
     def _row(self, result: IterationResult) -> tuple[dict[str, Any], EpisodeStats]:
         row, stats = super()._row(result)
@@ -203,6 +227,10 @@ class FleetTrainer(Trainer):
         for words in self.words():
             self._observer.note(words)
         row |= self.iteration.figures.row
+        if not self._sized:
+            sized = {"bytes_per_transition": row["fleet.bytes_per_transition"]}
+            self.run.write_record(fleet=self.run.record.fleet | sized)
+            self._sized = True
         return row | {"family.samples": self._family_samples()}, stats
 
     def _family_samples(self) -> list[int]:
@@ -218,6 +246,8 @@ class FleetTrainer(Trainer):
 
     def _loop(self, limits: Limits, observer: Observer, tracker: Tracker, writer: Writer) -> None:
         self._observer = observer
+        for words in self.words():
+            observer.note(words)
         super()._loop(limits, observer, tracker, writer)
 
     def _resume(self) -> None:
