@@ -95,8 +95,9 @@ def wait(until: Callable[[], bool]) -> bool:
 
 
 def processes(name: str) -> list[psutil.Process]:
-    """Ray's processes of what is called `name`."""
-    return [p for p in psutil.process_iter() if any(w.startswith(f"ray::{name}") for w in words(p))]
+    """Processes of what is called `name`, of the Ray that was begun here."""
+    ours = psutil.Process().children(recursive=True)
+    return [p for p in ours if any(w.startswith(f"ray::{name}") for w in words(p))]
 
 
 def words(process: psutil.Process) -> list[str]:
