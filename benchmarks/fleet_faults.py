@@ -238,8 +238,8 @@ def main() -> None:
     keep(args.out, device, about(device, args.quick) | {"rows": rows}, 1)
     print(
         f"{row['learned_per_s']:,.0f} samples/s, {row['learned_per_s_while_killed']:,.0f} while actors were "
-        f"killed (dip {row['dip']:.0%}); successor's first fragment after {row['successor_s']}, rate back after "
-        f"{row['back_s']}; books {row['books']}",
+        f"killed (dip {row['dip']:.0%}); successor's first fragment after {row['successor_s']}, rate back "
+        f"after {row['back_s']}; books {row['books']}",
         flush=True,
     )
     plot(kept(args.out), args.out.with_suffix(".svg"))

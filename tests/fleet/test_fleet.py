@@ -223,6 +223,17 @@ def test_environments_from_outside_too_and_they_begin_anew_when_a_run_goes_on(
 # ---- updates that do not wait, and faults
 
 
+def pid_of(trainer: FleetTrainer, actor: int) -> int:
+    """The process of an actor; waits for another one where it was killed and the fleet has not noticed."""
+    for _ in range(100):
+        try:
+            pid: int = trainer.crew.ask(actor, "describe").pid
+            return pid
+        except SurefootError:
+            time.sleep(0.2)
+    raise AssertionError(f"actor {actor} is not replaced")
+
+
 def test_updates_go_on_while_actors_are_killed_and_stale_ones_are_corrected_once(tmp_path: Path) -> None:
     run, killed = tmp_path / "run", list[int]()
 
@@ -231,7 +242,7 @@ def test_updates_go_on_while_actors_are_killed_and_stale_ones_are_corrected_once
         all their successors have been learned from."""
         wait(lambda: trainer.progress.update >= 3)
         for k in (1, 0, 1):
-            killed.append(trainer.crew.ask(k, "describe").pid)
+            killed.append(pid_of(trainer, k))
             os.kill(killed[-1], signal.SIGKILL)
             time.sleep(2.0)
         wait(lambda: {u["actor"]: u["incarnation"] for u in trained(run)} == {0: 2, 1: 3})
