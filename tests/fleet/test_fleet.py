@@ -32,6 +32,7 @@ from surefoot.fleet.on_ray.actor import order_of
 from surefoot.fleet.on_ray.cluster import Cluster
 from surefoot.fleet.on_ray.inference import InferenceService
 from surefoot.fleet.on_ray.trainer import FleetTrainer
+from surefoot.fleet.options import Correction
 from surefoot.runs import RunFolder, resume_hint, without_timing
 from surefoot.training import Trainer, make_plan, new_run
 from tiny import surefoot
@@ -354,6 +355,41 @@ def test_a_slow_actor_does_not_hold_up_the_others(tmp_path: Path) -> None:
     assert by_actor[0] > by_actor[1]
     families = np.sum([r["family.samples"] for r in rows(run)], 0)
     assert [families[:2].sum(), families[2:].sum()] == by_actor.tolist(), "a bias of strata is on the record"
+
+
+# ---- lag that is imposed, for studies
+
+
+def test_a_lag_that_is_imposed_is_on_record_and_repeats_to_the_bit(tmp_path: Path) -> None:
+    options = FleetOptions(actors=1, imposed_lag=2)
+    for name in ("one", "again"):
+        assert fleet(tmp_path / name, options, 5) == []
+        check_books(tmp_path / name)
+    assert differing(tmp_path / "one", tmp_path / "again") == []
+    there = rows(tmp_path / "one")
+    assert [(r["fleet.lag.min"], r["fleet.lag.max"]) for r in there] == [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (2, 2),
+        (2, 2),
+    ]
+    assert [u["version"] for u in trained(tmp_path / "one")] == [0, 0, 0, 1, 2]
+    assert all(r["fleet.corrected_share"] > 0.5 for r in there[1:]), "by more than rounding"
+    record = RunFolder.open(tmp_path / "one").record
+    assert record.collection == "by a policy that is kept back, at most 2 versions old"
+    with pytest.raises(SurefootError, match="does not go on"):
+        fleet(tmp_path / "one", options, 6)
+
+
+@pytest.mark.parametrize(("how", "ratio"), [("none", False), ("ratio", True)])
+def test_what_is_not_corrected_is_the_newest_policys_or_ppos_ratio_tells(
+    how: Correction, ratio: bool, tmp_path: Path
+) -> None:
+    fleet(tmp_path / "run", FleetOptions(actors=1, imposed_lag=1, correction=how), 3)
+    there = rows(tmp_path / "run")
+    assert [r["first_ratio_error"] > 1e-3 for r in there] == [False, ratio, ratio]
+    assert [r["fleet.corrected_share"] for r in there] == [0.0, 0.0, 0.0]
 
 
 # ---- what it leaves open

@@ -69,7 +69,7 @@ def test_actors_join_and_leave_with_their_nodes(nodes: Any, tmp_path: Path) -> N
     said = fleet(run, options, 100_000, meanwhile=change)
     assert seen == [True] * 5, said
     assert said[0] == "Actor 1 joined."
-    assert said[1].startswith("Actor 1 left, which had 2 parts: ")
+    assert said[1].startswith("Actor 1 left, which had 2 of 4 parts: ")
     assert len(said) == 2
     check_books(run)
     there = rows(run)

@@ -12,6 +12,7 @@ from surefoot.fleet.codecs import PLAIN, codec_of
 Inference = Literal["local", "central"]
 ROOM = 2
 """Actors that may be there at most, for each core that a cluster has when a run begins."""
+Correction = Literal["vtrace", "ratio", "none"]
 Placement = Literal["pack", "spread"]
 ROUNDED = "observations rounded to fp16"
 """What `collection` says of a codec that loses something."""
@@ -45,6 +46,13 @@ class FleetOptions:
     """Dollars per hour of an actor's core."""
     learner_price: float | None = None
     """Dollars per hour of the machine that learns, and acts where inference is central."""
+    imposed_lag: int | None = None
+    """For studies, no option of the command line: all experience is exactly so many versions old (in the
+    first updates as many as there are). Updates wait for all actors, so the run repeats to the bit."""
+    correction: Correction = "vtrace"
+    """For studies, no option of the command line: what is done about an older policy's experience. ratio:
+    nothing but PPO's own ratio, which then is against the policy that acted; none: it is taken for the
+    newest's."""
 
     def __post_init__(self) -> None:
         if self.actors != "auto" and self.actors < 1:
@@ -65,6 +73,15 @@ class FleetOptions:
                 "or give the cluster's address with --ray."
             )
         self._check_prices()
+        self._check_study()
+
+    def _check_study(self) -> None:
+        if self.imposed_lag is not None and (
+            self.sync or self.max_lag or self.inference not in (None, "local")
+        ):
+            raise SurefootError("A lag that is imposed leaves no choice of --sync, --max-lag or --inference.")
+        if self.imposed_lag is not None and self.imposed_lag < 0:
+            raise SurefootError(f"The imposed lag is {self.imposed_lag}; use 0 or more.")
 
     def _check_prices(self) -> None:
         given = [p for p in (self.actor_price, self.learner_price) if p is not None]
@@ -83,16 +100,30 @@ class FleetOptions:
         return self.actor_price, self.learner_price
 
     @property
+    def waits(self) -> bool:
+        """Whether every update waits for a fragment of each actor."""
+        return self.sync or self.imposed_lag is not None
+
+    @property
     def lag(self) -> int:
         """The versions that a fragment may be old by."""
+        if self.imposed_lag is not None:
+            return self.imposed_lag
         return 0 if self.sync else MOST_LAG if self.max_lag is None else self.max_lag
 
     @property
     def collection(self) -> str:
         """How experience is collected where that is another treatment than one process; "" where it is
         not."""
-        late = "" if self.sync else f"asynchronous, at most {self.lag} versions old"
-        return ", ".join(filter(None, (late, ROUNDED if codec_of(self.codec).lossy else "")))
+        return ", ".join(filter(None, (self._late, ROUNDED if codec_of(self.codec).lossy else "")))
+
+    @property
+    def _late(self) -> str:
+        if self.sync:
+            return ""
+        how = {"vtrace": "", "ratio": ", corrected by PPO's ratio alone", "none": ", uncorrected"}
+        begins = "asynchronous" if self.imposed_lag is None else "by a policy that is kept back"
+        return f"{begins}, at most {self.lag} versions old{how[self.correction]}"
 
     def overrides(self, given: dict[str, object]) -> dict[str, object]:
         """Returns what is to be changed about the recipe, `given` and what the fleet says of it."""
@@ -112,7 +143,7 @@ class FleetOptions:
     def elastic(self) -> bool:
         """Whether actors may join and leave while it runs: not where all are waited for, nor where cores are
         reserved for them."""
-        return self.actors == "auto" and not self.sync and self.placement is None
+        return self.actors == "auto" and not self.waits and self.placement is None
 
     def parts(self, recipe: Recipe, there: int | None = None) -> list[range]:
         """Returns the environments of each actor, or as they are parted where actors may join and leave:

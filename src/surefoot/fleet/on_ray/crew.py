@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +76,8 @@ class Setting:
     actor: type[FleetActor] = FleetActor
     elastic: bool = False
     """Whether actors may join and leave; else there are as many as parts."""
+    behind: int = 0
+    """Versions that actors are kept behind the newest policy by, where lag is imposed."""
 
 
 @dataclass
@@ -97,7 +100,9 @@ class Crew:
         self._incarnation = next_incarnation(s.diaries)
         self._pending: dict[Any, tuple[Key, float]] = {}
         self._queue: list[Arrived] = []
-        self._version, self._weights = -1, None
+        self._version = -1
+        self._kept: deque[tuple[int, Any]] = deque(maxlen=s.behind + 1)
+        """The newest versions with their weights, oldest first: actors act with the oldest."""
         self._learning = False
         """Whether an update has its fragments, and its policy is not published yet."""
         self._usual: list[float] = []
@@ -153,9 +158,10 @@ class Crew:
         ref = ray.put(dict(weights))
         with self._news:
             if self._service is not None:
-                needed = {*self.books.open.values(), self._version, version}
+                needed = {*self.books.open.values(), version, *(v for v, _ in self._kept)}
                 self._service.publish(version, ref, needed)
-            self._version, self._weights, self._learning = version, ref, False
+            self._version, self._learning = version, False
+            self._kept.append((version, ref))
             self._news.notify_all()
         if not self.setting.sync and self._thread is None:
             self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -172,12 +178,18 @@ class Crew:
         return len({m.process for m in self.members if m.process is not None and m.fruitless == 0})
 
     @property
+    def under_way(self) -> int:
+        """Fragments that were asked for and are not there yet."""
+        return len(self._pending)
+
+    @property
     def version(self) -> int:
         """The newest policy that was published; -1 before the first."""
         return self._version
 
     def round(self) -> list[Arrived]:
-        """Returns a fragment of every actor, in their order, all with the newest policy."""
+        """Returns a fragment of every actor, in their order, all with one policy: the newest, unless lag is
+        imposed."""
         got: dict[int, Arrived] = {}
         while len(got) < len(self.members):
             with self._lock:
@@ -240,8 +252,9 @@ class Crew:
                 continue
             key = Key(m.number, m.incarnation, m.sequence)
             m.sequence += 1
-            self.books.issue(key, self._version)
-            ref = self._call(m, "collect", key, self._version, self._weights)
+            version, weights = self._kept[0]
+            self.books.issue(key, version)
+            ref = self._call(m, "collect", key, version, weights)
             self._pending[ref] = (key, time.time())
 
     def _poll(self) -> None:
@@ -327,7 +340,8 @@ class Crew:
             self.refusals.append(f"Actor {process.number} was replaced: {why}")
         else:
             self.roster.leave(process)
-            self.refusals.append(f"Actor {process.number} left, which had {_counted(len(parts))}: {why}")
+            had = f"{len(parts)} of {len(self.members)} parts"
+            self.refusals.append(f"Actor {process.number} left, which had {had}: {why}")
 
     def _post(self, m: Member, process: Process | None) -> None:
         """Gives a part to an actor, as a new incarnation. What the one before had open is lost."""
@@ -435,8 +449,3 @@ class Crew:
 def patience_s(usual: float, beginning: bool) -> float:
     """Returns the seconds that a fragment may take where `usual` is usual; more if it is an actor's first."""
     return max(PATIENCE_S, PATIENCE * usual, BEGINNING_S if beginning else 0.0)
-
-
-def _counted(parts: int) -> str:
-    """Returns how many parts, in words."""
-    return "one part" if parts == 1 else f"{parts} parts"

@@ -21,13 +21,13 @@ class Service:
         self.handle: Any = begin()
         self.in_vain = 0
         """How often it was begun again since the last good fragment."""
-        self._newest: tuple[int, Any] | None = None
+        self._kept: dict[int, Any] = {}
 
     def publish(self, version: int, weights: Any, needed: Collection[int]) -> None:
         """Lets it act with the policy of `version`, from when this returns; it keeps those that are
         `needed`."""
         self.ask("publish", version, weights, needed)
-        self._newest = version, weights
+        self._kept = {v: w for v, w in self._kept.items() if v in needed} | {version: weights}
 
     def ask(self, what: str, *given: Any) -> Any:
         """Returns its answer."""
@@ -39,7 +39,7 @@ class Service:
                 self.renew(handle, reason(error))
 
     def renew(self, gone: Any, why: str) -> None:
-        """Begins it again, with the newest policy; does nothing where that was done already."""
+        """Begins it again, with the policies that are needed; does nothing where that was done already."""
         if gone is not self.handle:
             return
         self._ray.kill(gone)
@@ -50,8 +50,8 @@ class Service:
             )
         self._lost(why)
         self.handle = self._begin()
-        if self._newest is not None:
-            self.ask("publish", *self._newest, {self._newest[0]})
+        for version, weights in self._kept.items():
+            self.ask("publish", version, weights, set(self._kept))
 
     def close(self) -> None:
         """Ends it."""
