@@ -96,10 +96,17 @@ def look_at_supply(case: Case) -> list[Found]:
     share = "nothing" if not least else f"{least:,} samples"
     return [
         Found(
-            f"One seed family gave {most:,} samples and another {share}: actors were slow or lost, and "
-            "strata of theirs weigh less in what was learned."
+            f"One seed family gave {most:,} samples and another {share}: actors were slow or lost"
+            f"{_uneven(rows)}, and strata of theirs weigh less in what was learned."
         )
     ]
+
+
+def _uneven(rows: list[dict[str, Any]]) -> str:
+    """Says in how many updates some actors had more parts of the environments than others."""
+    sizes = [Counter(r.get("fleet.actor.by_part") or ()) for r in rows]
+    uneven = sum(len({*n.values()}) > 1 or None in n for n in sizes)
+    return f" (in {uneven} of {len(rows)} updates some had more parts than others)" if uneven else ""
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -128,7 +135,8 @@ DETECTORS = (
         statistic="samples of the family that gave most, over those of the one that gave least",
         threshold="1.5: that much more does one family weigh in the gradient",
         means="Slow or lost actors shift what was trained on: strata are dealt by environment.",
-        remedy="Use --sync, or actors of one speed; `fleet.rate.by_actor` names the slow one.",
+        remedy="Use --sync, actors of one speed, or as many cores as `fleet.parts` is a multiple of; "
+        "`fleet.rate.by_actor` names the slow one.",
         look=look_at_supply,
         needs=("ppo", "ledger"),
         short=True,

@@ -61,18 +61,20 @@ def restore_robot_plan(run: RunFolder) -> RobotPlan:
     return plan
 
 
-def check_resumable(run: RunFolder) -> None:
-    """Refuses to continue a run that cannot be continued exactly."""
+def check_resumable(run: RunFolder, anew: bool = False) -> None:
+    """Refuses to continue a run that cannot be continued exactly; with `anew` environments may begin new
+    episodes where their state cannot be saved."""
     r = run.record
     if r.learner != "ppo":
         raise SurefootError(
             f"{run.path} was trained by {r.learner}, whose runs cannot be continued exactly; "
             "train anew with another --out."
         )
-    if isinstance(r.contract, ExternalContract):
+    if isinstance(r.contract, ExternalContract) and not anew:
         raise SurefootError(
             f"{run.path} was trained on {r.task}, whose simulator's state cannot be saved; it "
-            "cannot be continued exactly, so train anew with another --out and larger limits."
+            "cannot be continued exactly, so train anew with another --out and larger limits, or go on with "
+            "new episodes and a fleet (--actors M)."
         )
 
 
