@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from surefoot.artifacts import load_npz
 from surefoot.audits.case import Case
 from surefoot.audits.detector import NotApplicable
 from surefoot.audits.slow_noise import SlowFaults, noise
@@ -80,7 +79,7 @@ def _kept(case: Case) -> Iterator[Kept]:
             most = NOMINAL_ONES if column == NOMINAL else PER_COLUMN
             for i in np.sort(g.permutation(chosen)[:most]):
                 path = folder / "traces" / f"{rows['trace'][i]}.npz"
-                yield _read(plan, folder, column, load_npz(path), str(rows["trace"][i]))
+                yield _read(plan, folder, column, case.trace(path), str(rows["trace"][i]))
 
 
 def _read(plan: RobotPlan, folder: Path, column: str, trace: dict[str, np.ndarray], name: str) -> Kept:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import load_npz
 from surefoot.audits.case import Case
 from surefoot.audits.detector import NotApplicable
 from surefoot.audits.second_evaluator import Frames, shifted
@@ -82,7 +81,7 @@ def _traced(case: Case) -> list[Traced]:
                     scenario = shifted(panel.scenarios[int(row["scenario"])], column)
                 except KeyError:  # another package's perturbation
                     continue
-                frames = load_npz(folder / "traces" / f"{row['trace']}.npz")
+                frames = case.trace(folder / "traces" / f"{row['trace']}.npz")
                 name = f"scenario {row['scenario']} of {shown} on {engine} ({folder.name})"
                 out.append(Traced(name, row, frames, panel, scenario, column, same))
     if not out:
