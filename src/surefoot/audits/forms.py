@@ -56,7 +56,7 @@ def faults(what: str, given: Mapping[str, Any], forms: Forms, lead: int = 1) -> 
             b is None or a == b for a, b in zip(size, form.size, strict=True)
         )
         if not same or there[:lead] != rows:
-            yield f"{what} has '{name}' of {_sized(there)} where it is {_sized(((rows or ()) + form.size))}"
+            yield f"{what} has '{name}' of {_sized(there)} where it is {_sized((rows or ()) + form.size)}"
         elif kind_of(x) not in form.kinds:
             kinds = " or ".join(KINDS[k] for k in form.kinds)
             yield f"{what} has '{name}' as {KINDS.get(kind_of(x), 'something else')} where it is {kinds}"

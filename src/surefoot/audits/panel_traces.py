@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from surefoot.audits.case import Case
+from surefoot.audits.declared import as_long
 from surefoot.audits.detector import NotApplicable
 from surefoot.audits.second_evaluator import Frames, shifted
 from surefoot.contract import Column, Panel, Scenario, find_panel
@@ -91,8 +92,7 @@ def _traced(case: Case) -> list[Traced]:
 
 def panel_called(case: Case, name: str, digest: str) -> Panel:
     """Returns the panel of a pass, by its digest."""
-    own = case.robot.panel
-    found = own if own.digest == digest else find_panel(digest, (name, own.name))
+    found = as_long(case, name, digest) or find_panel(digest, (name, case.robot.panel.name))
     if found is None:
         raise NotApplicable(f"the panel {name} is not on this machine")
     return found
