@@ -235,7 +235,8 @@ def learner_form(contract: Any, recipe: Recipe) -> Forms:
 def moments_form(contract: Any, recipe: Recipe) -> Forms:
     """Returns the form of what an optimiser adds to it after its first step."""
     own = learner_form(contract, recipe)
-    size = sum(math.prod(map(int, f.size)) for k, f in own.items() if k.startswith("networks."))
+    sizes = [f.size for k, f in own.items() if k.startswith("networks.")]
+    size = sum(math.prod(n for n in of if n is not None) for of in sizes)
     return {"adam.step": vector(), "adam.exp_avg": vector(size), "adam.exp_avg_sq": vector(size)}
 
 
