@@ -112,8 +112,8 @@ DETECTORS = (
         statistic="shares of steps by which feet are down, with a foot that slips (0.3 m/s), and with one "
         "within 0.1 m of where the ground changes by 4 cm, in 16 steps of up to 256 environments from where "
         "they stand in the latest checkpoint",
-        threshold="a thousandth of all steps; a remark, not a test (clean runs: every way to stand, slips in 2% and edges in "
-        "2.5% of steps and more)",
+        threshold="a thousandth of all steps; a remark, not a test (clean runs: every way to stand, slips in "
+        "2% and edges in 2.5% of steps and more)",
         means="The batch does not hold what a robot meets: its policy has not learned it.",
         remedy="Look at friction's range, at the terrain's levels, and at what ends episodes early.",
         look=look,
