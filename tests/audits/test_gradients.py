@@ -38,12 +38,12 @@ def test_environments_that_learn_from_their_familys_samples_are_remarked_on(
 def test_the_noise_scale_is_that_of_known_gradients() -> None:
     """Gradients of mean length 1 with a spread of 4 in each of 50 directions: 50 x 4 samples of one."""
     g = np.random.default_rng(1)
-    gradients = g.normal(0, 2, (4000, 50))
+    gradients = g.normal(0, 2, (800, 50))
     gradients[:, 0] += 1
     gram = gradients @ gradients.T
-    single = spread(gram, np.arange(4000))
-    assert noise_scale(gram, single, 1) == pytest.approx(200, rel=0.1)
-    assert spread(gram, np.arange(4000) // 8) == pytest.approx(single / 8, rel=0.1)
+    single = spread(gram, np.arange(800))
+    assert noise_scale(gram, single, 1) == pytest.approx(200, rel=0.25)
+    assert spread(gram, np.arange(800) // 8) == pytest.approx(single / 8, rel=0.15)
 
 
 def test_contacts_that_are_missing_are_remarked_on() -> None:

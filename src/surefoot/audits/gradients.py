@@ -12,7 +12,7 @@ from surefoot.audits.iterated import Iterated, iterated
 ALIKE = 0.5
 """Intraclass correlation of gradients from which on the environments of a family, however many, are worth
 fewer than two: their design effect is 1 + (m - 1) ICC (Kish 1965)."""
-SHUFFLES = 2000
+SHUFFLES = 400
 CHUNK = 32
 """Outputs of a layer whose gradients are held at once."""
 FEWEST = 4
@@ -107,7 +107,7 @@ DETECTORS = (
         cause="batch",
         asks="Does every environment of a family teach something of its own?",
         statistic="gradients of the policy's loss by environment, of one block: the spread of their means by "
-        "family against that of means over as many environments of any, 2000 times; the gradient noise scale "
+        "family against that of means over as many environments of any, 400 times; the gradient noise scale "
         "of either (McCandlish et al. 2018, arXiv:1812.06162)",
         threshold="an intraclass correlation of 0.5: from there on a family is worth fewer than two of its "
         "environments, however many it has (design effect, Kish 1965); a remark, not a test",
