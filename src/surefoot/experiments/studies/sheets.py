@@ -96,10 +96,10 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
             "p",
             "The typical training seed (median). Collapsed: seeds below half of the typical success. "
             "n_eff is that of the rollout block by return, as batch honesty saw "
-            "it every tenth update. Failures seen are training episodes that did not end by time, with those of "
-            "the termination that ended fewest, and the share of cells, a termination in a stratum each, in which one "
-            "ended: what rare events the samples held. Age is how old a sample is on average when it is learned from, reuse how "
-            "often. Below rates: 95% ",
+            "it every tenth update. Failures seen are training episodes that did not end by time, and beside "
+            "them those of the termination that ended fewest, and the share of cells, a termination in a "
+            "stratum each, in which one ended: the rare events in the samples. Age is how old a sample is on "
+            "average when it is learned from, reuse how often. Below rates: 95% ",
             word("over seeds"),
             ".",
             class_="lead",
