@@ -117,7 +117,10 @@ class Case:
         return result
 
     def trace(self, path: Path) -> dict[str, np.ndarray]:
-        """Reads a kept episode of a panel."""
+        """Returns a kept episode of a panel, read once for all who ask: nobody writes into it."""
+        return self.once(f"trace {path}", lambda: self._trace(path))
+
+    def _trace(self, path: Path) -> dict[str, np.ndarray]:
         trace, task = load_npz(path), self.robot.task
         about, steps = forms.about_form(task.robot), forms.trace_form(task.contract, task.robot)
         if not self.old:

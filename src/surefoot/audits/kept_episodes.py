@@ -26,6 +26,7 @@ NOMINAL_ONES = 12
 class Kept:
     """One episode of a trained policy. Rows are steps: what was shown before each, and what was done."""
 
+    name: str
     folder: Path
     column: str
     faulty: bool
@@ -80,10 +81,12 @@ def _kept(case: Case) -> Iterator[Kept]:
             most = NOMINAL_ONES if column == NOMINAL else PER_COLUMN
             for i in np.sort(g.permutation(chosen)[:most]):
                 path = folder / "traces" / f"{rows['trace'][i]}.npz"
-                yield _read(plan, panel, folder, column, case.trace(path))
+                yield _read(plan, panel, folder, column, path.stem, case.trace(path))
 
 
-def _read(plan: RobotPlan, panel: Panel, folder: Path, column: str, trace: dict[str, np.ndarray]) -> Kept:
+def _read(
+    plan: RobotPlan, panel: Panel, folder: Path, column: str, name: str, trace: dict[str, np.ndarray]
+) -> Kept:
     contract, steps = plan.task.contract, len(trace["position"])
     steps -= str(trace["reason"]) == "nonfinite"  # a failed step's action is void
     sight = sight_of(plan, trace, steps)
@@ -94,6 +97,7 @@ def _read(plan: RobotPlan, panel: Panel, folder: Path, column: str, trace: dict[
     scale = np.full(steps, trace["noise_scale"])
     own = (int(key[0]), int(key[1]), int(key[2]))
     return Kept(
+        name,
         folder,
         column,
         any(strength.values()),
