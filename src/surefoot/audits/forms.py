@@ -20,7 +20,8 @@ KINDS = {"b": "true or false", "i": "whole numbers", "f": "numbers", "t": "text"
 
 
 class Form(NamedTuple):
-    """Of one array: the kinds that its values may be of, and its size beyond the rows that all share."""
+    """The form of one array: the kinds that its values may be of, and its size beyond the rows that all
+    share."""
 
     kinds: str
     size: tuple[int | None, ...] = ()

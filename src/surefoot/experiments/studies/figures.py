@@ -221,6 +221,7 @@ def _read(
         x = nominal_rows[name].astype(np.float64)
         return float(np.nanmean(x)) if np.isfinite(x).any() else None
 
+    more: dict[str, Any] = {name: mean(name) for name in BESIDE} | _failures(run, update)
     point = Point(
         value=value,
         seed=seed,
@@ -235,7 +236,6 @@ def _read(
         n_eff_return=looks("honesty.n_eff_return"),
         n_eff_advantage=looks("honesty.n_eff_advantage"),
         reset_sync=looks("honesty.reset_sync_index"),
-        **_failures(run, update),
         age_steps=float(last["freshness.mean_age_steps"]),
         reuse=int(last["freshness.epochs"]),
         gradient_steps=int(last["freshness.gradient_steps"]),
@@ -247,7 +247,7 @@ def _read(
         success=float(nominal_rows["success"].mean()),
         fall=float(nominal_rows["fall"].mean()),
         velocity_error_mps=mean("velocity_error_mps"),
-        **{name: mean(name) for name in BESIDE},
+        **more,
         disturbed_success=float(np.mean(disturbed)) if disturbed else None,
         columns=columns,
         labels=_labels(rows, nominal),
