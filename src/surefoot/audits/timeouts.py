@@ -15,8 +15,8 @@ from surefoot.rollout import RolloutBlock
 from surefoot.training import collect
 
 REWARDS = (2.0, -1.0, 0.5, 3.0)
-"""What a step is paid in each state. The first two lead to each other for ever; of the others the first leads to the
-second, and that to an end."""
+"""What a step is paid in each state. The first two lead to each other for ever; of the others the first leads
+to the second, and that to an end."""
 STEPS, EPISODE = 8, 9
 """Steps of a rollout, and those after which time runs out: an odd number, so that no episode runs out of time
 in the state that the next one begins in."""
