@@ -86,7 +86,7 @@ def _differences(numbers: np.random.Generator) -> Iterator[str]:
         said = paired(a, b, family, SPANS[d.kind])
         right = slow_paired.paired(a, b, family.tolist(), SPANS[d.kind])
         for name in FIGURES:
-            loose = right.slack * (1 + 10 * (name == "detectable")) if name not in ("value", "p") else 0.0
+            loose = {"p": right.luck, "value": 0.0, "detectable": 11 * right.slack}.get(name, right.slack)
             x, y = float(getattr(said, name)), float(getattr(right, name))
             if not same(x, y, loose):
                 text = f"Of differences of {d.families} families of {d.members} ({d.kind}s) '{name}' is"
@@ -156,8 +156,8 @@ DETECTORS = (
         statistic="paired differences with interval, p by sign flips and detectable size, of 1 to 120 "
         "families; Holm's p-values; medians over seeds; intervals of looks; the error of the k-th decision: "
         "on made-up values, by other code",
-        threshold="rounding (1e-6 of a figure); where ties leave the order of resampling open, a tenth of "
-        "an interval's width",
+        threshold="rounding (1e-6 of a figure); six standard errors where signs are drawn; where ties leave "
+        "the order of resampling open, a tenth of an interval's width",
         means="A comparison, a study or a promotion is decided by another rule than is stated.",
         remedy="Run tests/statistics; compare with docs/reference/statistics.md.",
         look=look,

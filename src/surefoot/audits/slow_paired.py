@@ -14,8 +14,8 @@ from surefoot.audits import slow_statistics as slow
 
 ENOUGH = 12
 """Families that differ from which on a difference of rates is one of means."""
-EXACT, FLIPS, SEED = 13, 9999, 20_260_102
-"""Families that differ up to which all signs are counted; random ones beyond that, and their fixed seed."""
+EXACT, FLIPS, SEED = 13, 9999, 7
+"""Families that differ up to which all signs are counted; random ones beyond that, from a seed of our own."""
 TOGETHER = 0.05
 """Chance that anything at all goes wrong: over all looks of a confirmation, and over all decisions."""
 
@@ -31,6 +31,9 @@ class Paired:
     detectable: float
     n_eff: float
     slack: float
+    """By how much its ends may be off, as of means."""
+    luck: float
+    """By how much p may be off where signs are drawn."""
 
 
 def paired(a: np.ndarray, b: np.ndarray, family: Sequence[Hashable], span: tuple[float, float]) -> Paired:
@@ -60,7 +63,8 @@ def paired(a: np.ndarray, b: np.ndarray, family: Sequence[Hashable], span: tuple
         degrees = slow.worth(parts) - 1
         t = slow.student(degrees, 0.95)
         detectable = (high - low) / 2 / t * (t + slow.student(degrees, 0.6))
-    return Paired(value, low, high, sign_flips([float(p.sum()) for p in parts]), detectable, n_eff, loose)
+    p, luck = sign_flips([float(x.sum()) for x in parts])
+    return Paired(value, low, high, p, detectable, n_eff, loose, luck)
 
 
 def _rates(gap: np.ndarray, family: Sequence[Hashable]) -> tuple[float, float, float]:
@@ -75,18 +79,20 @@ def _rates(gap: np.ndarray, family: Sequence[Hashable]) -> tuple[float, float, f
     return max(-1.0, d - ends[0]), min(1.0, d + ends[1]), min(win.n_eff, loss.n_eff)
 
 
-def sign_flips(sums: Sequence[float]) -> float:
-    """Returns how often random signs of the families' sums give a total as large as theirs."""
+def sign_flips(sums: Sequence[float]) -> tuple[float, float]:
+    """Returns how often random signs of the families' sums give a total as large as theirs, and what chance
+    adds to it where not all signs are counted: six standard errors of two such shares."""
     some = sorted(s for s in sums if s != 0)
     if not some:
-        return 1.0
+        return 1.0, 0.0
     most = abs(math.fsum(some)) * (1 - 1e-9)
     if len(some) <= EXACT:
         totals = [math.fsum(s * x for s, x in zip(signs, some, strict=True)) for signs in _signs(len(some))]
-        return sum(abs(x) >= most for x in totals) / len(totals)
+        return sum(abs(x) >= most for x in totals) / len(totals), 0.0
     drawn = np.random.Generator(np.random.PCG64(SEED)).integers(0, 2, (FLIPS, len(some)))
     totals = [float(np.where(row == 1, -1.0, 1.0) @ np.array(some)) for row in drawn]
-    return (1 + sum(abs(x) >= most for x in totals)) / (1 + FLIPS)
+    p = (1 + sum(abs(x) >= most for x in totals)) / (1 + FLIPS)
+    return p, 6 * math.sqrt(2 * max(p, 1e-3) / FLIPS)
 
 
 def _signs(count: int) -> itertools.product[tuple[float, ...]]:
