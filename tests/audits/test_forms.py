@@ -17,6 +17,8 @@ from surefoot.audits import audit_run
 from surefoot.audits.forms import Form, faults, vector
 from surefoot.env import VecEnv
 from surefoot.env.compiled import CompiledEnv
+from surefoot.env.log import EpisodeLog
+from surefoot.evaluation.episodes import RawEpisodes
 from surefoot.learners.update import PpoUpdate
 from surefoot.runs import Audit, RunFolder, save_checkpoint
 
@@ -183,3 +185,27 @@ def test_faults_name_what_is_missing_of_another_kind_and_of_another_size() -> No
         "It has no 'd'",
     ]
     assert list(faults("It", given, {"a": vector(None), "b": Form("b")})) == []
+
+
+def test_records_and_metrics_of_another_form_are_found(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, labelled = EpisodeLog.add_ended, RawEpisodes.labelled
+
+    def without(self: EpisodeLog, *given: Any, **named: Any) -> None:
+        record(self, *given, **named)
+        del self.ended[-1]["delay_s"]
+
+    def early(self: RawEpisodes) -> RawEpisodes:
+        played = labelled(self)
+        del played.rows["distance_m"]
+        return played
+
+    monkeypatch.setattr(EpisodeLog, "add_ended", without)
+    monkeypatch.setattr(RawEpisodes, "labelled", early)
+    uncompiled(monkeypatch)
+    audit = asked(tiny_run, "episode-records", "measuring")
+    assert not audit.failed, audit.failed
+    said = {f.detector: (f.cause, f.statement) for f in audit.findings}
+    assert said["episode-records"] == ("bookkeeping", "A record of episodes that ended has no 'delay_s'.")
+    assert said["measuring"] == ("metric", "What is measured of episodes has no 'distance_m'.")

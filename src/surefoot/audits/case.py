@@ -112,7 +112,7 @@ class Case:
         """The confirmation: `result.table` has the rows of all columns, `result.rows` the nominal ones."""
         result = load_result(self.run)
         if not self.old:
-            form = forms.rows_form(robot=self.record.training_plant is not None)
+            form = forms.rows_form(self.record.contract, robot=self.record.training_plant is not None)
             forms.hold("The table of held-out episodes", result.table, form, "metric")
         return result
 

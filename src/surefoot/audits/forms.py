@@ -266,17 +266,46 @@ def episodes_form(contract: Any, *, robot: bool) -> Forms:
     return out
 
 
-def rows_form(*, robot: bool) -> Forms:
-    """Returns the form of a table of held-out episodes, as far as every table has it."""
+def rows_form(contract: Any, *, robot: bool) -> Forms:
+    """Returns the form of a table of held-out episodes, as far as detectors look at it."""
     texts = ("column", "perturbation", "engine", "policy", "reason", "terrain")
     numbers = ("velocity_error_mps", "yaw_error_radps", "strength")
     out = dict.fromkeys(texts, TEXT) | dict.fromkeys(numbers, NUMBER)
     if not robot:
         return out
-    out |= dict.fromkeys(("success", "fall"), TRUTH)
-    out |= dict.fromkeys(("scenario", "family", "member", "steps"), WHOLE)
+    out |= dict.fromkeys(("scenario", "family", "member", "level"), WHOLE)
     had = ("friction", "payload_kg", "command_vx", "command_vy", "command_wz")
-    return out | dict.fromkeys(had, NUMBER)
+    names = ("stratum", "beyond", "half", "states_digest")
+    return out | dict.fromkeys(had, NUMBER) | dict.fromkeys(names, TEXT) | measured_form(contract)
+
+
+def measured_form(contract: Any) -> Forms:
+    """Returns the form of what is measured of held-out episodes."""
+    axes = [f"{what}_{axis}" for what in ("achieved", "error") for axis in ("vx", "vy", "wz")]
+    figures = (
+        *(
+            "velocity_error_mps",
+            "yaw_error_radps",
+            "lived_s",
+            "achieved_ratio",
+            "cost_of_transport",
+            "work_j",
+        ),
+        *("work_j", "distance_m", "torque_saturation", "trunk_contact", "foot_slip_m", "peak_tilt_rad"),
+        *(
+            "recovery_s",
+            "return",
+            "windows_as_told",
+            "stand_drift_m",
+            "stand_turn_rad",
+            "foot_clearance_m",
+            *axes,
+        ),
+        *(f"return.{t.name}" for t in contract.rewards),
+    )
+    told = dict.fromkeys(("success", "fall", "recovered"), TRUTH)
+    texts = dict.fromkeys(("reason", "label", "cause", "recoveries_s"), TEXT)
+    return dict.fromkeys(figures, NUMBER) | told | texts | {"steps": WHOLE}
 
 
 def trace_form(contract: TaskContract, robot: RobotSpec) -> Forms:

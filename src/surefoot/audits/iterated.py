@@ -143,7 +143,7 @@ def _iterated(case: Case) -> list[Iterated]:
         forms.hold("A learner", after, forms.learner_form(contract, recipe), "learning", lead=0)
         if ended:
             own = {k: v for k, v in case.episodes_form.items() if k != "update"}
-            forms.hold("Records of episodes that ended", ended, own, "bookkeeping")
+            forms.hold("A record of episodes that ended", ended, own, "bookkeeping")
         policy = SlowPolicy(before, recipe.normalise)
         said_of_itself = iteration.metrics(result)
         out.append(Iterated(arrays, steps, start, before, after, policy, said_of_itself, row, ended, recipe))

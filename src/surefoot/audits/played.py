@@ -13,6 +13,7 @@ import torch
 from surefoot.audits.case import Case
 from surefoot.audits.declared import judged_on
 from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.audits.forms import hold, measured_form
 from surefoot.audits.measured import Faults, agrees, faults, rules_of
 from surefoot.audits.slow_metrics import Rules, clearances, measured, succeeded
 from surefoot.contract import Column, as_half
@@ -50,6 +51,7 @@ def look(case: Case) -> list[Found]:
     found = Faults()
     try:
         played = evaluator.run_episodes(case.policy, column).labelled()
+        hold("What is measured of episodes", played.rows, measured_form(case.record.contract), "metric")
         for i in range(len(only)):
             trace = played.trace(i)
             was = {k: v[i] for k, v in rows.items()}

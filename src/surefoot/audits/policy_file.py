@@ -10,6 +10,7 @@ from torch import Tensor
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
+from surefoot.audits.forms import hold_size
 from surefoot.audits.slow_policy import EPSILON, SlowBundle
 from surefoot.contract import TaskContract
 from surefoot.policy import PolicyBundle, PolicyCard, read_policy
@@ -71,6 +72,7 @@ def _acts(case: Case, bundle: PolicyBundle) -> Iterator[Found]:
     seen = torch.from_numpy(obs.astype(np.float32))
     first, _ = bundle(seen, seen[:, :0])
     again, _ = bundle(seen, seen[:, :0])
+    hold_size("Actions of the policy", first, (len(seen), case.record.contract.action.size))
     right = SlowBundle(bundle.tensors, bundle.card.observation_clip).mean(seen.double().numpy())
     gap = np.abs(first.double().numpy() - right) / (1 + np.abs(right))
     if not torch.equal(first, again):

@@ -31,7 +31,8 @@ def look(case: Case) -> list[Found]:
         out += [Found(f"{text}.") for text in faults(what, case.recorded, case.episodes_form)]
     for folder in passes_of(case.run):
         what, rows = f"The table of {folder.name}", read_table(folder / "episodes.parquet")
-        out += [Found(f"{text}.", cause="metric") for text in faults(what, rows, rows_form(robot=robot))]
+        form = rows_form(case.record.contract, robot=robot)
+        out += [Found(f"{text}.", cause="metric") for text in faults(what, rows, form)]
     for held in (*_checkpoints(case), *(_traces(case) if robot else ())):
         try:
             held()
