@@ -21,9 +21,10 @@ from surefoot.contract import SurefootError
 LEAST_STORE = 128 << 20
 """Bytes of shared memory that Ray is given at least."""
 SHARED_MEMORY = Path("/dev/shm")
-ALONE = {"memory_monitor_refresh_ms": 0}
+ALONE = {"memory_monitor_refresh_ms": 0, "worker_register_timeout_seconds": 600}
 """Settings of a Ray on this machine: it does not kill actors where memory runs short. It would look at the
-whole machine's, whoever uses it, and take the youngest process of its own; the kernel takes who uses most."""
+whole machine's, whoever uses it, and take the youngest process of its own; the kernel takes who uses most.
+And it waits longer for processes that begin: a busy machine takes minutes for many at once."""
 
 
 def import_ray() -> Any:
