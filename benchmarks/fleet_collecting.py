@@ -239,7 +239,8 @@ def measure(case: Case, args: Args) -> Row:
         finally:
             alone.close()
             fleet.close()
-        row = case.said | summary(rates) | {"books": books}
+        cores = len(os.sched_getaffinity(0))
+        row = case.said | summary(rates) | {"books": books, "cores": cores}
         if args.learning:
             row["learning"] = {
                 name: learning(case, options, args.learning, folder / f"run{k}")
