@@ -89,7 +89,6 @@ class Crew:
     books: Books = field(default_factory=Books)
     refusals: list[str] = field(default_factory=list)
     """What was refused and which actors were replaced, in words, for whoever follows the run."""
-
     replaced: int = 0
     """Actors that were lost."""
 
