@@ -50,9 +50,7 @@ def _learner(case: Case) -> Iterator[Found]:
         yield Found(f"A learner that is resumed does not have the {_named(lost)} that it was saved with.")
         return
     if taken_up.updates != went_on.updates:
-        yield Found(
-            f"A learner of {went_on.updates} updates counts {taken_up.updates} when it is resumed: shuffles repeat."
-        )
+        yield Found(f"A learner of {went_on.updates} updates is resumed as one of {taken_up.updates}.")
         return
     blocks = []
     for learner in (went_on, taken_up):
