@@ -15,16 +15,19 @@ from surefoot.audits.declared import columns_of, declared, judged_on, with_decla
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.fresh_lives import fresh_lives
 from surefoot.audits.held_out_episodes import held_out_plant
-from surefoot.audits.lived import robot_now, robots
+from surefoot.audits.lived import robots
+from surefoot.audits.slow_ground import FIGURES, around
 from surefoot.audits.twin import PARAMETERS, Steps, Twin
 from surefoot.audits.twin_steps import began, came, of_episode
 from surefoot.audits.whole_steps import ground_below, middles, put
-from surefoot.contract import BOX_WORLD, Plant, TaskContract
+from surefoot.contract import BOX_WORLD, REFERENCE, Column, Plant, TaskContract
+from surefoot.engines import Engine, Start
+from surefoot.evaluation import PanelEvaluator
 from surefoot.robots import RobotSpec
-from surefoot.terrain import SIZE_M
+from surefoot.terrain import SIZE_M, TileId
 
 Arrays = dict[str, np.ndarray]
-ROWS, LAID, TRACES, STEPS = 240, 64, 2, 24
+ROWS, LAID, LAID_ON_PANEL, TRACES, STEPS = 240, 64, 24, 2, 24
 """Steps of training that are taken again, robots that are laid down; traces of an engine, steps of each."""
 NAMES = {
     "foot_position": "positions of feet",
@@ -103,6 +106,8 @@ def look(case: Case) -> list[Found]:
         return found
     heightfield = plan.task.on_heightfield(judged_on(case))
     held_out = held_out_plant(plan.recipe.control_hz, heightfield)
+    laid = _laid_on_the_panel(case)
+    found += _faults(laid, robot, contract, held_out, "held-out robots laid down", "panel-plant")
     for engine, sensed in _recorded(case).items():
         where = f"held-out episodes on {engine}"
         found += _faults(sensed, robot, contract, held_out, where, "panel-plant")
@@ -135,31 +140,78 @@ def _trained(case: Case) -> Sensed:
 
 
 def _laid_down(case: Case) -> Sensed:
-    """Returns one step of robots that lie on the ground, turned any way: what touches it then are trunks."""
-    env, numbers, robot = robots(case), case.numbers("laid down"), case.robot.task.robot
-    kept, n = env.snapshot(), env.num_envs
+    """Returns one step of training's robots that lie on the ground."""
+    env, tiles = robots(case), case.robot.task.tiles
+    kept = env.snapshot()
     middle = middles(env, kept)
-    turn = numbers.normal(size=(n, 4))
-    high = ground_below(case, env, middle) + numbers.uniform(0.05, 0.25, n)
-    turn /= np.linalg.norm(turn, axis=1, keepdims=True)
-    put(env, kept, position=np.column_stack([middle, high]), quaternion=turn)
-    was = robot_now(env)
-    pose = torch.tensor(robot.default_pose, dtype=torch.float32).repeat(n, 1)
-    now = {k: v.cpu().numpy().copy() for k, v in env.engine.step(pose).tensors().items()}
+    start = _lying(case, middle, ground_below(case, env, middle))
+    put(env, kept, position=start.position.numpy(), quaternion=start.quaternion.numpy())
+    given = {k: kept[f"parameters.{k}"].numpy() for k in PARAMETERS}
+    ground = [tiles[k] for k in kept["script.tile"].tolist()] if tiles else []
+    sensed = _one_step(case, env.engine, middle, given, ground)
     env.restore(kept)
-    tiles, nothing = case.robot.task.tiles, np.zeros((n, 1, len(robot.joints)))
+    return sensed
+
+
+def _laid_on_the_panel(case: Case) -> Sensed:
+    """Returns the same of some held-out scenarios in native MuJoCo."""
+    plan = case.robot
+    panel, hz = plan.panel, plan.recipe.control_hz
+    count = len(panel.numbers("confirmation"))
+    only = np.sort(case.numbers("laid on the panel").permutation(count)[:LAID_ON_PANEL]).tolist()
+    evaluator = PanelEvaluator(plan.task, panel, "confirmation", hz, engine=REFERENCE, only=only)
+    try:
+        env = evaluator.begin(Column())
+        middle = env.origins().astype(np.float64)
+        whose = [TileId(s.terrain.cls, s.terrain.level, s.terrain.key) for s in evaluator.scenarios]
+        high = [float(around(*t, np.zeros(2))) if t.cls in FIGURES else 0.0 for t in whose]
+        start = _lying(case, middle, np.array(high))
+        start.tile = env.script.tile
+        env.engine.reset(torch.ones(env.num_envs, dtype=torch.bool), start, env.parameters)
+        given = {k: v.numpy() for k, v in env.parameters.tensors().items()}
+        ground = whose if plan.task.on_heightfield(panel) else []
+        return _one_step(case, env.engine, middle, given, ground)
+    finally:
+        evaluator.close()
+
+
+def _lying(case: Case, middle: np.ndarray, ground: np.ndarray) -> Start:
+    """Returns robots close to the ground, turned any way: what touches it then are trunks."""
+    numbers, n, pose = case.numbers("laid down"), len(middle), case.robot.task.robot.default_pose
+    turn = numbers.normal(size=(n, 4))
+    turn /= np.linalg.norm(turn, axis=1, keepdims=True)
+    position = np.column_stack([middle, ground + numbers.uniform(0.05, 0.25, n)])
+    return Start(
+        position=torch.from_numpy(position.astype(np.float32)),
+        quaternion=torch.from_numpy(turn.astype(np.float32)),
+        linear_velocity=torch.zeros(n, 3),
+        angular_velocity=torch.zeros(n, 3),
+        joint_position=torch.tensor(pose, dtype=torch.float32).repeat(n, 1),
+        tile=torch.zeros(n, dtype=torch.int64),
+    )
+
+
+def _one_step(case: Case, engine: Engine, middle: np.ndarray, given: Arrays, ground: list[TileId]) -> Sensed:
+    """Takes a control step under the default pose."""
+
+    def now() -> Arrays:
+        return {k: v.cpu().numpy().copy() for k, v in engine.state().tensors().items()}
+
+    n, pose, was = len(middle), case.robot.task.robot.default_pose, now()
+    engine.step(torch.tensor(pose, dtype=torch.float32).repeat(n, 1))
+    after, nothing = now(), np.zeros((n, 1, len(pose)))
     steps = Steps(
         env=np.arange(n),
         **began(was, middle),
         actions=nothing,
         lift=nothing,
         push=np.zeros((n, 2)),
-        **{k: kept[f"parameters.{k}"].numpy().astype(np.float64) for k in PARAMETERS},
-        **came(was, now),
-        ground=[tiles[k] for k in kept["script.tile"].tolist()] if tiles else [],
+        **{k: np.asarray(v, np.float64) for k, v in given.items()},
+        **came(was, after),
+        ground=list(ground),
     )
-    rows = np.flatnonzero(~now["failed"].astype(bool))[:LAID]
-    return Sensed(steps.take(rows), {k: now[k][rows].astype(np.float64) for k in NAMES}, middle[rows])
+    rows = np.flatnonzero(~after["failed"].astype(bool))[:LAID]
+    return Sensed(steps.take(rows), {k: after[k][rows].astype(np.float64) for k in NAMES}, middle[rows])
 
 
 def _recorded(case: Case) -> dict[str, Sensed]:
