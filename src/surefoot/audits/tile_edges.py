@@ -26,7 +26,8 @@ ALOFT_M = 0.15
 JUMP_M, TURN_MPS, ROOM_M = 0.12, 1.5, 1e-3
 """A step in the air moves nobody further, changes no velocity by more, and ends within the tile but for so
 much."""
-SCENARIOS = 12
+SCENARIOS, FIRST = 12, 160
+"""Held-out scenarios, of so many first ones: they stand on one atlas."""
 
 
 def look(case: Case) -> list[Found]:
@@ -69,7 +70,7 @@ def _on_the_panel(case: Case) -> Iterator[Found]:
     plan, numbers = case.robot, case.numbers("edges of the panel")
     panel, spec = plan.panel, plan.task.robot
     rough = [k for k, s in enumerate(panel.select("confirmation")) if s.terrain.cls != "flat"]
-    only = sorted(numbers.permutation(rough)[:SCENARIOS].tolist())
+    only = sorted(numbers.permutation(rough[:FIRST])[:SCENARIOS].tolist())
     if not only:
         return
     hz = plan.recipe.control_hz
@@ -78,7 +79,7 @@ def _on_the_panel(case: Case) -> Iterator[Found]:
         env = evaluator.begin(Column())
         n, middle = env.num_envs, env.origins().astype(np.float64)
         place, way = across(numbers, n)
-        whose = [s.terrain for s in evaluator.scenarios]
+        whose = [s.terrain for s in evaluator.scenarios[:n]]
         high = np.array([float(around(t.cls, t.level, t.key, p)) for t, p in zip(whose, place, strict=True)])
         start = Start(
             position=_single(np.column_stack([middle + place, high + spec.stand_height_m + ALOFT_M])),
