@@ -53,7 +53,7 @@ def _in_training(case: Case) -> Iterator[Found]:
     middle, n = middles(env, kept), env.num_envs
     place, way = across(case.numbers("tile-edges"), n)
     whose = [tiles[k] for k in kept["script.tile"].tolist()]
-    high = np.array([float(around(*t, p)) for t, p in zip(whose, place, strict=True)])
+    high = np.array([float(around(t.cls, t.level, t.key, p)) for t, p in zip(whose, place, strict=True)])
     position = np.column_stack([middle + place, high + spec.stand_height_m + ALOFT_M])
     velocity = np.column_stack([FAST_MPS * way, np.zeros(n)])
     young = {**kept, "task.age": torch.full_like(kept["task.age"], env.episode_steps // 2)}
