@@ -17,7 +17,7 @@ from surefoot.audits.detector import Misshapen, Needs, NotApplicable
 from surefoot.contract import SeedPlan
 from surefoot.env import TrainingEnv
 from surefoot.policy import PolicyBundle
-from surefoot.runs import Result, RunFolder, load_result, read_ledger, section
+from surefoot.runs import Result, RunFolder, load_result, read_ledger, section, waited
 from surefoot.training import Plan, RobotPlan, load_policy, restore_plan, restore_robot_plan
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Case:
         """Whether environments cannot be followed from the first step to the last: a fleet collected whose
         updates did not wait, or whose actors were replaced."""
         ended = ("fleet.lost", "fleet.dropped")
-        return bool(self.record.collection) or any(r.get(k) for r in self.rows[-1:] for k in ended)
+        return not waited(self.record.collection) or any(r.get(k) for r in self.rows[-1:] for k in ended)
 
     # ---- files
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found, Misshapen, NotApplicable
+from surefoot.runs import waited
 
 BIAS = 1.5
 """A family that gave so many times as many samples as another weighs so much more in what was learned."""
@@ -75,7 +76,7 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
 def _lags(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     """What was learned from is no older than the run says, and without lag nothing is corrected."""
     allowed = 0
-    if case.record.collection:
+    if not waited(case.record.collection):
         allowed = int(case.record.collection.split("at most ")[1].split()[0])
     late = [r["update"] for r in rows if r["fleet.lag.max"] > allowed]
     if late:
@@ -98,10 +99,17 @@ def look_at_supply(case: Case) -> list[Found]:
     share = "nothing" if not least else f"{least:,} samples"
     return [
         Found(
-            f"One seed family gave {most:,} samples and another {share}: actors were slow or lost, and "
-            "strata of theirs weigh less in what was learned."
+            f"One seed family gave {most:,} samples and another {share}: actors were slow or lost"
+            f"{_uneven(rows)}, and strata of theirs weigh less in what was learned."
         )
     ]
+
+
+def _uneven(rows: list[dict[str, Any]]) -> str:
+    """Says in how many updates some actors had more parts of the environments than others."""
+    sizes = [Counter(r.get("fleet.actor.by_part") or ()) for r in rows]
+    uneven = sum(len({*n.values()}) > 1 or None in n for n in sizes)
+    return f" (in {uneven} of {len(rows)} updates some had more parts than others)" if uneven else ""
 
 
 COUNTED = (*(f"fleet.{k}" for k in ENDS), "fleet.lag.max", "family.samples")
@@ -141,7 +149,8 @@ DETECTORS = (
         statistic="samples of the family that gave most, over those of the one that gave least",
         threshold="1.5: that much more does one family weigh in the gradient",
         means="Slow or lost actors shift what was trained on: strata are dealt by environment.",
-        remedy="Use --sync, or actors of one speed; `fleet.rate.by_actor` names the slow one.",
+        remedy="Use --sync, actors of one speed, or as many cores as `fleet.parts` is a multiple of; "
+        "`fleet.rate.by_actor` names the slow one.",
         look=look_at_supply,
         needs=("ppo", "ledger"),
         short=True,

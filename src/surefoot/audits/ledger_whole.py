@@ -11,6 +11,7 @@ import numpy as np
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
+from surefoot.runs import waited
 
 Row = Mapping[str, Any]
 Law = Callable[[Case], Iterator[tuple[int, str]]]
@@ -37,8 +38,8 @@ def look(case: Case) -> list[Found]:
     laws: list[Law] = [shares, closing]
     laws += [episodes, terrain] if own else []
     laws += [] if fleet else [recipes, seconds]  # whose actors and updates overlap
-    laws += [lives, conserved] if own and not (case.record.collection or lost) else []
-    steps: list[Law] = [exploration] if case.record.collection else [learning, exploration]
+    laws += [lives, conserved] if own and waited(case.record.collection) and not lost else []
+    steps: list[Law] = [learning, exploration] if waited(case.record.collection) else [exploration]
     return [*_told(case, laws, ""), *_told(case, steps, "learning")]
 
 

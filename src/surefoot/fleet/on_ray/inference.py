@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,16 @@ from torch import Tensor
 
 from surefoot.compute import prepare_torch
 from surefoot.fleet.on_ray.acting import make_policy, take_weights
+from surefoot.fleet.on_ray.placement import Places
 from surefoot.learners import Ppo
 from surefoot.training import make_plan
 
 DEADLINE_S = 0.002
 """How long a request waits for others at most."""
-KEPT = 16
-"""Versions of the policy that are kept."""
+
+
+class ServiceLost(Exception):
+    """Raised in an actor whose inference service is gone."""
 
 
 class InferenceService:
@@ -36,16 +39,19 @@ class InferenceService:
         self._plan, self._enough, self._device = make_plan(**plan), enough, device
         self._policies: dict[int, Ppo] = {}
         self._waiting: dict[int, list[tuple[Tensor, asyncio.Future[Tensor]]]] = {}
+        self._free: list[Ppo] = []
         self._rows: list[int] = []
         self._missed = 0
+        self._busy = 0.0
 
-    async def publish(self, version: int, weights: Mapping[str, Tensor]) -> None:
-        """Takes a version of the policy in, and forgets the oldest beyond `KEPT`."""
-        policy = make_policy(self._plan, self._device)
+    async def publish(self, version: int, weights: Mapping[str, Tensor], needed: Collection[int]) -> None:
+        """Takes a version of the policy in, and forgets those that are not `needed` any more: a slow actor
+        may still be at one that is many versions old."""
+        for old in [v for v in self._policies if v not in needed]:
+            self._free.append(self._policies.pop(old))
+        policy = self._free.pop() if self._free else make_policy(self._plan, self._device)
         take_weights(policy, weights)
         self._policies[version] = policy
-        for old in sorted(self._policies)[:-KEPT]:
-            del self._policies[old]
 
     async def mean(self, version: int, obs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Returns mean actions [B, A] for observations [B, O]."""
@@ -66,6 +72,7 @@ class InferenceService:
 
     @torch.inference_mode()
     def _answer(self, version: int) -> None:
+        begun = time.perf_counter()
         requests = self._waiting.pop(version)
         seen = torch.cat([obs for obs, _ in requests])
         self._rows.append(len(seen))
@@ -79,16 +86,32 @@ class InferenceService:
             torch.split(means, [len(o) for o, _ in requests]), requests, strict=True
         ):
             future.set_result(mean)
+        self._busy += time.perf_counter() - begun
 
     async def take_figures(self) -> dict[str, float | int | None]:
-        """Returns batches, their mean size and how often the deadline came first, since last asked."""
-        rows, missed = self._rows, self._missed
-        self._rows, self._missed = [], 0
+        """Returns batches, their sizes, how often the deadline came first and the seconds that the service
+        worked, since last asked."""
+        rows, missed, busy = self._rows, self._missed, self._busy
+        self._rows, self._missed, self._busy = [], 0, 0.0
+        sizes = np.quantile(rows, (0.0, 0.5, 1.0), method="nearest") if rows else (None, None, None)
         return {
             "fleet.inference.batches": len(rows),
             "fleet.inference.rows": sum(rows) / len(rows) if rows else None,
+            **{
+                f"fleet.inference.rows.{name}": None if size is None else int(size)
+                for name, size in zip(("min", "p50", "max"), sizes, strict=True)
+            },
+            "fleet.inference.deadline_misses": missed,
             "fleet.inference.deadline_share": missed / len(rows) if rows else None,
+            "fleet.inference.busy_s": busy,
         }
+
+
+def begin_service(ray: Any, places: Places, plan: dict[str, Any], enough: int) -> Any:
+    """Begins a service that waits for `enough` requests; returns its handle. To ask it twice changes nothing:
+    where Ray does not reach it for a moment, it tries again."""
+    service = ray.remote(InferenceService).options(max_restarts=0, max_task_retries=3, **places.of_service())
+    return service.remote(plan, enough, places.device)
 
 
 class CentralPolicy:
@@ -107,7 +130,10 @@ class CentralPolicy:
         import ray
 
         begun = time.perf_counter()
-        answer = ray.get(self._service.mean.remote(self.version, obs.numpy()))
+        try:
+            answer = ray.get(self._service.mean.remote(self.version, obs.numpy()))
+        except ray.exceptions.RayActorError as error:
+            raise ServiceLost(str(error).splitlines()[0]) from None
         self._trips.append(time.perf_counter() - begun)
         return torch.from_numpy(np.array(answer))
 
