@@ -21,7 +21,7 @@ SINGLE = 2e-6
 """Relative rounding of a number in single precision."""
 NORMALISERS = ("obs_normalizer", "critic_normalizer")
 IMAGE = 1e-4
-"""Of a standard deviation; sums of thousands of samples in single precision (clean runs: below 1e-6)."""
+"""Part of a standard deviation: sums of thousands of samples in single precision (clean runs: below 1e-6)."""
 
 
 def look(case: Case) -> list[Found]:
@@ -90,7 +90,7 @@ def _acts_alike(case: Case, name: str, learner: Arrays, policy: Arrays) -> Itera
 
 
 def _mirrored(case: Case, update: int, learner: Arrays) -> Iterator[Found]:
-    """Who learns from mirror images too has moments that are their own mirror image."""
+    """Says where moments of samples and their mirror images are not their own mirror image."""
     mirror = case.plan.mirror(torch.device("cpu")) if case.record.recipe.mirror else None
     if mirror is None or not case.record.recipe.normalise or not update:
         return
