@@ -10,6 +10,8 @@ from surefoot.contract import ExternalContract, Recipe, SurefootError, TaskContr
 from surefoot.fleet.codecs import PLAIN, codec_of
 
 Inference = Literal["local", "central"]
+ROOM = 2
+"""Actors that may be there at most, for each core that a cluster has when a run begins."""
 Correction = Literal["vtrace", "ratio", "none"]
 Placement = Literal["pack", "spread"]
 ROUNDED = "observations rounded to fp16"
@@ -23,9 +25,10 @@ class FleetOptions:
     """Says who collects: `actors` processes on Ray, and how they go together with the learner."""
 
     actors: int | Literal["auto"]
-    """How many; auto: one per core that the families can be split over."""
+    """How many; auto: one per core that the families can be split over, and where updates do not wait they
+    may join and leave while it runs."""
     envs_per_actor: int | None = None
-    """Environments of each; None: the recipe's, split evenly."""
+    """Environments of each; None: the recipe's, split evenly. With auto: of each where there are most."""
     sync: bool = False
     """Whether every update waits for all actors, which then are one process to the bit."""
     max_lag: int | None = None
@@ -127,7 +130,7 @@ class FleetOptions:
         if self.envs_per_actor is None:
             return given
         if self.actors == "auto":
-            raise SurefootError("--envs-per-actor says nothing without a number of actors; give --actors M.")
+            return given
         envs = self.actors * self.envs_per_actor
         if given.get("envs", envs) != envs:
             raise SurefootError(
@@ -136,9 +139,16 @@ class FleetOptions:
             )
         return given | {"envs": envs}
 
-    def parts(self, recipe: Recipe) -> list[range]:
-        """Returns the environments of each actor: whole families, as many for each."""
-        count = self._count(recipe)
+    @property
+    def elastic(self) -> bool:
+        """Whether actors may join and leave while it runs: not where all are waited for, nor where cores are
+        reserved for them."""
+        return self.actors == "auto" and not self.waits and self.placement is None
+
+    def parts(self, recipe: Recipe, there: int | None = None) -> list[range]:
+        """Returns the environments of each actor, or as they are parted where actors may join and leave:
+        whole families, as many for each. `there`: cores of the cluster at `ray`; None: not known yet."""
+        count = self._count(recipe, there)
         if recipe.families % count:
             near = " or ".join(str(k) for k in nearest_divisors(recipe.families, count))
             raise SurefootError(
@@ -158,10 +168,23 @@ class FleetOptions:
                 "does not observe; use fp32 or fp16."
             )
 
-    def _count(self, recipe: Recipe) -> int:
+    def _count(self, recipe: Recipe, there: int | None) -> int:
         if self.actors != "auto":
             return self.actors
-        return max(k for k in range(1, cores() + 1) if recipe.families % k == 0)
+        if self.envs_per_actor is not None:
+            return self._most(recipe, self.envs_per_actor)
+        most = cores() if there is None else there * (ROOM if self.elastic else 1)
+        return max(k for k in range(1, max(1, most) + 1) if recipe.families % k == 0)
+
+    def _most(self, recipe: Recipe, each: int) -> int:
+        """Returns how many actors of `each` environments there can be."""
+        family = recipe.envs // recipe.families
+        if recipe.envs % each or each % family:
+            raise SurefootError(
+                f"--envs-per-actor {each} does not part {recipe.envs} environments in {recipe.families} "
+                f"families of {family}; use a multiple of {family} that divides {recipe.envs}."
+            )
+        return recipe.envs // each
 
 
 def check_alone(options: FleetOptions, learner: str, processes: int, keep_block: bool = False) -> None:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from surefoot.artifacts import JsonLines
-from surefoot.compute import SINGLE, Writer
+from surefoot.compute import SINGLE, Writer, cores
 from surefoot.contract import SurefootError
 from surefoot.env import EpisodeStats
 from surefoot.fleet.books import FOLDER, USED
@@ -74,9 +74,10 @@ class FleetIteration(TrainingIteration):
             self._crew.publish(number - 1, weights_of(self.learner))
         begun, waited = time.perf_counter(), self.env.waited
         result = super().run(number, with_batch_stats)
+        weights = weights_of(self.learner)  # on a GPU that waits for the update
         self.figures.ended(time.perf_counter() - begun, self.env.waited - waited)
         if not self._crew.setting.sync:
-            self._crew.publish(number, weights_of(self.learner))
+            self._crew.publish(number, weights)
         return result
 
     def _collect(self) -> float:
@@ -167,15 +168,28 @@ class FleetTrainer(Trainer):
         order = order_of(plan, run_key(self.run.path), folder, fleet.codec, fleet.waits)
         lag = 0 if fleet.waits else fleet.lag
         store = plan.accounting.buffer_bytes * (lag + 3)
-        self._cluster = Cluster(fleet.ray, len(parts) + 1, store)
+        room = min(len(parts), cores()) if fleet.elastic else len(parts) + 1
+        self._cluster = cluster = Cluster(fleet.ray, room, store)
+        if fleet.ray is not None:
+            parts = fleet.parts(recipe, cluster.cores)
         device = torch.device(plan.device)
         learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device)
         self.learner = learner
         places = Places(self._cluster.ray, len(parts), fleet.placement, plan.device)
-        inference, choice = self._inference(order, parts, places)
+        inference, choice = self._inference(order, parts[: cluster.cores], places)
         central = inference == "central"
-        behind = fleet.imposed_lag or 0
-        setting = Setting(order, parts, lag, fleet.waits, central, folder, places, self.actor, behind)
+        setting = Setting(
+            order,
+            parts,
+            lag,
+            fleet.waits,
+            central,
+            folder,
+            places,
+            self.actor,
+            fleet.elastic,
+            fleet.imposed_lag or 0,
+        )
         self._crew = crew = Crew(self._cluster, setting)
         crew.refusals += [words for words in (places.note(), choice and choice.why) if words]
         self.env = env = FleetEnv(plan, crew, device)
@@ -201,8 +215,10 @@ class FleetTrainer(Trainer):
         how = ", ".join(
             filter(None, ("synchronous" if fleet.sync else "", plan.collection, f"{inference} inference"))
         )
-        said = {"actors": str(len(parts)), "fleet": how, "ray": str(self._cluster.ray.__version__)}
-        was = {"actors": len(parts), "codec": fleet.codec, "inference": inference}
+        many = "auto" if fleet.elastic else str(len(parts))
+        said = {"actors": many, "fleet": how, "ray": str(cluster.ray.__version__)}
+        was: dict[str, Any] = {"actors": "auto" if fleet.elastic else len(parts), "parts": len(parts)}
+        was |= {"codec": fleet.codec, "inference": inference}
         was |= {} if choice is None else {"choice": choice.as_json()}
         record = self.run.record
         before = {} if fleet.inference in ("local", "central") else record.fleet
