@@ -14,6 +14,7 @@ from surefoot.fleet import FleetOptions, check_alone, check_resumed
 from surefoot.fleet.codecs import codec_of
 from surefoot.fleet.on_ray.actor import FleetActor, order_of
 from surefoot.training import make_plan
+from surefoot.training.plan_makers import PlanOptions
 from tiny import surefoot
 
 
@@ -29,7 +30,10 @@ from tiny import surefoot
             ("--actors", "2", "--envs", "16", "--envs-per-actor", "4"),
             "makes 8 environments, and --envs says 16",
         ),
-        (("--actors", "auto", "--envs-per-actor", "4"), "give --actors M"),
+        (
+            ("--actors", "auto", "--envs-per-actor", "3"),
+            "--envs-per-actor 3 does not part 16 environments in 4 families of 4; use a multiple of 4",
+        ),
         (("--sync", "--max-lag", "1"), "--sync, --max-lag: this is about a fleet; give --actors M too"),
         (("--actors", "2", "--learner", "rsl_rl"), "rsl_rl collects by itself"),
         (("--actors", "2", "--keep-block"), "a whole block cannot be kept"),
@@ -71,6 +75,19 @@ def test_auto_takes_as_many_as_there_are_cores_and_the_families_allow(
     for there, taken in ((1, 1), (2, 2), (5, 4), (64, 12)):
         monkeypatch.setattr("surefoot.fleet.options.cores", lambda there=there: there)
         assert len(FleetOptions(actors="auto").parts(recipe)) == taken
+
+
+def test_auto_leaves_room_for_actors_that_join_a_cluster() -> None:
+    recipe = Recipe(envs=48, families=12, minibatches=1)
+    some, at_most = FleetOptions(actors="auto"), FleetOptions(actors="auto", envs_per_actor=8)
+    assert [len(some.parts(recipe, there)) for there in (0, 1, 2, 3, 50)] == [1, 2, 4, 6, 12]
+    assert len(at_most.parts(recipe, 2)) == len(at_most.parts(recipe)) == 6
+    assert at_most.parts(recipe)[1] == range(8, 16)
+    assert at_most.overrides({"envs": 48}) == {"envs": 48}
+    waits = FleetOptions(actors="auto", sync=True)
+    assert some.elastic
+    assert not waits.elastic
+    assert len(waits.parts(recipe, 2)) == 2, "where all are waited for none joins"
 
 
 def test_a_fleet_under_torchrun_is_refused() -> None:
@@ -122,6 +139,11 @@ def test_a_codec_whose_package_is_missing_says_what_to_install(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(SurefootError, match="pip install zstandard, or use zlib"):
         FleetOptions(actors=2, codec="fp32+zstd")
+
+
+def test_actors_collect_on_cpus_whatever_device_learns() -> None:
+    assert PlanOptions(device="cuda", by_actors=True).collects_on == "cpu"
+    assert PlanOptions(device="cuda").collects_on == "cuda"
 
 
 def test_an_address_where_no_cluster_is_is_refused(

@@ -10,6 +10,7 @@ import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
+from surefoot.audits.forms import hold
 from surefoot.audits.lived import Lived, edited, wild
 from surefoot.audits.whole_steps import Env, Whole, everybody, live_wholly
 
@@ -44,6 +45,9 @@ def look(case: Case) -> list[Found]:
     stats = _stats(env)
     env.restore(edited(home))
     ended = {k: np.concatenate([e[k] for e in stats.ended]) for k in (stats.ended[0] if stats.ended else {})}
+    if ended:
+        own = {k: v for k, v in case.episodes_form.items() if k != "update"}
+        hold("A record of episodes that ended", ended, own, "bookkeeping")
     return [*_compared(case, env, whole, ended, start), *_counted(stats.resets, step)]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.slow_policy import EPSILON
-from surefoot.runs import CHECKPOINTS, section, waited
+from surefoot.runs import CHECKPOINTS, waited
 
 Arrays = dict[str, np.ndarray]
 BEGUN = 1e-4
@@ -29,8 +29,8 @@ def look(case: Case) -> list[Found]:
         if not case.run.checkpoint_path(name).exists():
             continue
         checkpoint = case.run.load_checkpoint(name)
-        learner = {k: v.numpy() for k, v in section("learner", checkpoint.tensors).items()}
-        policy = {k: v.numpy() for k, v in section("policy", checkpoint.tensors).items()}
+        learner = {k: v.numpy() for k, v in case.tensors(name, "learner").items()}
+        policy = {k: v.numpy() for k, v in case.tensors(name, "policy").items()}
         update = int(checkpoint.meta["update"])
         if "scalars" not in learner:
             continue

@@ -10,6 +10,9 @@ from surefoot.contract import ExternalContract, Recipe, SurefootError, TaskContr
 from surefoot.fleet.codecs import PLAIN, codec_of
 
 Inference = Literal["local", "central"]
+ROOM = 2
+"""Actors that may be there at most, for each core that a cluster has when a run begins."""
+Correction = Literal["vtrace", "ratio", "none"]
 Placement = Literal["pack", "spread"]
 ROUNDED = "observations rounded to fp16"
 """What `collection` says of a codec that loses something."""
@@ -22,9 +25,10 @@ class FleetOptions:
     """Says who collects: `actors` processes on Ray, and how they go together with the learner."""
 
     actors: int | Literal["auto"]
-    """How many; auto: one per core that the families can be split over."""
+    """How many; auto: one per core that the families can be split over, and where updates do not wait they
+    may join and leave while it runs."""
     envs_per_actor: int | None = None
-    """Environments of each; None: the recipe's, split evenly."""
+    """Environments of each; None: the recipe's, split evenly. With auto: of each where there are most."""
     sync: bool = False
     """Whether every update waits for all actors, which then are one process to the bit."""
     max_lag: int | None = None
@@ -42,6 +46,13 @@ class FleetOptions:
     """Dollars per hour of an actor's core."""
     learner_price: float | None = None
     """Dollars per hour of the machine that learns, and acts where inference is central."""
+    imposed_lag: int | None = None
+    """For studies, no option of the command line: all experience is exactly so many versions old (in the
+    first updates as many as there are). Updates wait for all actors, so the run repeats to the bit."""
+    correction: Correction = "vtrace"
+    """For studies, no option of the command line: what is done about an older policy's experience. ratio:
+    nothing but PPO's own ratio, which then is against the policy that acted; none: it is taken for the
+    newest's."""
 
     def __post_init__(self) -> None:
         if self.actors != "auto" and self.actors < 1:
@@ -62,6 +73,15 @@ class FleetOptions:
                 "or give the cluster's address with --ray."
             )
         self._check_prices()
+        self._check_study()
+
+    def _check_study(self) -> None:
+        if self.imposed_lag is not None and (
+            self.sync or self.max_lag or self.inference not in (None, "local")
+        ):
+            raise SurefootError("A lag that is imposed leaves no choice of --sync, --max-lag or --inference.")
+        if self.imposed_lag is not None and self.imposed_lag < 0:
+            raise SurefootError(f"The imposed lag is {self.imposed_lag}; use 0 or more.")
 
     def _check_prices(self) -> None:
         given = [p for p in (self.actor_price, self.learner_price) if p is not None]
@@ -80,23 +100,37 @@ class FleetOptions:
         return self.actor_price, self.learner_price
 
     @property
+    def waits(self) -> bool:
+        """Whether every update waits for a fragment of each actor."""
+        return self.sync or self.imposed_lag is not None
+
+    @property
     def lag(self) -> int:
         """The versions that a fragment may be old by."""
+        if self.imposed_lag is not None:
+            return self.imposed_lag
         return 0 if self.sync else MOST_LAG if self.max_lag is None else self.max_lag
 
     @property
     def collection(self) -> str:
         """How experience is collected where that is another treatment than one process; "" where it is
         not."""
-        late = "" if self.sync else f"asynchronous, at most {self.lag} versions old"
-        return ", ".join(filter(None, (late, ROUNDED if codec_of(self.codec).lossy else "")))
+        return ", ".join(filter(None, (self._late, ROUNDED if codec_of(self.codec).lossy else "")))
+
+    @property
+    def _late(self) -> str:
+        if self.sync:
+            return ""
+        how = {"vtrace": "", "ratio": ", corrected by PPO's ratio alone", "none": ", uncorrected"}
+        begins = "asynchronous" if self.imposed_lag is None else "by a policy that is kept back"
+        return f"{begins}, at most {self.lag} versions old{how[self.correction]}"
 
     def overrides(self, given: dict[str, object]) -> dict[str, object]:
         """Returns what is to be changed about the recipe, `given` and what the fleet says of it."""
         if self.envs_per_actor is None:
             return given
         if self.actors == "auto":
-            raise SurefootError("--envs-per-actor says nothing without a number of actors; give --actors M.")
+            return given
         envs = self.actors * self.envs_per_actor
         if given.get("envs", envs) != envs:
             raise SurefootError(
@@ -105,9 +139,16 @@ class FleetOptions:
             )
         return given | {"envs": envs}
 
-    def parts(self, recipe: Recipe) -> list[range]:
-        """Returns the environments of each actor: whole families, as many for each."""
-        count = self._count(recipe)
+    @property
+    def elastic(self) -> bool:
+        """Whether actors may join and leave while it runs: not where all are waited for, nor where cores are
+        reserved for them."""
+        return self.actors == "auto" and not self.waits and self.placement is None
+
+    def parts(self, recipe: Recipe, there: int | None = None) -> list[range]:
+        """Returns the environments of each actor, or as they are parted where actors may join and leave:
+        whole families, as many for each. `there`: cores of the cluster at `ray`; None: not known yet."""
+        count = self._count(recipe, there)
         if recipe.families % count:
             near = " or ".join(str(k) for k in nearest_divisors(recipe.families, count))
             raise SurefootError(
@@ -127,10 +168,23 @@ class FleetOptions:
                 "does not observe; use fp32 or fp16."
             )
 
-    def _count(self, recipe: Recipe) -> int:
+    def _count(self, recipe: Recipe, there: int | None) -> int:
         if self.actors != "auto":
             return self.actors
-        return max(k for k in range(1, cores() + 1) if recipe.families % k == 0)
+        if self.envs_per_actor is not None:
+            return self._most(recipe, self.envs_per_actor)
+        most = cores() if there is None else there * (ROOM if self.elastic else 1)
+        return max(k for k in range(1, max(1, most) + 1) if recipe.families % k == 0)
+
+    def _most(self, recipe: Recipe, each: int) -> int:
+        """Returns how many actors of `each` environments there can be."""
+        family = recipe.envs // recipe.families
+        if recipe.envs % each or each % family:
+            raise SurefootError(
+                f"--envs-per-actor {each} does not part {recipe.envs} environments in {recipe.families} "
+                f"families of {family}; use a multiple of {family} that divides {recipe.envs}."
+            )
+        return recipe.envs // each
 
 
 def check_alone(options: FleetOptions, learner: str, processes: int, keep_block: bool = False) -> None:

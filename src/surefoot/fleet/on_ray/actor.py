@@ -69,6 +69,15 @@ def order_of(plan: Plan, run: bytes, diaries: Path, codec: str = PLAIN, tiled: b
     return Order(made_from, contract.digest, surefoot.__version__, run, str(diaries.resolve()), codec, tiled)
 
 
+def check_version(order: Order) -> None:
+    """Refuses a node that has another Surefoot than the learner."""
+    if order.version != surefoot.__version__:
+        raise SurefootError(
+            f"The learner runs Surefoot {order.version} and a node of its fleet {surefoot.__version__}; "
+            "install the same on both."
+        )
+
+
 @dataclass(frozen=True)
 class Description:
     """What the learner's side must know of an actor's environments."""
@@ -126,11 +135,6 @@ class FleetActor:
     ) -> None:
         os.environ[ONE_CORE] = "1"
         prepare_torch()
-        if order.version != surefoot.__version__:
-            raise SurefootError(
-                f"The learner runs Surefoot {order.version} and a node of its fleet {surefoot.__version__}; "
-                "install the same on both."
-            )
         plan = make_plan(**order.plan)
         if plan.task.contract.digest != order.contract_digest:
             raise SurefootError(
@@ -200,6 +204,12 @@ class FleetActor:
             at = part.stop
         self._fresh = False
         return True
+
+    def close(self) -> None:
+        """Ends the threads, and what the environments have of their own."""
+        self._threads.shutdown()
+        for half in self.halves:
+            half.env.close()
 
 
 def halves_of(

@@ -61,12 +61,21 @@ class FleetFigures:
         dropped = crew.books.dropped
         since = dropped - self._dropped
         self._dropped = dropped
-        actors = len(crew.members)
-        samples = np.zeros(actors, np.int64)
+        parts = len(crew.members)
+        samples = np.zeros(parts, np.int64)
         for a in used:
             samples[a.key.actor] += a.fragment.header.horizon * a.fragment.header.envs
         trips = np.concatenate([a.fragment.extras["trips"] for a in used])
-        row: dict[str, Any] = {"fleet.actors": actors, "fleet.alive": crew.alive, **crew.books.row()}
+        having = crew.actors
+        row: dict[str, Any] = {
+            "fleet.actors": len({k for k in having if k is not None}),
+            "fleet.alive": crew.alive,
+            "fleet.parts": parts,
+            "fleet.actor.by_part": having,
+            "fleet.joined": 0 if crew.roster is None else crew.roster.joined,
+            "fleet.left": 0 if crew.roster is None else crew.roster.left,
+            **crew.books.row(),
+        }
         row |= freshness(used, version, now) | correction(rho, rho_bar)
         row |= {
             "fleet.dropped_share": since / (since + len(used)),

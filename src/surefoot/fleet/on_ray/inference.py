@@ -26,6 +26,10 @@ DEADLINE_S = 0.002
 """How long a request waits for others at most."""
 
 
+class ServiceLost(Exception):
+    """Raised in an actor whose inference service is gone."""
+
+
 class InferenceService:
     """The policy of every version that an actor may still be at. Runs as a Ray actor whose methods share one
     thread and take turns where they wait."""
@@ -126,7 +130,10 @@ class CentralPolicy:
         import ray
 
         begun = time.perf_counter()
-        answer = ray.get(self._service.mean.remote(self.version, obs.numpy()))
+        try:
+            answer = ray.get(self._service.mean.remote(self.version, obs.numpy()))
+        except ray.exceptions.RayActorError as error:
+            raise ServiceLost(str(error).splitlines()[0]) from None
         self._trips.append(time.perf_counter() - begun)
         return torch.from_numpy(np.array(answer))
 

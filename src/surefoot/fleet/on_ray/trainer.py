@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from surefoot.artifacts import JsonLines
-from surefoot.compute import SINGLE, Writer
+from surefoot.compute import SINGLE, Writer, cores
+from surefoot.contract import SurefootError
 from surefoot.env import EpisodeStats
 from surefoot.fleet.books import FOLDER, USED
 from surefoot.fleet.codecs import codec_of
@@ -29,7 +30,7 @@ from surefoot.fleet.on_ray.env import FleetEnv
 from surefoot.fleet.on_ray.figures import FleetFigures
 from surefoot.fleet.on_ray.placement import Places
 from surefoot.fleet.on_ray.trial import Choice, choose, measure_inference
-from surefoot.fleet.options import FleetOptions, Inference, check_alone
+from surefoot.fleet.options import Correction, FleetOptions, Inference, check_alone
 from surefoot.fleet.vtrace import Steps, vtrace
 from surefoot.learners import Ppo
 from surefoot.rollout import RolloutBlock
@@ -59,9 +60,10 @@ class FleetIteration(TrainingIteration):
     env: FleetEnv
     learner: Ppo
 
-    def begin(self, crew: Crew, used: JsonLines) -> None:
-        """Says whose fragments are learned from, and where that is written down."""
-        self._crew, self._used = crew, used
+    def begin(self, crew: Crew, used: JsonLines, correction: Correction | None) -> None:
+        """Says whose fragments are learned from, where that is written down, and how an older policy's are
+        corrected; None: there are none of an older policy."""
+        self._crew, self._used, self._correction = crew, used, correction
         self.figures = FleetFigures(self.env, crew)
         self._number = 0
 
@@ -72,19 +74,21 @@ class FleetIteration(TrainingIteration):
             self._crew.publish(number - 1, weights_of(self.learner))
         begun, waited = time.perf_counter(), self.env.waited
         result = super().run(number, with_batch_stats)
+        weights = weights_of(self.learner)  # on a GPU that waits for the update
         self.figures.ended(time.perf_counter() - begun, self.env.waited - waited)
         if not self._crew.setting.sync:
-            self._crew.publish(number, weights_of(self.learner))
+            self._crew.publish(number, weights)
         return result
 
     def _collect(self) -> float:
         recipe, block = self.recipe, self.block
         inference = collect(self.env, self.learner, block, recipe.gamma, recipe.lam)
         begun = time.perf_counter()
-        sync = self._crew.setting.sync
-        exact = sync and self.env.device.type == "cpu" and not codec_of(self._crew.setting.order.codec).lossy
-        rho = None if exact else correct(self.learner, block, not sync)
-        self.figures.update(self._number - 1, None if sync else rho, RHO_BAR)
+        how, rho = self._correction, None
+        lossy = codec_of(self._crew.setting.order.codec).lossy
+        if how is not None or lossy or self.env.device.type != "cpu":
+            rho = correct(self.learner, block, how or "none")
+        self.figures.update(self._number - 1, rho if how == "vtrace" else None, RHO_BAR)
         for a in self.env.used:
             k = a.key
             self._used.append(
@@ -103,16 +107,19 @@ class FleetIteration(TrainingIteration):
 
 
 @torch.inference_mode()
-def correct(learner: Ppo, block: RolloutBlock, values: bool = True) -> Tensor:
+def correct(learner: Ppo, block: RolloutBlock, how: Correction = "vtrace") -> Tensor:
     """Puts the policy as it is now into `block` as the one that acted, and returns the ratios [T, N] between
-    the two. With `values` advantages and returns are corrected for them."""
+    the two. By "vtrace" advantages and returns are corrected for them; by "ratio" the block stays as it
+    is."""
     recipe = learner.recipe
     mean = learner.mean(block.flat("obs"))
     now = learner.networks.log_prob(mean, block.flat("action")).view_as(block.log_prob)
     rho = (now - block.log_prob).exp()
+    if how == "ratio":
+        return rho
     block.mean.copy_(mean.view_as(block.mean))
     block.log_prob.copy_(now)
-    if values:
+    if how == "vtrace":
         b = block
         steps = Steps(b.reward, b.value, b.next_value, b.terminated, b.truncated)
         made = vtrace(steps, rho, recipe.gamma, recipe.lam, RHO_BAR, 1.0)
@@ -158,16 +165,31 @@ class FleetTrainer(Trainer):
         folder = self.run.path / FOLDER
         folder.mkdir(exist_ok=True)
         self._used = JsonLines(folder / USED)
-        order = order_of(plan, run_key(self.run.path), folder, fleet.codec, fleet.sync)
-        store = plan.accounting.buffer_bytes * (fleet.lag + 3)
-        self._cluster = Cluster(fleet.ray, len(parts) + 1, store)
+        order = order_of(plan, run_key(self.run.path), folder, fleet.codec, fleet.waits)
+        lag = 0 if fleet.waits else fleet.lag
+        store = plan.accounting.buffer_bytes * (lag + 3)
+        room = min(len(parts), cores()) if fleet.elastic else len(parts) + 1
+        self._cluster = cluster = Cluster(fleet.ray, room, store)
+        if fleet.ray is not None:
+            parts = fleet.parts(recipe, cluster.cores)
         device = torch.device(plan.device)
         learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device)
         self.learner = learner
         places = Places(self._cluster.ray, len(parts), fleet.placement, plan.device)
-        inference, choice = self._inference(order, parts, places)
+        inference, choice = self._inference(order, parts[: cluster.cores], places)
         central = inference == "central"
-        setting = Setting(order, parts, fleet.lag, fleet.sync, central, folder, places, self.actor)
+        setting = Setting(
+            order,
+            parts,
+            lag,
+            fleet.waits,
+            central,
+            folder,
+            places,
+            self.actor,
+            fleet.elastic,
+            fleet.imposed_lag or 0,
+        )
         self._crew = crew = Crew(self._cluster, setting)
         crew.refusals += [words for words in (places.note(), choice and choice.why) if words]
         self.env = env = FleetEnv(plan, crew, device)
@@ -188,13 +210,15 @@ class FleetTrainer(Trainer):
             strata=contract.strata.shape,
             action_clip=contract.action.clip,
         )
-        iteration.begin(crew, self._used)
+        iteration.begin(crew, self._used, None if fleet.sync else fleet.correction)
         self._constants = LedgerConstants.of(plan, env, self.block.bytes)
         how = ", ".join(
             filter(None, ("synchronous" if fleet.sync else "", plan.collection, f"{inference} inference"))
         )
-        said = {"actors": str(len(parts)), "fleet": how, "ray": str(self._cluster.ray.__version__)}
-        was = {"actors": len(parts), "codec": fleet.codec, "inference": inference}
+        many = "auto" if fleet.elastic else str(len(parts))
+        said = {"actors": many, "fleet": how, "ray": str(cluster.ray.__version__)}
+        was: dict[str, Any] = {"actors": "auto" if fleet.elastic else len(parts), "parts": len(parts)}
+        was |= {"codec": fleet.codec, "inference": inference}
         was |= {} if choice is None else {"choice": choice.as_json()}
         record = self.run.record
         before = {} if fleet.inference in ("local", "central") else record.fleet
@@ -244,6 +268,8 @@ class FleetTrainer(Trainer):
         super()._loop(limits, observer, tracker, writer)
 
     def _resume(self) -> None:
+        if self._fleet.imposed_lag:
+            raise SurefootError("A run whose lag is imposed does not go on: older policies are not kept.")
         super()._resume()
         p, crew = self.progress, self._crew
         assert crew is not None
