@@ -135,18 +135,22 @@ class Watch:
             rows.append(row | {"back_s": max(0.0, back[0] - k["at"] - POLL_S) if back else None})
         ticks = np.arange(self.begun - self.quiet_s, self.ended, 0.5)
         line = [[float(t - self.begun), self.rate(self.arrived, t, t + 1.0)] for t in ticks[:-2]]
-        found = [r["successor_s"] for r in rows if r["successor_s"] is not None]
-        backs = [r["back_s"] for r in rows if r["back_s"] is not None]
         return {
             "usual_per_s": usual,
             "learned_per_s": learned,
             "learned_per_s_while_killed": minute,
             "dip": 1 - minute / learned,
-            "successor_s": {"median": statistics.median(found), "most": max(found), "known": len(found)},
-            "back_s": {"median": statistics.median(backs), "most": max(backs), "known": len(backs)},
+            **{name: _middle([r[name] for r in rows]) for name in ("successor_s", "back_s")},
             "kills": rows,
             "arrivals": line,
         }
+
+
+def _middle(seconds: list[float | None]) -> dict[str, float | int | None]:
+    """The median and the most of those that are known; what did not happen in time is not."""
+    known = [s for s in seconds if s is not None]
+    middle = statistics.median(known) if known else None
+    return {"median": middle, "most": max(known, default=None), "known": len(known)}
 
 
 def check(run: Path, crew: Any) -> dict[str, int]:

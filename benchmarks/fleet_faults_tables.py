@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from document import Block, measured, table
+
+
+def _seconds(row: dict[str, Any], name: str) -> str:
+    """The median and the most, and of how many kills where it is not known of all."""
+    s, kills = row[name], len(row["kills"])
+    if not s["known"]:
+        return "not within the time"
+    of = "" if s["known"] == kills else f" (of {s['known']})"
+    return f"{s['median']:.1f} s, {s['most']:.1f} s{of}"
 
 
 def faults() -> str:
@@ -10,10 +21,8 @@ def faults() -> str:
     rows = []
     for machine, entry in measured("fleet_faults.json")["machines"].items():
         for r in entry["rows"]:
-            after = r["successor_s"]
             row = [f"{machine}, {r['cores']} cores", str(r["actors"]), f"{r['every_s']:g} s"]
-            row += [str(len(r["kills"])), f"{after['median']:.1f} s, {after['most']:.1f} s"]
-            row += [f"{r['back_s']['median']:.1f} s, {r['back_s']['most']:.1f} s"]
+            row += [str(len(r["kills"])), _seconds(r, "successor_s"), _seconds(r, "back_s")]
             row += [f"{r['learned_per_s']:,.0f}", f"{r['dip']:.0%}"]
             rows.append([*row, f"{r['books']['lost']} of {r['books']['issued']:,}"])
     head = [

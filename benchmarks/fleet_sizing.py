@@ -43,6 +43,7 @@ from surefoot.training.observers import Silent
 
 HERE = Path(__file__).parent
 SIZES = (4, 16, 64, 256)
+"""Of actors whose fragments are timed, below the largest that a part has."""
 WINDOWS, FIRST = 5, 3
 """Windows of updates that are measured, and updates before them that are not."""
 NEVER = 1_000_000
@@ -202,7 +203,9 @@ class Bench:
                 wanted = 1.0 if self.args.quick else self.plan["actors_per_learner"]
                 epochs = sized_epochs(said, self.args.device, wanted, folder / "look")
             plan = plan_of(said, self.args.device, epochs)
-            sizes, repeats = ((4, 16), 2) if self.args.quick else (SIZES, 5)
+            most = plan.recipe.envs // min(m for p, m, _ in self.wanted if p == name)
+            there = (*(n for n in SIZES if n < most), most) if most > SIZES[2] else SIZES[:3]
+            sizes, repeats = ((4, 16), 2) if self.args.quick else (there, 5)
             m = measure(plan, folder / name, sizes, repeats)
             self.entry["parts"][name] = {
                 "task": said["task"],
@@ -220,7 +223,9 @@ class Bench:
             )
 
     def predictions(self) -> None:
-        self.entry["predictions"] = []
+        """Writes all of them down; those that are written stay as they are."""
+        if self.entry["predictions"]:
+            return
         for name, actors, ten in self.wanted:
             part = self.entry["parts"][name]
             m, envs = measured_from(part["measured"]), part["envs"] // actors

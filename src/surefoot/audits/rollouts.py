@@ -45,11 +45,13 @@ def _lived(it: Iterated) -> Iterator[Found]:
                 f"'{name}' of a block is not what its own actions lead to, in {share}.", cause="batch"
             )
     for name, at in (("obs", "obs"), ("critic", "critic")):
-        lived = np.stack([getattr(s, at) for s in it.steps[:-1]])
-        off = (lived != it.block[name][1:]).any(2)
+        first = it.start[name].numpy()  # as the iteration began
+        lived = np.stack([first, *(getattr(s, at) for s in it.steps[:-1])])
+        off = (lived != it.block[name]).any(2)
         if off.any():
             share = f"{100 * off.mean():.0f}% of steps"
-            text = f"'{name}' of a block is not what is seen after its actions, in {share}."
+            where = " The first step alone has what an earlier rollout saw." if not off[1:].any() else ""
+            text = f"'{name}' of a block is not what is seen as its actions are taken, in {share}.{where}"
             yield Found(text, cause="observation")
 
 

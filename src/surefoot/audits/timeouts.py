@@ -96,7 +96,7 @@ def learned(gamma: float, lam: float) -> np.ndarray:
 def _returns(values: np.ndarray, gamma: float, lam: float) -> np.ndarray:
     """Returns the mean return of samples in each state, where the critic has `values`."""
     block = RolloutBlock.empty(STEPS, ENVS, len(REWARDS), len(REWARDS), 1, 1)
-    collect(FewStates(), Table(values), block, gamma, lam)  # type: ignore[arg-type]
+    collect(FewStates(), Table(values), block, gamma, lam)
     hold_size("Returns of a rollout", block.returns, (STEPS, ENVS), "learning")
     state = block.critic.argmax(-1).numpy()
     returns = block.returns.double().numpy()

@@ -89,7 +89,6 @@ class Crew:
     books: Books = field(default_factory=Books)
     refusals: list[str] = field(default_factory=list)
     """What was refused and which actors were replaced, in words, for whoever follows the run."""
-
     replaced: int = 0
     """Actors that were lost."""
 
@@ -111,7 +110,6 @@ class Crew:
         self._stop = False
         self._service = Service(ray, self._begin_service, self._service_lost) if s.central else None
         self.roster = Roster(ray, self._begin, len(s.parts)) if s.elastic else None
-        """Who is there, where actors may join and leave."""
         there = self.roster.there if self.roster else [self._begin(k) for k in range(len(s.parts))]
         first = self._incarnation == 0
         self.members = [

@@ -1,4 +1,4 @@
-"""What runs in a process of Ray: an actor, or those of several parts of the environments in turn."""
+"""A process of Ray, with the environments of one part or of several in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is in a fleet whose actors may join and leave (`--actors auto`): as many as there are cores.
+"""The actors of a fleet that may join and leave (`--actors auto`): as many as there are cores.
 
 The environments are parted once, into as many parts as there may be actors, so fragments have one size
 throughout. An actor has one part or several; when another joins or one leaves, whole parts change hands.
