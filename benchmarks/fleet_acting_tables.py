@@ -54,7 +54,15 @@ def inference() -> str:
             ]
             row += [f"{r['local']['steps_per_s']:,.0f}", f"{c['steps_per_s']:,.0f}"]
             row += [f"{r['central_over_local']:.2f}", f"{c['trip_ms_p50']:.1f}, {c['trip_ms_p99']:.1f}"]
-            rows.append([*row, f"{c['rows']:.0f}", f"{c['deadline_share']:.0%}", f"{c['busy_share']:.0%}"])
+            rows.append(
+                [
+                    *row,
+                    f"{c['rows']:.0f}",
+                    f"{c['deadline_share']:.0%}",
+                    f"{c['busy_share']:.0%}",
+                    f"{r['load']:.0f}",
+                ]
+            )
     head = ["machine, service on", "environment", "parameters", "local, steps/s", "central, steps/s"]
     head += [
         "central / local",
@@ -62,6 +70,7 @@ def inference() -> str:
         "rows of a batch",
         "deadline first",
         "service busy",
+        "load",
     ]
     return table(head, rows)
 

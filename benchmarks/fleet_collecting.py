@@ -107,7 +107,7 @@ def roll_out(case: Case, number: int, line: Connection) -> None:
     plan = case.plan()
     share = case.envs // 2
     part = range(number * share, (number + 1) * share)
-    half = Half(plan, part, 0, TiledPolicy(make_policy(plan), part, case.envs))
+    half = Half(plan, part, 0, TiledPolicy(make_policy(plan), part, case.envs, tiled=False))
     half.rollout()
     line.send(0.0)
     while (asked := line.recv()) is not None:
@@ -163,7 +163,7 @@ class Collecting:
         plan = case.plan()
         self._folder, options = folder, FleetOptions(actors=2)
         cluster = Cluster(None, 3, plan.accounting.buffer_bytes * 4)
-        order = order_of(plan, bytes(16), folder)
+        order = order_of(plan, bytes(16), folder, tiled=False)
         parts = options.parts(plan.recipe)
         places = Places(cluster.ray, 2, None, "cpu")
         self._crew = Crew(cluster, Setting(order, parts, options.lag, False, False, folder, places))
@@ -239,7 +239,8 @@ def measure(case: Case, args: Args) -> Row:
         finally:
             alone.close()
             fleet.close()
-        row = case.said | summary(rates) | {"books": books}
+        cores = len(os.sched_getaffinity(0))
+        row = case.said | summary(rates) | {"books": books, "cores": cores}
         if args.learning:
             row["learning"] = {
                 name: learning(case, options, args.learning, folder / f"run{k}")

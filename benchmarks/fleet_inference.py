@@ -63,7 +63,7 @@ def cell(cluster: Cluster, name: str, width: int, actors: int, device: str, seco
     places = Places(cluster.ray, actors, None, device)
     begun, load = time.perf_counter(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as diaries:
-        order = order_of(plan, bytes(16), Path(diaries))
+        order = order_of(plan, bytes(16), Path(diaries), tiled=False)
         parts = FleetOptions(actors=actors).parts(plan.recipe)
         local, central = measure_inference(cluster.ray, places, order, parts, weights, seconds)
     acting = sum(v.numel() for k, v in weights.items() if k.startswith("actor."))

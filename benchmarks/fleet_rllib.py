@@ -202,7 +202,8 @@ def job(args: Args, who: str, seed: int) -> Job:
     given = ("environment", "envs", "horizon", "minibatches", "epochs", "learning_rate", "updates", "runs")
     command = [__file__, "--one", who, str(seed)]
     command += [x for k in given for x in (f"--{k.replace('_', '-')}", str(getattr(args, k)))]
-    return Job(f"{who}, seed {seed}", command, lambda: dict(json.loads((where / "row.json").read_text())))
+    left = where / "row.json"
+    return Job(f"{who}, seed {seed}", command, lambda: dict(json.loads(left.read_text())), left)
 
 
 def main(args: Args) -> None:
@@ -221,7 +222,7 @@ def main(args: Args) -> None:
         job(args, who, seed)
         for seed in args.seeds
         for who in args.who
-        if not table.has(**args.said(who, seed)) and not folder(args, who, seed).exists()
+        if not table.has(**args.said(who, seed))
     ]
 
     def done(row: Row) -> None:

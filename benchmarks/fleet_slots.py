@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -44,8 +46,17 @@ class Job:
     command: Sequence[str]
     row: Callable[[], Row]
     """Reads what the process has left; called when it has ended well."""
+    left: Path
+    """The file that it leaves last; what is beside it is of this run alone."""
     limit_s: float = 900.0
-    environment: tuple[tuple[str, str], ...] = ()
+
+    def wanting(self) -> Job:
+        """Returns what is left to do: where the process had ended, nothing but to read the row. What was
+        broken off is removed."""
+        if self.left.is_file():
+            return replace(self, command=("-c", "pass"))
+        shutil.rmtree(self.left.parent, ignore_errors=True)
+        return self
 
 
 def usable(cores: int) -> list[int]:
@@ -66,7 +77,7 @@ def run_all(jobs: Iterable[Job], cores: int, each: int, done: Callable[[Row], No
         slots.put(there[k * each : (k + 1) * each])
     failed: list[str] = []
     with ThreadPoolExecutor(count) as pool:
-        waiting = {pool.submit(_run, job, slots): job for job in jobs}
+        waiting = {pool.submit(_run, job.wanting(), slots): job for job in jobs}
         for future in as_completed(waiting):
             job = waiting[future]
             try:
@@ -88,7 +99,9 @@ def _run(job: Job, slots: SimpleQueue[list[int]]) -> Row:
             str(Path(__file__).parent),
             *os.environ.get("PYTHONPATH", "").split(":"),
         ]
-        env = os.environ | {"PYTHONPATH": ":".join(p for p in folders if p)} | dict(job.environment)
+        env = os.environ | {"PYTHONPATH": ":".join(p for p in folders if p)}
+        # Where there is no token yet, every Ray that begins would write one into the same file.
+        env |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         print(f"{job.name} begins on cores {slot}", flush=True)
         ended = subprocess.run(
             [sys.executable, "-c", PINNED, ",".join(map(str, slot)), *job.command],

@@ -140,7 +140,8 @@ def job(args: Args, lag: int, correction: Correction, seed: int) -> Job:
     command = [__file__, "--one", str(lag), correction, str(seed), "--runs", str(args.runs.resolve())]
     command += ["--task", args.task, "--envs", str(args.envs), "--updates", str(args.updates)]
     name = f"{args.task} lag {lag} {correction} seed {seed}"
-    return Job(name, command, lambda: dict(json.loads((where / "row.json").read_text())))
+    left = where / "row.json"
+    return Job(name, command, lambda: dict(json.loads(left.read_text())), left)
 
 
 def main(args: Args) -> None:
@@ -159,7 +160,6 @@ def main(args: Args) -> None:
         for lag in args.lags
         for how in args.corrections
         if not table.has(task=args.task, lag=lag, correction=how, seed=seed, updates=args.updates)
-        and not folder(args, lag, how, seed).exists()
     ]
 
     def done(row: Row) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from document import HERE, Block, measured, table
-from surefoot.statistics import collapses, over_seeds
+from surefoot.statistics import over_seeds
+from surefoot.statistics.seeds import COLLAPSED_BELOW
 
 Row = dict[str, Any]
 HOW = {"vtrace": "corrected", "none": "uncorrected", "ratio": "PPO's ratio alone"}
@@ -144,13 +145,18 @@ def staleness() -> str:
         cost = [r["held_out"]["success"] - fresh[r["seed"]] for r in runs if r["seed"] in fresh]
         row = [str(lag), HOW[how], typical(success), typical([r["mean_errors"]["success"] for r in runs])]
         row += ["-" if (how, lag) == ("vtrace", 0) else points(cost)]
-        row += [f"{collapses(success).count} of {len(runs)}"]
+        row += [f"{collapsed(success, list(fresh.values()))} of {len(runs)}"]
         row += [f"{statistics.median(r['return'] for r in runs):.1f}"]
         row += [percent(statistics.fmean(r["mean"]["fleet.clipped_share"] for r in runs))]
         rows.append([*row, f"{statistics.fmean(r['mean']['kl'] for r in runs):.4f}"])
     rows.sort(key=lambda r: (int(r[0]), list(HOW.values()).index(r[1])))
     head = ["lag", "", "held-out success, typical seed", "by mean errors", "against lag 0, corrected"]
     return table([*head, "collapsed", "return", "ratios cut", "KL of an update"], rows)
+
+
+def collapsed(success: Sequence[float], fresh: Sequence[float]) -> int:
+    """Seeds below half of the median without lag."""
+    return sum(x < COLLAPSED_BELOW * statistics.median(fresh) for x in success) if fresh else 0
 
 
 def points(differences: Sequence[float]) -> str:

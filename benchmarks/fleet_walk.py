@@ -95,7 +95,10 @@ def job(args: Args, task: str, case: str, seed: int, more: tuple[str, ...]) -> J
     ]
     command += ["--out", str(where)]
     said = {"task": task, "case": case, "seed": seed}
-    return Job(f"{task} {case} seed {seed}", command, lambda: said | found(where), 60 * args.minutes + 900)
+    limit = 60 * args.minutes + 900
+    return Job(
+        f"{task} {case} seed {seed}", command, lambda: said | found(where), where / "report.html", limit
+    )
 
 
 def found(where: Path) -> Row:
@@ -195,7 +198,7 @@ def main(args: Args) -> None:
         for seed in args.seeds
         for task in args.tasks
         for case in args.cases
-        if not table.has(task=task, case=case, seed=seed) and not folder(args, task, case, seed).exists()
+        if not table.has(task=task, case=case, seed=seed)
     ][: args.most]
 
     def done(row: Row) -> None:

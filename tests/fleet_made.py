@@ -78,6 +78,7 @@ def _columns(row: dict[str, Any], number: int, actors: int, old: int, books: Boo
         "fleet.corrected_share": 0.75 if old else 0.0,
         "fleet.rate.by_actor": [None if number == 1 and k else 100.0 * (k + 1) for k in range(actors)],
         "fleet.samples.by_actor": [256 // actors] * actors,
+        "fleet.codec": "fp32",
         "fleet.bytes_per_transition": 570.0,
         "fleet.learner.busy_s": 0.25,
         "fleet.learner.waiting_s": 0.75,

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from surefoot.audits import audit_run
+from surefoot.env.compiled import CompiledEnv
 from surefoot.learners import Ppo
 from surefoot.learners.normalizer import Normalizer
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import RunFolder
 from surefoot.training import batch, iteration
+from tiny import RECIPE
 
 
 def found(run: Path, name: str) -> str:
@@ -84,6 +86,33 @@ def test_another_loss_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Ppo, "update", tilted)
     assert "moves the actor otherwise than PPO does" in found(tiny_run, "update")
+
+
+def test_gradients_of_another_length_are_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adam's steps hardly show it: they are as long whatever the gradients' unit is."""
+    right = Ppo.update
+
+    def doubled(self: Ppo, block: RolloutBlock) -> None:
+        right(self, block)
+        self.state.exp_avg.mul_(2)
+        self.state.exp_avg_sq.mul_(4)
+
+    monkeypatch.setattr(Ppo, "update", doubled)
+    assert "After an update Adam's mean of its gradients is 100% off" in found(tiny_run, "update")
+
+
+def test_the_first_sight_of_an_earlier_rollout_is_found(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, held = CompiledEnv._begin, dict[int, Tensor]()
+
+    def stale(self: CompiledEnv, log_std: Tensor, block: RolloutBlock) -> None:
+        right(self, log_std, block)
+        if len(block.obs) == RECIPE.horizon:
+            block.critic[0] = held.setdefault(id(block), block.critic[0].clone())
+
+    monkeypatch.setattr(CompiledEnv, "_begin", stale)
+    assert "The first step alone has what an earlier rollout saw." in found(tiny_run, "rollout")
 
 
 def test_a_normaliser_that_is_not_updated_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

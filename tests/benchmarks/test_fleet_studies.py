@@ -25,7 +25,9 @@ from surefoot.contract import Success
 
 ASKED = """
 import json, os, pathlib, sys
-pathlib.Path(sys.argv[1]).write_text(json.dumps(sorted(os.sched_getaffinity(0))))
+out = pathlib.Path(sys.argv[1])
+out.parent.mkdir()
+out.write_text(json.dumps(sorted(os.sched_getaffinity(0))))
 """
 
 
@@ -34,10 +36,12 @@ def test_every_process_has_cores_of_its_own_and_what_fails_is_no_row(tmp_path: P
     there = sorted(os.sched_getaffinity(0))
 
     def job(name: str, program: str) -> Job:
-        out = tmp_path / name
-        return Job(
-            name, ["-c", program, str(out)], lambda: {"name": name, "ran_on": json.loads(out.read_text())}
-        )
+        out = tmp_path / name / "cores.json"
+
+        def row() -> dict[str, Any]:
+            return {"name": name, "ran_on": json.loads(out.read_text())}
+
+        return Job(name, ["-c", program, str(out)], row, out)
 
     table = Table(tmp_path / "table.json", True, "abc")
     jobs = [job("a", ASKED), job("b", ASKED), job("c", "raise SystemExit('it broke')")]
@@ -50,6 +54,19 @@ def test_every_process_has_cores_of_its_own_and_what_fails_is_no_row(tmp_path: P
     assert not again.has(name="c")
     assert {tuple(r["ran_on"]) for r in again.rows} <= {(core,) for core in there}
     assert {r["commit"] for r in again.rows} == {"abc"}
+
+
+def test_what_had_ended_is_read_and_what_was_broken_off_begins_anew(tmp_path: Path) -> None:
+    ended, broken = (tmp_path / name / "row.json" for name in ("ended", "broken"))
+    for left in (ended, broken):
+        left.parent.mkdir()
+        (left.parent / "ledger").write_text("")
+    ended.write_text("{}")
+    assert Job("ended", ["never.py"], dict, ended).wanting().command == ("-c", "pass")
+    job = Job("broken", ["always.py"], dict, broken)
+    assert job.wanting() == job
+    assert (ended.parent / "ledger").exists()
+    assert not broken.parent.exists()
 
 
 def test_both_take_turns_and_shares_are_of_the_same_round() -> None:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from surefoot.compute import ONE_CORE
 from surefoot.contract import Recipe, SurefootError
 from surefoot.fleet import FleetOptions, check_alone, check_resumed
 from surefoot.fleet.codecs import codec_of
+from surefoot.fleet.on_ray.actor import FleetActor, order_of
+from surefoot.training import make_plan
+from surefoot.training.plan_makers import PlanOptions
 from tiny import surefoot
 
 
@@ -115,11 +119,31 @@ def test_a_codec_is_part_of_what_a_run_is_only_where_it_rounds() -> None:
         check_resumed("", rounded)
 
 
+def test_pictures_that_are_none_are_refused_before_the_first_fragment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(ONE_CORE, "1")
+    plan = make_plan("gym:InvertedPendulum-v5", overrides={"envs": 2, "hidden": (8,)})
+    FleetOptions(actors=1, codec="uint8").check(
+        plan.recipe, plan.task.contract
+    )  # who knows what it observes?
+    actor = FleetActor(order_of(plan, bytes(16), tmp_path, "uint8+zlib"), range(2), 0, 0, 0)
+    with pytest.raises(
+        SurefootError, match="obs is not frames of whole numbers from 0 to 255; leave out uint8"
+    ):
+        actor.describe()
+
+
 def test_a_codec_whose_package_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     codec_of.cache_clear()
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(SurefootError, match="pip install zstandard, or use zlib"):
         FleetOptions(actors=2, codec="fp32+zstd")
+
+
+def test_actors_collect_on_cpus_whatever_device_learns() -> None:
+    assert PlanOptions(device="cuda", by_actors=True).collects_on == "cpu"
+    assert PlanOptions(device="cuda").collects_on == "cuda"
 
 
 def test_an_address_where_no_cluster_is_is_refused(

@@ -10,6 +10,7 @@ import pytest
 from fleet_made import made_fleet, with_columns
 from recompute_page import page_differences
 from surefoot.reporting import write_report
+from surefoot.runs import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,19 @@ def test_every_figure_is_that_of_the_ledger(run: Path) -> None:
     assert {k: v for k, v in wrong.items() if k.startswith("fleet.")} == {}
     shown = set(re.findall(r'data-figure="(fleet\.[^"]*)"', path.read_text()))
     assert {"fleet.issued", "fleet.trained", "fleet.lost", "fleet.supply.least", "fleet.family.3"} <= shown
+
+
+def test_round_trips_are_shown_and_why_the_policy_acted_where_it_did(tiny_run: Path, tmp_path: Path) -> None:
+    trips = {"fleet.inference.trip_ms.p50": 1.25, "fleet.inference.trip_ms.p99": 7.5}
+    run = rewritten(tiny_run, tmp_path / "run", **trips)
+    RunFolder.open(run).write_record(
+        fleet={"inference": "central", "choice": {"why": "It was faster there."}}
+    )
+    path = write_report([run], tmp_path / "page.html")
+    assert {k: v for k, v in page_differences(run, path).items() if k.startswith("fleet.")} == {}
+    shown = section(path)
+    assert "It was faster there." in shown
+    assert set(trips) <= set(re.findall(r'data-figure="([^"]*)"', shown))
 
 
 def test_charts_are_drawn_of_rates_lag_and_the_learner(page: str) -> None:

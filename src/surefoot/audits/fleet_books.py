@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.audits.case import Case
-from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.audits.detector import Detector, Found, Misshapen, NotApplicable
 from surefoot.runs import waited
 
 BIAS = 1.5
@@ -30,6 +30,9 @@ def _rows(case: Case) -> list[dict[str, Any]]:
     rows = [r for r in case.ledger if "fleet.issued" in r]
     if not rows:
         raise NotApplicable("no fleet collected for it")
+    for row in rows:
+        if missing := [k for k in COUNTED if k not in row]:
+            raise Misshapen(f"Row {row['update']} of the ledger has no '{missing[0]}'.", "bookkeeping")
     return rows
 
 
@@ -46,7 +49,7 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     """What was learned from, against what actors wrote before they sent it."""
     folder = case.run.path / "fleet"
     last = int(rows[-1]["update"])
-    trained = [u for u in _lines(folder / "trained.jsonl") if u["update"] <= last]
+    trained = [u for u in _lines(folder / "trained.jsonl", TRAINED) if u["update"] <= last]
     if len(trained) != rows[-1]["fleet.trained"]:
         yield Found(
             f"The ledger says that {rows[-1]['fleet.trained']} fragments were trained, and the fleet's list "
@@ -58,7 +61,7 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     sent: Counter[tuple[int, int, int, str]] = Counter()
     for path in folder.glob("actor-*.jsonl"):
         _, actor, incarnation = path.stem.split("-")
-        sent.update((int(actor), int(incarnation), x["sequence"], x["digest"]) for x in _lines(path))
+        sent.update((int(actor), int(incarnation), x["sequence"], x["digest"]) for x in _lines(path, SENT))
     missing = sum(
         sent[u["actor"], u["incarnation"], u["sequence"], u["digest"]] != 1 for u in trained
     )  # fmt: skip
@@ -109,8 +112,19 @@ def _uneven(rows: list[dict[str, Any]]) -> str:
     return f" (in {uneven} of {len(rows)} updates some had more parts than others)" if uneven else ""
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+COUNTED = (*(f"fleet.{k}" for k in ENDS), "fleet.lag.max", "family.samples")
+"""What every row of a fleet's ledger has."""
+SENT = ("sequence", "digest")
+TRAINED = ("update", "actor", "incarnation", *SENT)
+"""What every line of an actor's own file has, and of the fleet's list."""
+
+
+def _lines(path: Path, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    for number, row in enumerate(rows, 1):
+        if missing := [k for k in names if k not in row]:
+            raise Misshapen(f"Line {number} of {path.name} has no '{missing[0]}'.", "bookkeeping")
+    return rows
 
 
 DETECTORS = (

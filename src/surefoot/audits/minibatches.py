@@ -9,6 +9,7 @@ import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
+from surefoot.audits.forms import hold_size
 from surefoot.audits.iterated import learner_of, learning
 from surefoot.audits.slow_philox import INIT, words
 from surefoot.contract import Recipe
@@ -62,6 +63,9 @@ def look(case: Case) -> list[Found]:
             learner.update(block)
             samples[update] = learner.bind(block).picks.numpy().copy()
     learner.unbind()
+    each = (recipe.epochs * recipe.minibatches, STEPS * envs // recipe.minibatches)
+    for picks in samples.values():
+        hold_size("Minibatches of an update, and the samples in each,", picks, each)
     return list(_faults(samples, recipe, case.seed, STEPS * envs, learner.symmetry is not None))
 
 

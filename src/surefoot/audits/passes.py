@@ -1,4 +1,4 @@
-"""Which evaluations of a long training are looked at row by row."""
+"""Choosing which evaluations of a long training are looked at row by row."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,12 @@ from surefoot.rollout import RolloutBlock
 
 APART = 0.02
 """Part of an update's step that single precision may differ by; clean runs: below 0.004."""
+MOMENTS = 0.05
+"""Part of Adam's moments that may differ; clean runs: below 0.01."""
+WAYS: Sequence[Mapping[str, Any]] = ({}, {"target_kl": None})
+UNCLIPPED: Sequence[Mapping[str, Any]] = ({"target_kl": None, "max_grad_norm": 1e4},)
+"""How the recipe is changed for a block of extremes: not at all, or with the learning rate fixed; and so that
+no gradient is as long as what it is clipped at, which then changes none."""
 NEAR = 0.01
 """A KL divergence this near to where the learning rate changes may be on either side of it."""
 
@@ -89,6 +96,12 @@ def faults(both: Both) -> Iterator[Found]:
                 f"({along:.2f} of it along the right one)."
             )
     r = both.reference
+    held = r.adam.state[r.weights]
+    for field, name in (("exp_avg", "mean of its gradients"), ("exp_avg_sq", "mean of their squares")):
+        own, right = (x.double().numpy() for x in (both.after[f"adam.{field}"], held[field]))
+        gap = float(np.linalg.norm(own - right)) / max(float(np.linalg.norm(right)), 1e-18)
+        if not gap < MOMENTS:
+            yield Found(f"After an update Adam's {name} is {100 * gap:.0f}% off: gradients are other ones.")
     for stats, name in ((r.obs_stats, "obs_normalizer"), (r.critic_stats, "critic_normalizer")):
         for field in ("mean", "var", "count"):
             own = np.asarray(both.after[f"{name}.{field}"], np.float64)
@@ -115,13 +128,13 @@ def look(case: Case) -> list[Found]:
         reference, expected = followed(learner, it.before, block)
         said = list(faults(Both(it.before, it.after, it.metrics, reference, expected)))
         found += [] if reference.close else said
-    return found or _extremes(case)
+    return found or _extremes(case, WAYS) or _extremes(case, UNCLIPPED)
 
 
-def _extremes(case: Case) -> list[Found]:
-    """Ratios and values on both sides of their clips, and exploration at its bounds; with the learning rate
-    free to move, and where rounding could have moved it, once more with it fixed."""
-    for changes in ({}, {"target_kl": None}):
+def _extremes(case: Case, ways: Sequence[Mapping[str, Any]]) -> list[Found]:
+    """Ratios and values on both sides of their clips, and exploration at its bounds; the first of `ways` to
+    change the recipe, and where rounding could have moved the learning rate, the next."""
+    for changes in ways:
         learner = learner_of(case, case.seed + 1)
         learner.recipe = learner.recipe.model_copy(update=changes)
         recipe = learner.recipe

@@ -45,7 +45,8 @@ def fleet(run: RunFigures) -> Html:
         "section",
         el("h2", word("fleet", "Fleet")),
         el("p", f"Who collected what the learner learned from: {how}.", class_="lead"),
-        el("div", *_gauges(ledger), class_="strip"),
+        el("p", _acting(run), class_="lead"),
+        el("div", *_gauges(ledger), *_trips(ledger), class_="strip"),
         _anew(rows, run.record.recipe.envs),
         _turnover(ledger, last),
         el("h3", "Transitions per second, by ", word("actor"), _of_parts(rows)),
@@ -60,6 +61,26 @@ def fleet(run: RunFigures) -> Html:
         _supply(rows),
         class_="card",
     )
+
+
+def _acting(run: RunFigures) -> str:
+    """Says where the policy acted, and why there, where that was measured."""
+    was = run.record.fleet
+    if "choice" in was:
+        return str(was["choice"]["why"])
+    return f"Inference was {was['inference']}." if was else ""
+
+
+def _trips(ledger: Ledger) -> list[Html]:
+    """Writes how long actors waited for the inference service; nothing where there was none."""
+    return [
+        _gauge(f"round trip, {name}", key, ledger.last(key), number, "milliseconds, at the last update")
+        for name, key in (
+            ("median", "fleet.inference.trip_ms.p50"),
+            ("99 of 100", "fleet.inference.trip_ms.p99"),
+        )
+        if known(ledger.last(key))
+    ]
 
 
 def _rows(ledger: Ledger) -> list[dict[str, Any]]:

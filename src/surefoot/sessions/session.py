@@ -77,6 +77,7 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 scenarios=o.scenarios,
                 manifest=Manifest.load(o.manifest) if o.manifest is not None else None,
                 collection="" if o.fleet is None else o.fleet.collection,
+                by_actors=o.fleet is not None,
             )
             if o.fleet is not None:
                 o.fleet.check(plan.recipe, plan.task.contract)

@@ -77,8 +77,15 @@ class PlanOptions:
     collection: str = ""
     """How experience is collected where that is another treatment than one process, as of a fleet whose
     updates do not wait."""
+    by_actors: bool = False
+    """Whether processes of their own collect, on CPUs, whatever device learns."""
     restored: bool = False
     """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
+
+    @property
+    def collects_on(self) -> str:
+        """The device of the environments."""
+        return "cpu" if self.by_actors else self.device
 
 
 class Options(TypedDict, total=False):
@@ -97,6 +104,7 @@ class Options(TypedDict, total=False):
     judged_by: TaskContract | None
     manifest: Manifest | None
     collection: str
+    by_actors: bool
     restored: bool
 
 
@@ -119,7 +127,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
             f"{task} comes from outside, and only Surefoot's own PPO trains that; leave out --learner."
         )
     check_device(o.device)
-    outside = external_task(task, o.device, o.success_return)
+    outside = external_task(task, o.collects_on, o.success_return)
     contract, changed = outside.contract, dict(o.overrides or {})
     if o.engine not in ("auto", contract.source):
         raise SurefootError(f"{task} brings its own simulator; leave out --engine.")
@@ -175,9 +183,9 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     chosen = find_task(task)
     treatment, timeouts = _treatment(o)
     check_device(o.device)
-    engine, reason = choose_engine(o.engine, chosen.robot, chosen.plant, o.device)
+    engine, reason = choose_engine(o.engine, chosen.robot, chosen.plant, o.collects_on)
     chosen = chosen.on(engine)
-    recipe = Recipe(**(chosen.recipe_on(o.device).model_dump() | (o.overrides or {})))
+    recipe = Recipe(**(chosen.recipe_on(o.collects_on).model_dump() | (o.overrides or {})))
     plant = chosen.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )

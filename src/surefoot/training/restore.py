@@ -27,6 +27,7 @@ def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
         timeouts=r.library.timeouts if r.library else "stock",
         trained_with=r.library.version if r.library else None,
         collection=r.collection,
+        by_actors="actors" in r.versions,
         restored=True,
         judged_by=r.contract if isinstance(r.contract, TaskContract) else None,
         success_return=r.contract.success.return_at_least

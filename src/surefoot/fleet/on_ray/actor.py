@@ -45,9 +45,11 @@ class Order:
     diaries: str
     """Folder of the actors' own records."""
     codec: str = PLAIN
+    tiled: bool = True
+    """Whether policies act to the bit as in one process; updates that do not wait have no use for that."""
 
 
-def order_of(plan: Plan, run: bytes, diaries: Path, codec: str = PLAIN) -> Order:
+def order_of(plan: Plan, run: bytes, diaries: Path, codec: str = PLAIN, tiled: bool = True) -> Order:
     """Returns what the actors of a plan are told."""
     contract = plan.task.contract
     external = isinstance(contract, ExternalContract)
@@ -64,7 +66,7 @@ def order_of(plan: Plan, run: bytes, diaries: Path, codec: str = PLAIN) -> Order
     }
     if external:
         del made_from["engine"]
-    return Order(made_from, contract.digest, surefoot.__version__, run, str(diaries.resolve()), codec)
+    return Order(made_from, contract.digest, surefoot.__version__, run, str(diaries.resolve()), codec, tiled)
 
 
 def check_version(order: Order) -> None:
@@ -142,7 +144,7 @@ class FleetActor:
         self.plan, self.order, self.part = plan, order, part
         self.diary = Diary(Path(order.diaries), number, incarnation)
         self._ppo = make_policy(plan)
-        self.halves = halves_of(plan, part, begun, self._ppo, service)
+        self.halves = halves_of(plan, part, begun, self._ppo, service, order.tiled)
         self._fresh = True
         """Whether the environments have begun, and no fragment says so yet."""
         self._threads = threads_for(self.halves)
@@ -210,10 +212,12 @@ class FleetActor:
             half.env.close()
 
 
-def halves_of(plan: Plan, part: range, begun: int, policy: Ppo, service: Any) -> list[Half]:
+def halves_of(
+    plan: Plan, part: range, begun: int, policy: Ppo, service: Any, tiled: bool = True
+) -> list[Half]:
     """Returns an actor's environments: in one where its own policy acts, in two where a service does."""
     if service is None:
-        return [Half(plan, part, begun, TiledPolicy(policy, part, plan.recipe.envs))]
+        return [Half(plan, part, begun, TiledPolicy(policy, part, plan.recipe.envs, tiled))]
     return [Half(plan, p, begun, CentralPolicy(service, policy)) for p in _halved(plan, part)]
 
 

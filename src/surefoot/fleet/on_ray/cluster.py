@@ -24,9 +24,10 @@ LEAST_STORE = 128 << 20
 SHARED_MEMORY = Path("/dev/shm")
 VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
 """In what Ray says where a cluster has other versions than whoever joins it."""
-ALONE = {"memory_monitor_refresh_ms": 0}
+ALONE = {"memory_monitor_refresh_ms": 0, "worker_register_timeout_seconds": 600}
 """Settings of a Ray on this machine: it does not kill actors where memory runs short. It would look at the
-whole machine's, whoever uses it, and take the youngest process of its own; the kernel takes who uses most."""
+whole machine's, whoever uses it, and take the youngest process of its own; the kernel takes who uses most.
+And it waits longer for processes that begin: a busy machine takes minutes for many at once."""
 
 
 def import_ray() -> Any:

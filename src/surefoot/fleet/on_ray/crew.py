@@ -112,7 +112,6 @@ class Crew:
         serve = partial(begin_service, ray, s.places, s.order.plan, len(s.parts))
         self._service = Service(ray, serve, self._service_lost) if s.central else None
         self.roster = Roster(ray, self._begin, len(s.parts)) if s.elastic else None
-        """Who is there, where actors may join and leave."""
         there = self.roster.there if self.roster else [self._begin(k) for k in range(len(s.parts))]
         first = self._incarnation == 0
         self.members = [

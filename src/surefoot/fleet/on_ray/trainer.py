@@ -74,9 +74,10 @@ class FleetIteration(TrainingIteration):
             self._crew.publish(number - 1, weights_of(self.learner))
         begun, waited = time.perf_counter(), self.env.waited
         result = super().run(number, with_batch_stats)
+        weights = weights_of(self.learner)  # on a GPU that waits for the update
         self.figures.ended(time.perf_counter() - begun, self.env.waited - waited)
         if not self._crew.setting.sync:
-            self._crew.publish(number, weights_of(self.learner))
+            self._crew.publish(number, weights)
         return result
 
     def _collect(self) -> float:
@@ -164,7 +165,7 @@ class FleetTrainer(Trainer):
         folder = self.run.path / FOLDER
         folder.mkdir(exist_ok=True)
         self._used = JsonLines(folder / USED)
-        order = order_of(plan, run_key(self.run.path), folder, fleet.codec)
+        order = order_of(plan, run_key(self.run.path), folder, fleet.codec, fleet.waits)
         lag = 0 if fleet.waits else fleet.lag
         store = plan.accounting.buffer_bytes * (lag + 3)
         room = min(len(parts), cores()) if fleet.elastic else len(parts) + 1

@@ -1,14 +1,15 @@
 """Local or central inference, measured: the run's own policy in the run's own environments, both ways.
 
 As many actors as the run will have act for about a second with their own policy, and for a second with that
-of a service, all at once; environments are made for it and thrown away. What is compared is steps per second,
-or, where there are prices, steps per dollar: of the actors' cores, and of the share of the learner's machine
-that the service keeps busy.
+of a service, all at once and in turns, so that both have the machine as it is; environments are made for it
+and thrown away. What is compared is steps per second, the median of the turns, or, where there are prices,
+steps per dollar: of the actors' cores, and of the share of the learner's machine that the service keeps busy.
 """
 
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,8 +26,8 @@ from surefoot.fleet.on_ray.placement import Places
 from surefoot.fleet.options import Inference
 from surefoot.training import make_plan
 
-SECONDS = 1.0
-"""How long each of the two is tried."""
+SECONDS, TURNS = 1.5, 3
+"""How long each of the two is tried, in so many turns."""
 
 
 @dataclass(frozen=True)
@@ -96,35 +97,57 @@ def measure_inference(
     service = begin_service(ray, places, order.plan, actors)
     begun: list[Any] = [service]
     try:
-        published = ray.get(service.publish.remote(0, dict(weights), {0}))
-        assert published is None
+        ray.get(service.publish.remote(0, dict(weights), {0}))
         there = ray.put(dict(weights))
         for k, part in enumerate(parts):
             remote = ray.remote(Trial).options(max_restarts=0, **places.of_actor(k))
             begun.append(remote.remote(order, part, service, there))
         trials = begun[1:]
-        ways = []
-        for central in (False, True):
-            ray.get([t.act.remote(central, 0.0) for t in trials])  # kernels are loaded
-            ray.get(service.take_figures.remote())
-            acted = ray.get([t.act.remote(central, seconds) for t in trials])
-            figures = ray.get(service.take_figures.remote())
-            ways.append(_way(acted, figures))
+        turns: dict[bool, list[_Turn]] = {False: [], True: []}
+        for turn in range(1 + TURNS):  # in the first one kernels are loaded
+            for central in turns:
+                acted = ray.get([t.act.remote(central, seconds / TURNS if turn else 0.0) for t in trials])
+                figures = ray.get(service.take_figures.remote())
+                if turn:
+                    turns[central].append(_Turn(acted, figures))
     finally:
         for handle in begun:
             ray.kill(handle)
-    return ways[0], ways[1]
+    return _way(turns[False]), _way(turns[True])
 
 
-def _way(acted: list[tuple[int, float, list[float]]], figures: Mapping[str, Any]) -> Way:
-    rate = sum(steps / spent for steps, spent, _ in acted)
-    trips = [t for _, _, some in acted for t in some]
+@dataclass(frozen=True)
+class _Turn:
+    """What all actors did at once."""
+
+    acted: list[tuple[int, float, list[float]]]
+    """For each the steps, the seconds and those of every round trip."""
+    figures: Mapping[str, Any]
+    """What the service says of it."""
+
+    @property
+    def rate(self) -> float:
+        return sum(steps / spent for steps, spent, _ in self.acted)
+
+    @property
+    def seconds(self) -> float:
+        return max(spent for _, spent, _ in self.acted)
+
+
+def _way(turns: Sequence[_Turn]) -> Way:
+    rate = statistics.median(t.rate for t in turns)
+    trips = [x for t in turns for _, _, some in t.acted for x in some]
     if not trips:
         return Way(rate)
     p50, p99 = (1e3 * float(np.quantile(trips, q)) for q in (0.5, 0.99))
-    longest = max(spent for _, spent, _ in acted)
-    f = {k.removeprefix("fleet.inference."): v for k, v in figures.items()}
-    return Way(rate, p50, p99, f["rows"], f["deadline_share"], min(1.0, f["busy_s"] / longest))
+
+    def total(name: str) -> float:
+        return sum(float(t.figures[f"fleet.inference.{name}"]) for t in turns)
+
+    batches = total("batches")
+    rows = sum(t.figures["fleet.inference.batches"] * t.figures["fleet.inference.rows"] for t in turns)
+    busy = min(1.0, total("busy_s") / sum(t.seconds for t in turns))
+    return Way(rate, p50, p99, rows / batches, total("deadline_misses") / batches, busy)
 
 
 class Trial:
@@ -137,7 +160,9 @@ class Trial:
         policy = make_policy(plan)
         take_weights(policy, weights)
         self._horizon = plan.recipe.horizon
-        self._ways = {who is not None: halves_of(plan, part, 0, policy, who) for who in (None, service)}
+        self._ways = {
+            who is not None: halves_of(plan, part, 0, policy, who, order.tiled) for who in (None, service)
+        }
         self._threads = {central: threads_for(halves) for central, halves in self._ways.items()}
 
     def act(self, central: bool, seconds: float) -> tuple[int, float, list[float]]:
