@@ -350,10 +350,7 @@ class Crew:
     def _settle(self) -> None:
         """Lets actors join where there are cores, and sees to it that each part has one, and each of them
         about as many parts."""
-        if self.roster is None:
-            return
-        said = self.roster.look()
-        if said is None:
+        if self.roster is None or (said := self.roster.look()) is None:
             return
         with self._news:
             self.refusals += said
