@@ -30,7 +30,7 @@ from surefoot.fleet.books import FOLDER
 from surefoot.fleet.on_ray.acting import TiledPolicy, make_policy, weights_of
 from surefoot.fleet.on_ray.actor import order_of
 from surefoot.fleet.on_ray.cluster import Cluster
-from surefoot.fleet.on_ray.inference import InferenceService
+from surefoot.fleet.on_ray.inference import LATELY, InferenceService
 from surefoot.fleet.on_ray.trainer import FleetTrainer
 from surefoot.fleet.options import Correction
 from surefoot.runs import RunFolder, resume_hint, without_timing
@@ -196,6 +196,25 @@ def test_a_service_keeps_the_versions_that_somebody_may_still_be_at() -> None:
             await service.mean(7, obs)
         figures = await service.take_figures()
         assert figures["fleet.inference.rows.max"] == 2
+
+    asyncio.run(serve())
+
+
+def test_a_service_waits_for_no_more_than_lately_came_together() -> None:
+    plan = make_plan("tiny:walk", engine="stride")
+    service = InferenceService(order_of(plan, bytes(16), Path()).plan, 6)
+    obs = np.zeros((1, plan.task.contract.observation_size), np.float32)
+
+    async def misses(requests: int, batches: int) -> int:
+        for _ in range(batches):
+            await asyncio.gather(*(service.mean(0, obs) for _ in range(requests)))
+        return int((await service.take_figures())["fleet.inference.deadline_misses"])
+
+    async def serve() -> None:
+        await service.publish(0, weights_of(make_policy(plan)), {0})
+        assert await misses(2, 2 * LATELY) <= LATELY + 2, "two ask, and six are waited for at first"
+        assert await misses(2, LATELY) == 1, "the batch that looks for others"
+        assert await misses(6, 2 * LATELY) <= 2, "they have joined"
 
     asyncio.run(serve())
 

@@ -1,14 +1,15 @@
 """Central inference: one service acts for all actors, in batches, while each keeps two halves in the air.
 
 A request is the observations of one half with the version of the policy that is to act; so a fragment has one
-version throughout. The service waits for others until `enough` requests of a version are there or a deadline
-has passed.
+version throughout. The service waits for others until as many requests of a version are there as lately came
+together, `enough` at most, or a deadline has passed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -24,6 +25,9 @@ from surefoot.training import make_plan
 
 DEADLINE_S = 0.002
 """How long a request waits for others at most."""
+LATELY = 64
+"""Batches in which as many requests come together as will again: no more are waited for, but every so many
+batches, for actors may have joined."""
 
 
 class ServiceLost(Exception):
@@ -40,6 +44,9 @@ class InferenceService:
         self._policies: dict[int, Ppo] = {}
         self._waiting: dict[int, list[tuple[Tensor, asyncio.Future[Tensor]]]] = {}
         self._free: list[Ppo] = []
+        self._together = deque([enough], maxlen=LATELY)
+        """How many requests the last batches had."""
+        self._batches = 0
         self._rows: list[int] = []
         self._missed = 0
         self._busy = 0.0
@@ -59,7 +66,7 @@ class InferenceService:
         future: asyncio.Future[Tensor] = loop.create_future()
         waiting = self._waiting.setdefault(version, [])
         waiting.append((torch.from_numpy(np.array(obs)), future))
-        if len(waiting) >= self._enough:
+        if len(waiting) >= (max(self._together) if self._batches % LATELY else self._enough):
             self._answer(version)
         elif len(waiting) == 1:
             loop.call_later(DEADLINE_S, self._late, version, waiting)
@@ -74,6 +81,8 @@ class InferenceService:
     def _answer(self, version: int) -> None:
         begun = time.perf_counter()
         requests = self._waiting.pop(version)
+        self._together.append(len(requests))
+        self._batches += 1
         seen = torch.cat([obs for obs, _ in requests])
         self._rows.append(len(seen))
         try:

@@ -171,7 +171,7 @@ class FleetTrainer(Trainer):
         room = min(len(parts), cores()) if fleet.elastic else len(parts) + 1
         self._cluster = cluster = Cluster(fleet.ray, room, store)
         if fleet.ray is not None:
-            parts = fleet.parts(recipe, cluster.cores)
+            parts = fleet.parts(recipe, cluster.cores - (fleet.placement is not None))  # the learner's
         device = torch.device(plan.device)
         learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device)
         self.learner = learner
