@@ -8,9 +8,9 @@ seconds in which nobody is killed (the rate there is what all else is held to) s
 every 15 s on up to four cores, every 3 s on more, for a minute.
 
 `successor_s`: from a kill until what takes the actor's place has brought its first fragment. `back_s`: from a
-kill until in the next two seconds nine tenths of the usual samples arrive; 0 where one actor is less than a
-tenth. `dip`: the part of the usual samples that was not learned from in that minute. At the end the books are
-held to the actors' own files.
+kill until in the next two seconds nine tenths of the usual samples arrive; about 0 where one actor is less
+than a tenth. `dip`: the part of the usual samples that was not learned from in that minute. At the end the
+books are held to the actors' own files.
 """
 
 from __future__ import annotations
@@ -168,7 +168,10 @@ def check(run: Path, crew: Any) -> dict[str, int]:
 def measure(args: argparse.Namespace, every_s: float) -> dict[str, Any]:
     """Trains with one actor per core and kills some of them."""
     n = args.cores
-    overrides = {"envs": ENVS * n, "families": FAMILIES * n, "minibatches": 2}
+    usual = make_plan("walk-flat", engine="mujoco").recipe
+    saved = usual.checkpoint_every * usual.envs // (ENVS * n)
+    """Checkpoints are as many samples apart as in the task's own recipe: they wait for all actors."""
+    overrides = {"envs": ENVS * n, "families": FAMILIES * n, "minibatches": 2, "checkpoint_every": saved}
     options = FleetOptions(actors=n, max_lag=1)
     plan = make_plan("walk-flat", engine="mujoco", overrides=overrides, collection=options.collection)
     with tempfile.TemporaryDirectory() as folder:

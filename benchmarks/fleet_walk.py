@@ -82,23 +82,17 @@ def folder(args: Args, task: str, case: str, seed: int) -> Path:
 def job(args: Args, task: str, case: str, seed: int, more: tuple[str, ...]) -> Job:
     where = folder(args, task, case, seed)
     command = ["-m", "surefoot", "train", task, "--engine", "mujoco", "--seed", str(seed), *CASES[case]]
-    command += ["--updates", str(args.updates), "--minutes", str(args.minutes), "--perturb", "none"]
-    command += [
-        "--until",
-        str(MARK),
-        "--evaluate-every",
-        str(args.evaluate_every),
-        "--tracker",
-        "none",
-        "--quiet",
-        *more,
-    ]
-    command += ["--out", str(where)]
+    limits = {"updates": args.updates, "minutes": args.minutes, "until": MARK}
+    asked = limits | {
+        "evaluate-every": args.evaluate_every,
+        "perturb": "none",
+        "tracker": "none",
+        "out": where,
+    }
+    command += [*more, "--quiet", *(x for k, v in asked.items() for x in (f"--{k}", str(v)))]
     said = {"task": task, "case": case, "seed": seed}
-    limit = 60 * args.minutes + 900
-    return Job(
-        f"{task} {case} seed {seed}", command, lambda: said | found(where), where / "report.html", limit
-    )
+    left, limit = where / "report.html", 60 * args.minutes + 900
+    return Job(f"{task} {case} seed {seed}", command, lambda: said | found(where), left, limit)
 
 
 def found(where: Path) -> Row:

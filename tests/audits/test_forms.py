@@ -21,6 +21,7 @@ from surefoot.env.log import EpisodeLog
 from surefoot.evaluation.episodes import RawEpisodes
 from surefoot.learners.update import PpoUpdate
 from surefoot.runs import Audit, RunFolder, save_checkpoint
+from surefoot.training import TrainingIteration
 
 Change = Callable[[Path], None]
 
@@ -209,3 +210,20 @@ def test_records_and_metrics_of_another_form_are_found(
     said = {f.detector: (f.cause, f.statement) for f in audit.findings}
     assert said["episode-records"] == ("bookkeeping", "A record of episodes that ended has no 'delay_s'.")
     assert said["measuring"] == ("metric", "What is measured of episodes has no 'distance_m'.")
+
+
+def test_a_block_whose_values_are_a_step_short_is_found(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = TrainingIteration.run
+
+    def short(self: TrainingIteration, *given: Any, **named: Any) -> Any:
+        out = right(self, *given, **named)
+        self.block.value = self.block.value[:-1]
+        return out
+
+    monkeypatch.setattr(TrainingIteration, "run", short)
+    audit = asked(tiny_run, "rollout", "exploration-keys")
+    assert [f.detector for f in audit.findings] == ["exploration-keys"], "the first that met it"
+    assert audit.findings[0].statement == "A rollout block has 'value' of 15 x 16 where it is 16 x 16."
+    assert [n.detector for n in audit.failed] == ["rollout"]

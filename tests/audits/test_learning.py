@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from surefoot.audits import audit_run
+from surefoot.audits.updates import Adam
 from surefoot.env.compiled import CompiledEnv
 from surefoot.learners import Ppo
 from surefoot.learners.normalizer import Normalizer
@@ -124,3 +125,17 @@ def test_rows_that_count_otherwise_are_found(tiny_run: Path, monkeypatch: pytest
     right = batch._quantile
     monkeypatch.setattr(batch, "_quantile", lambda ordered, share: right(ordered, min(0.95, share)))
     assert "advantage.p99" in found(tiny_run, "ledger-rows")
+
+
+def test_the_followers_adam_is_torchs() -> None:
+    numbers = torch.Generator().manual_seed(1)
+    mine, theirs = (torch.nn.Parameter(torch.ones(50).double()) for _ in range(2))
+    own, right = Adam([mine], lr=1e-2, eps=1e-5), torch.optim.Adam([theirs], lr=1e-2, eps=1e-5)
+    own.state[mine] = {"step": torch.tensor(0.0)} | {
+        k: torch.zeros(50).double() for k in ("exp_avg", "exp_avg_sq")
+    }
+    for _ in range(20):
+        mine.grad = theirs.grad = torch.randn(50, generator=numbers).double()
+        own.step()
+        right.step()
+    assert torch.allclose(mine, theirs, rtol=0, atol=1e-14)

@@ -110,7 +110,7 @@ def test_status_of_a_fleet_whose_actors_come_and_go(run: Path, capsys: Captured)
         assert surefoot("fleet", "status", run) == 0
     shown = said(capsys)
     assert f"1 actors, with 2 parts, collect for process {pid} on " in shown
-    assert "actors that joined: 3, that left: 4." in shown
+    assert "actors that joined: 3, that left: 4; " in shown
 
 
 def test_a_fleet_that_has_made_no_update_yet(run: Path, capsys: Captured) -> None:

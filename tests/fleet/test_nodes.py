@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,32 +52,37 @@ def test_actors_join_and_leave_with_their_nodes(nodes: Any, tmp_path: Path) -> N
     run, seen = tmp_path / "run", list[bool]()
 
     def change(trainer: FleetTrainer) -> None:
-        """Lets a node join, kills it when its actor has been learned from, and waits for others to have its
-        parts."""
+        """Kills the only actor, lets a node join when there is another one, and kills that node when its
+        actor has been learned from. Others are to have the parts of those that are gone."""
         crew, roster = trainer.crew, trainer.crew.roster
         assert roster is not None
         seen.append(wait(lambda: trainer.progress.update >= 2))
+        os.kill(crew.ask(0, "describe").pid, signal.SIGKILL)
+        seen.append(wait(lambda: Counter(crew.actors) == {1: 4}))
         node = nodes.add_node(num_cpus=1, object_store_memory=STORE)
-        seen.append(wait(lambda: Counter(crew.actors) == {0: 2, 1: 2}))
-        moved = [m.incarnation for m in crew.members if m.process is not None and m.process.number == 1]
+        seen.append(wait(lambda: Counter(crew.actors) == {1: 2, 2: 2}))
+        moved = [m.incarnation for m in crew.members if m.process is not None and m.process.number == 2]
         seen.append(wait(lambda: {*moved} <= {u["incarnation"] for u in trained(run)}))
         nodes.remove_node(node, allow_graceful=False)
-        seen.append(wait(lambda: roster.left == 1 and Counter(crew.actors) == {0: 4}))
+        seen.append(wait(lambda: roster.left == 2 and Counter(crew.actors) == {1: 4}))
         at = trainer.progress.update
         seen.append(wait(lambda: trainer.progress.update >= at + 3))
 
     options = FleetOptions(actors="auto", max_lag=1, envs_per_actor=4, ray=nodes.address)
     said = fleet(run, options, 100_000, meanwhile=change)
-    assert seen == [True] * 5, said
-    assert said[0] == "Actor 1 joined."
-    assert said[1].startswith("Actor 1 left, which had 2 of 4 parts: ")
-    assert len(said) == 2
+    assert seen == [True] * 6, said
+    assert [s.split(":")[0] for s in said] == [
+        "Actor 0 left, which had 4 of 4 parts",
+        "Actor 1 joined.",
+        "Actor 2 joined.",
+        "Actor 2 left, which had 2 of 4 parts",
+    ]
     check_books(run)
     there = rows(run)
     assert {r["fleet.parts"] for r in there} == {4}
     assert {r["fleet.actors"] for r in there} == {1, 2}
-    assert (there[-1]["fleet.joined"], there[-1]["fleet.left"]) == (1, 1)
-    assert there[-1]["fleet.lost"] <= 2, "no more than was open at the node"
+    assert (there[-1]["fleet.joined"], there[-1]["fleet.left"]) == (2, 2)
+    assert there[-1]["fleet.lost"] <= 4 + 2, "no more than was open"
     assert all(sum(r["fleet.samples.by_actor"]) == 256 for r in there), "updates stay the recipe's"
     # who had a part before was never at it again, and nothing was drawn twice
     lives = [(u["actor"], u["incarnation"]) for u in trained(run)]

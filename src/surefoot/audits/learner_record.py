@@ -21,7 +21,7 @@ SINGLE = 2e-6
 """Relative rounding of a number in single precision."""
 NORMALISERS = ("obs_normalizer", "critic_normalizer")
 IMAGE = 1e-4
-"""Relative to a standard deviation; sums of thousands of samples in single precision (clean runs: below 1e-6)."""
+"""Relative to a standard deviation: sums of thousands of samples in single precision (clean: below 1e-6)."""
 
 
 def look(case: Case) -> list[Found]:

@@ -10,7 +10,7 @@ from surefoot.contract import TaskContract
 from surefoot.robots import RobotSpec
 
 TROT_HZ, LIFT_M = 2.2, 0.05
-"""For robots without a gait clock: steps per second of each foot, and how far it is lifted."""
+"""Steps per second of each foot of a robot without a gait clock, and how far it is lifted."""
 BY_RAD = 1e-5
 
 

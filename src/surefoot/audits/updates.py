@@ -31,9 +31,35 @@ NEAR = 0.01
 """A KL divergence this near to where the learning rate changes may be on either side of it."""
 
 
-class Follower(ReferencePpo):
-    """The reference, which also notes whether rounding could have decided a learning rate."""
+class Adam:
+    """Adam (Kingma and Ba 2015, algorithm 1) for one vector, with the parts that the reference asks for."""
 
+    def __init__(self, weights: Sequence[Tensor], lr: float, eps: float) -> None:
+        (self.weights,) = weights
+        self.param_groups: list[dict[str, float]] = [{"lr": lr, "eps": eps}]
+        self.state: dict[Tensor, dict[str, Tensor]] = {}
+
+    def zero_grad(self) -> None:
+        self.weights.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Moves the weights by their gradient's first moment over the root of its second."""
+        s, group, g = self.state[self.weights], self.param_groups[0], self.weights.grad
+        assert g is not None
+        s["step"] += 1
+        s["exp_avg"] += 0.1 * (g - s["exp_avg"])
+        s["exp_avg_sq"] += 0.001 * (g * g - s["exp_avg_sq"])
+        n = float(s["step"])
+        first, second = s["exp_avg"] / (1 - 0.9**n), s["exp_avg_sq"] / (1 - 0.999**n)
+        self.weights -= group["lr"] * first / (second.sqrt() + group["eps"])
+
+
+class Follower(ReferencePpo):
+    """The reference with an Adam of its own, which also notes whether rounding could have decided a learning
+    rate."""
+
+    optimiser = Adam
     close = False
 
     def adapt_learning_rate(self, kl: float) -> None:

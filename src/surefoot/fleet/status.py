@@ -89,6 +89,7 @@ class FleetStatus:
             "how": self.how,
             "process": None if self.holder is None else asdict(self.holder),
             "update": self.update,
+            "actors": self.actors,
             "parts": [asdict(p) for p in self.parts],
             "ledger": books,
         }

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,8 @@ class Crew:
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._stop = False
-        self._service = Service(ray, self._begin_service, self._service_lost) if s.central else None
+        serve = partial(begin_service, ray, s.places, s.order.plan, len(s.parts))
+        self._service = Service(ray, serve, self._service_lost) if s.central else None
         self.roster = Roster(ray, self._begin, len(s.parts)) if s.elastic else None
         there = self.roster.there if self.roster else [self._begin(k) for k in range(len(s.parts))]
         first = self._incarnation == 0
@@ -125,10 +127,6 @@ class Crew:
             max_restarts=0, max_task_retries=0, **self.setting.places.of_actor(number)
         )
         return Process(number, actor.remote(self.setting.actor, self.setting.order))
-
-    def _begin_service(self) -> Any:
-        s = self.setting
-        return begin_service(self.cluster.ray, s.places, s.order.plan, len(s.parts))
 
     def ask(self, number: int, what: str, *given: Any) -> Any:
         """Asks an actor and waits until it is between two fragments; one that cannot be made is refused with
@@ -352,10 +350,7 @@ class Crew:
     def _settle(self) -> None:
         """Lets actors join where there are cores, and sees to it that each part has one, and each of them
         about as many parts."""
-        if self.roster is None:
-            return
-        said = self.roster.look()
-        if said is None:
+        if self.roster is None or (said := self.roster.look()) is None:
             return
         with self._news:
             self.refusals += said
@@ -385,17 +380,21 @@ class Crew:
 
     def snapshot(self) -> dict[str, Tensor]:
         """Returns the state of all environments, each between two fragments."""
-        return join_snapshots([self._snapshot(m) for m in self.members])
+        with self._lock:
+            asked = [None if m.process is None else self._call(m, "snapshot") for m in self.members]
+        return join_snapshots([self._snapshot(m, a) for m, a in zip(self.members, asked, strict=True)])
 
-    def _snapshot(self, m: Member) -> dict[str, Tensor]:
-        """Returns the state of a part; waits for another actor where it has lost its own."""
-        until = time.monotonic() + PATIENCE_S
+    def _snapshot(self, m: Member, asked: Any) -> dict[str, Tensor]:
+        """Returns the state of a part, as was `asked`; asks again where it has lost its actor, and waits for
+        another one."""
+        ray, until = self.cluster.ray, time.monotonic() + PATIENCE_S
         while True:
             process = m.process
             try:
-                there: dict[str, Tensor] = self.ask(m.number, "snapshot")
+                there: dict[str, Tensor] = self.ask(m.number, "snapshot") if asked is None else ray.get(asked)
                 return there
-            except SurefootError as error:
+            except (SurefootError, ray.exceptions.RayError) as error:
+                asked = None
                 self._check()
                 if time.monotonic() > until:
                     raise
