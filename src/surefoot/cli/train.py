@@ -174,7 +174,9 @@ def print_trained(console: Console, trained: TrainedRun, as_json: bool = False) 
         more = {"time": asdict(time_parts(run.record)), "caveat": caveat(run), "judgement": judged}
         print(json.dumps({"run_folder": str(run.path)} | summary.model_dump(mode="json") | more, indent=2))
     elif summary is not None:
-        folder = run.path / "panels" / summary.panel / summary.half
+        folder = (
+            run.path / "panels" / run.record.panel / summary.half
+        )  # a list grows with looks, and is renamed
         print_summary(console, trained.plan, run, folder, report=trained.report)
     return trained.exit_status
 

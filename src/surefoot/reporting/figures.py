@@ -175,8 +175,13 @@ def _confirmation(run: RunFolder) -> PanelFigures | None:
     first = root / "confirmation"
     folders = [first, *sorted(root.glob("confirmation-confirmed-*"))]
     read = [read_panel(run, f) for f in folders if (f / "summary.json").is_file()]
-    same = [p for p in read if p.summary.construct_id == run.record.construct_id]
-    checkpoint = run.record.confirmation.checkpoint if run.record.confirmation else None
+    stated = run.record.confirmation
+    checkpoint = stated.checkpoint if stated else None
+    ids = {
+        run.record.construct_id,
+        *([stated.construct_id] if stated else []),
+    }  # a list that grew has its own
+    same = [p for p in read if p.summary.construct_id in ids]
     same = [p for p in same if checkpoint is None or p.summary.checkpoint == checkpoint]
     # A pass on another engine stands beside the result; it is not the result.
     same = [p for p in same if p.summary.engine == same[0].summary.engine]

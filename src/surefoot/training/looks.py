@@ -12,7 +12,14 @@ from surefoot.training.plan import Plan, RobotPlan
 def check_sequential(plan: Plan, half: Half = "confirmation") -> RobotPlan:
     """Returns the plan; refused where its panel cannot grow."""
     if isinstance(plan, RobotPlan) and half == "confirmation" and isinstance(plan.panel, DrawnPanel):
-        return plan
+        count, least = len(plan.panel.select("confirmation")), plan.panel.draw.selection
+        if count >= least:
+            return plan
+        raise SurefootError(
+            f"--sequential looks at a list that grows, and one that begins with {count} scenarios would number "
+            f"them anew: below {least} the selection half is as short as the list; use --scenarios {least} "
+            "or more, or leave out one of the two."
+        )
     raise SurefootError(
         f"--sequential looks at the confirmation half of a drawn panel (version 2) as it grows, and this "
         f"is the {half} half of {plan.panel.name}; leave it out."
