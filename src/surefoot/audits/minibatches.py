@@ -12,7 +12,7 @@ from surefoot.audits.detector import Detector, Found
 from surefoot.audits.iterated import learner_of, learning
 from surefoot.audits.slow_philox import INIT, words
 from surefoot.contract import Recipe
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import RolloutBlock, with_memory
 
 WORD = 2**32 - 1
 FIRST, STEPS = 5, 12
@@ -53,6 +53,7 @@ def look(case: Case) -> list[Found]:
     widths = (contract.observation_size, contract.critic_size, contract.action.size)
     with learning():
         block = RolloutBlock.empty(STEPS, envs, *widths, len(contract.rewards))
+        block = with_memory(block, recipe.remembers, learner.mirrors)
         g = case.numbers("minibatches")
         for name in ("obs", "critic", "action", "mean", "advantage", "returns"):
             x = block.flat(name)

@@ -85,6 +85,8 @@ def played(case: Case) -> list[Pair]:
     evaluator sees of the same scenarios."""
     plan, result = case.robot, case.result
     contract, robot = plan.task.contract, plan.task.robot
+    if plan.recipe.remembers:
+        raise NotApplicable("its policy has a memory, which the second evaluator does not know")
     named = {t.name: SHOWN for t in contract.observation} | {t.name: ENDS for t in contract.terminations}
     unknown = {n for n, known in named.items() if n not in known or not ours(plan.task.terms[n])}
     if unknown:

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from surefoot.audits.case import Case
-from surefoot.audits.detector import Detector, Found
+from surefoot.audits.detector import Detector, Found, NotApplicable
 from surefoot.audits.iterated import copied, iterated, learner_of, learning
 from surefoot.contract import Recipe
 from surefoot.learners import Ppo, PpoMetrics, ReferencePpo
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import MemoryBlock, RolloutBlock
 
 APART = 0.02
 """Part of an update's step that single precision may differ by; clean runs: below 0.004."""
@@ -64,7 +64,7 @@ def followed(learner: Ppo, before: dict[str, Tensor], block: RolloutBlock) -> tu
         for stats, name in ((r.obs_stats, "obs_normalizer"), (r.critic_stats, "critic_normalizer")):
             stats.mean, stats.var = t[f"{name}.mean"].double(), t[f"{name}.var"].double()
             stats.count = float(t[f"{name}.count"])
-        own = RolloutBlock(**{k: v.clone() for k, v in vars(block).items()})
+        own = type(block)(**{k: v.clone() for k, v in vars(block).items()})
         return r, r.update(own)
 
 
@@ -107,14 +107,19 @@ def faults(both: Both) -> Iterator[Found]:
 def look(case: Case) -> list[Found]:
     """Follows one update on what was collected, where there is a robot, and one on a block of extremes."""
     found: list[Found] = []
+    if case.plan.recipe.remembers and case.record.training_plant is None:
+        raise NotApplicable("its policy has a memory, and its environments come from outside")
     if case.record.training_plant is not None:
         it = iterated(case)[0]
-        block = RolloutBlock(**{k: torch.from_numpy(v) for k, v in it.block.items()})
+        kind = MemoryBlock if "since" in it.block else RolloutBlock
+        block = kind(**{k: torch.from_numpy(v) for k, v in it.block.items()})
         learner = learner_of(case, case.seed)
         learner.recipe = it.recipe
         reference, expected = followed(learner, it.before, block)
         said = list(faults(Both(it.before, it.after, it.metrics, reference, expected)))
         found += [] if reference.close else said
+    if case.plan.recipe.remembers:  # what extremes are of a memory is not made up
+        return found
     return found or _extremes(case)
 
 

@@ -4,6 +4,7 @@ from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.ppo import Ppo
 from surefoot.learners.ppo_reference import ReferencePpo
+from surefoot.learners.recall import Recall
 from surefoot.learners.symmetry import Symmetry, symmetry
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Normalizer",
     "Ppo",
     "PpoMetrics",
+    "Recall",
     "ReferencePpo",
     "Symmetry",
     "symmetry",

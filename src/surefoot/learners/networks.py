@@ -9,6 +9,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from surefoot.contract import Memory
+
+FORGETFUL = Memory()
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -56,13 +59,19 @@ def mlp(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
 
 class ActorCritic(nn.Module):
     """A Gaussian policy on the observation and a value function on the privileged one, both normalised
-    already."""
+    already. With a memory the policy reads what it remembers too."""
 
     def __init__(
-        self, observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float
+        self,
+        observation: int,
+        critic: int,
+        action: int,
+        hidden: tuple[int, ...],
+        init_std: float,
+        memory: Memory = FORGETFUL,
     ) -> None:
         super().__init__()
-        self.actor = mlp(observation, hidden, action)
+        self.actor = mlp(memory.inputs(observation), hidden, action)
         self.critic = mlp(critic, hidden, 1)
         self.log_std = nn.Parameter(torch.full((action,), math.log(init_std)))
         last = self.actor[-1]
@@ -145,10 +154,16 @@ def flatten(nets: ActorCritic, layout: Layout) -> Tensor:
 
 
 def init_networks(
-    observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float, seed: int
+    observation: int,
+    critic: int,
+    action: int,
+    hidden: tuple[int, ...],
+    init_std: float,
+    seed: int,
+    memory: Memory = FORGETFUL,
 ) -> ActorCritic:
     """Returns networks whose initial weights depend on `seed` alone; torch's generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         # Gradients are made by hand (gradient.py).
-        return ActorCritic(observation, critic, action, hidden, init_std).requires_grad_(False)
+        return ActorCritic(observation, critic, action, hidden, init_std, memory).requires_grad_(False)

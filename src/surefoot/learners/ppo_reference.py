@@ -23,7 +23,7 @@ from surefoot.learners.base import PpoMetrics
 from surefoot.learners.networks import LOG_ROOT_2PI, ActorCritic
 from surefoot.learners.normalizer import EPSILON
 from surefoot.learners.symmetry import Reflection, Symmetry
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import MemoryBlock, RolloutBlock, windows
 
 WORD = 2**32 - 1
 FIELDS = ("obs", "critic", "action", "mean", "log_prob", "value", "returns", "advantage")
@@ -196,7 +196,8 @@ class ReferencePpo:
         self._shapes = {name: p.shape for name, p in networks.named_parameters()}
         self.weights = nn.Parameter(nn.utils.parameters_to_vector(networks.parameters()).double())  # [P]
         self.adam = torch.optim.Adam([self.weights], lr=recipe.learning_rate, eps=recipe.adam_eps)
-        sizes = (self.parameters()[f"{name}.0.weight"].shape[1] for name in ("actor", "critic"))
+        sizes = [self.parameters()[f"{name}.0.weight"].shape[1] for name in ("actor", "critic")]
+        sizes[0] //= max(1, recipe.remembers.size)
         reflections = (s.observation, s.critic) if s else (None, None)
         self.obs_stats, self.critic_stats = (
             RunningStats(size, recipe.normaliser_window, reflection)
@@ -216,6 +217,9 @@ class ReferencePpo:
         """Does all epochs and minibatches on one block, then takes its observations into the statistics."""
         recipe = self.recipe
         data = {name: block.flat(name).double() for name in FIELDS}  # [T * N, ...]
+        seen = data["obs"]
+        if isinstance(block, MemoryBlock):
+            data["obs"] = windows(block, recipe.remembers.size).flatten(0, 1).double()  # [T * N, K, O]
         # Over the whole block, not over a minibatch: the same sample has the same advantage in every epoch.
         advantage = data["advantage"]
         data["advantage"] = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -236,7 +240,7 @@ class ReferencePpo:
 
         # Only now: ratios begin at 1 if learning normalises as collection did.
         if recipe.normalise:
-            self.obs_stats.update(data["obs"])
+            self.obs_stats.update(seen)
             self.critic_stats.update(data["critic"])
         self.updates += 1
         last = losses[-recipe.minibatches :]
@@ -267,14 +271,15 @@ class ReferencePpo:
             for name, reflect in (
                 ("obs", s.observation), ("critic", s.critic), ("action", s.action), ("mean", s.action),
             ):  # fmt: skip
-                x[name] = torch.where(mirrored[:, None], reflect(x[name]), x[name])
+                which = mirrored.view(-1, *(1,) * (x[name].ndim - 1))
+                x[name] = torch.where(which, reflect(x[name]), x[name])
         else:
             mirrored = torch.zeros_like(mirrored)
         if self.recipe.normalise:
             x["obs"] = self.obs_stats.normalise(x["obs"])
             x["critic"] = self.critic_stats.normalise(x["critic"])
         return Minibatch(
-            obs=x["obs"],
+            obs=x["obs"].flatten(1),  # a window is one long observation
             critic=x["critic"],
             action=x["action"],
             old_mean=x["mean"],

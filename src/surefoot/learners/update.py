@@ -29,13 +29,14 @@ from surefoot.learners.kernels import (
     draw,
     draw_keys,
     gather,
+    gather_windows,
     loss,
     sum_squares,
 )
 from surefoot.learners.networks import ActorCritic, Layout, tf32
 from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.symmetry import Reflection, Symmetry
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import MemoryBlock, RolloutBlock
 
 CHUNK = 1024
 """Parameters that a CPU works on at a time."""
@@ -213,10 +214,13 @@ class PpoUpdate:
     def gather_launch(self, first: int, rows: int) -> Launch:
         lanes = LANES if self.device.type == "cuda" else 1
         b, (o, c, _) = self.block, self._reflect
-        sources = [self.state.clock, self.picks, b.flat("obs"), b.flat("critic")]
-        tables = [*o, self._scaling[0], *c, self._scaling[1]]
-        out = [self.obs, self.critic_obs]
-        return Launch(gather, rows * lanes, [first, lanes, *sources, *tables, *out], self.device)
+        rest = [b.flat("critic"), *o, self._scaling[0], *c, self._scaling[1], self.obs, self.critic_obs]
+        which = [self.state.clock, self.picks]
+        if isinstance(b, MemoryBlock):
+            numbers = [first, lanes, b.reward.shape[1], self.recipe.remembers.size]
+            seen = [b.flat("earlier"), b.flat("since")]
+            return Launch(gather_windows, rows * lanes, [*numbers, *which, *seen, *rest], self.device)
+        return Launch(gather, rows * lanes, [first, lanes, *which, b.flat("obs"), *rest], self.device)
 
     def loss_launch(self, first: int, actor: Tape, critic: Tape, sums: Tensor) -> Launch:
         r, b = self.recipe, self.block

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from torch import Tensor
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Recipe
 from surefoot.env import Actor, EpisodeStats, TrainingEnv
-from surefoot.learners import Learner, PpoMetrics
+from surefoot.learners import Learner, PpoMetrics, Recall
 from surefoot.rollout import RolloutBlock, gae
 from surefoot.training.batch import block_statistics
 from surefoot.training.honesty import honesty_figures
@@ -33,9 +34,22 @@ class Collector(Actor, Protocol):
 
 
 @torch.inference_mode()
-def collect(env: TrainingEnv, learner: Collector, block: RolloutBlock, gamma: float, lam: float) -> float:
-    """Fills `block`; returns the seconds spent in inference (policy, values, advantages)."""
-    inference, finals = env.rollout(learner, block)
+def collect(
+    env: TrainingEnv,
+    learner: Collector,
+    block: RolloutBlock,
+    gamma: float,
+    lam: float,
+    recall: Recall | None = None,
+) -> float:
+    """Fills `block`; returns the seconds spent in inference (policy, values, advantages). `recall` acts where
+    the policy has a memory."""
+    if recall is None:
+        inference, finals = env.rollout(learner, block)
+    else:
+        recall.begin()
+        inference, finals = env.rollout(recall, block)
+        recall.end()
     begun = time.perf_counter()
     horizon, n = block.reward.shape
     step, row, critic = finals
@@ -94,6 +108,7 @@ class TrainingIteration:
     ) -> None:
         self.env, self.learner, self.block, self.recipe = env, learner, block, recipe
         self._strata, self._clip, self._group = strata, action_clip, group
+        self._recall = learner.recall(block)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._statistics = torch.zeros(0)
         self._pinned: list[dict[str, Tensor]] = [{}, {}]
@@ -104,9 +119,9 @@ class TrainingIteration:
         """Captures the graphs; what has to run once for that is undone."""
         if not self.overlaps or self._graph is not None:
             return
-        before = self.env.snapshot()
+        before = self.snapshot()
         self._collect()
-        self.env.restore(before)
+        self.restore(before)
         torch.cuda.synchronize(self.env.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode=self._group.capture_mode):
@@ -153,7 +168,8 @@ class TrainingIteration:
 
     def _collect(self) -> float:
         """Fills the block and takes its statistics; returns the seconds of inference."""
-        inference = collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
+        r = self.recipe
+        inference = collect(self.env, self.learner, self.block, r.gamma, r.lam, self._recall)
         self._statistics = block_statistics(
             self.block, len(self.env.reasons), math.prod(self._strata), self._clip, self._group
         )
@@ -178,6 +194,17 @@ class TrainingIteration:
         looked_at = ("terminated", "truncated", "stratum", "returns", "advantage")
         block = replace(self.block, **{k: gather(getattr(self.block, k), 1) for k in looked_at})
         return block, gather(start_age), gather(self.env.content())
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Returns copies of all that the next rollout depends on besides the learner: the environments, and
+        what the policy remembers of them; a row per environment, as environments' own snapshots."""
+        return self.env.snapshot() | ({} if self._recall is None else self._recall.snapshot())
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        """Continues, to the bit, from where `snapshot` was taken."""
+        self.env.restore(snapshot)
+        if self._recall is not None:
+            self._recall.restore(snapshot)
 
     def metrics(self, result: IterationResult) -> PpoMetrics:
         """Returns the learner's metrics of an iteration that has been waited for."""

@@ -42,6 +42,7 @@ from surefoot.training.checks import (
     check_host_memory,
     check_memory,
     check_precision,
+    check_remembering,
     check_share,
     check_terrain,
 )
@@ -134,6 +135,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
     families = {"families": envs, "eval_families": len(panel.scenarios)}
     recipe = Recipe(**(outside.recipe.model_dump() | changed | families))
     check_share(recipe, o.processes)
+    check_remembering(recipe, o.learner, o.processes)
     if not o.restored:
         check_precision(recipe, o.device)
         check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
@@ -156,7 +158,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         device=o.device,
         accounting=accounting(recipe, contract, panel),
         measurement=measurement_fields(contract, panel.name, panel.digest, None, code),
-        interface=interface_fields(contract, recipe.control_hz, code),
+        interface=interface_fields(contract, recipe.control_hz, code, recipe.remembers),
         training_id=training_id(contract, recipe, None, contract.source, _treatment(o)[0], seeds),
         learner=o.learner,
         collection=o.collection,
@@ -182,6 +184,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )
     check_share(recipe, o.processes)
+    check_remembering(recipe, o.learner, o.processes)
     if not o.restored:
         check_precision(recipe, o.device)
     chosen = dataclasses.replace(chosen, recipe=recipe, plant=plant, minutes=chosen.minutes_on(o.device))
@@ -217,7 +220,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         device=o.device,
         accounting=accounting(recipe, contract, panel),
         measurement=measurement_fields(contract, panel.name, panel.digest, judged_in, code),
-        interface=interface_fields(contract, recipe.control_hz, code),
+        interface=interface_fields(contract, recipe.control_hz, code, recipe.remembers),
         training_id=training_id(contract, recipe, plant, engine, treatment, seeds),
         learner=o.learner,
         timeouts=timeouts,

@@ -25,6 +25,7 @@ from surefoot.learners.kernels.minibatch import draw, draw_keys, gather
 from surefoot.learners.kernels.normalise import ROWS, moments, take_in
 from surefoot.learners.kernels.optimiser import COLUMNS, adam, decide, sum_squares
 from surefoot.learners.kernels.source import GROUP
+from surefoot.learners.kernels.windows import gather_windows
 
 __all__ = [
     "CLIPPED",
@@ -44,6 +45,7 @@ __all__ = [
     "elu",
     "elu_back",
     "gather",
+    "gather_windows",
     "loss",
     "moments",
     "sum_squares",
