@@ -63,7 +63,18 @@ def look(case: Case) -> list[Found]:
             learner.update(block)
             samples[update] = learner.bind(block).picks.numpy().copy()
     learner.unbind()
-    return list(_faults(samples, recipe, case.seed, STEPS * envs, learner.symmetry is not None))
+    size = STEPS * envs
+    if recipe.remembers.kind == "gru":  # whole sequences, one after the other
+        if any(broken(picks, envs) for picks in samples.values()):
+            return [Found("Samples of a minibatch are not whole sequences, step after step.")]
+        samples, size = {k: x[:, ::STEPS] for k, x in samples.items()}, envs
+    return list(_faults(samples, recipe, case.seed, size, learner.symmetry is not None))
+
+
+def broken(picks: np.ndarray, envs: int) -> bool:
+    """Returns whether `picks` [minibatches, samples] have anything but all steps of some environments."""
+    by_sequence = picks.reshape(len(picks), -1, STEPS)
+    return bool((by_sequence != by_sequence[..., :1] + 2 * envs * np.arange(STEPS)).any())
 
 
 def _faults(

@@ -58,6 +58,11 @@ class Memory:
         names = {"window": "observations", "gru": "state"}
         return {"kind": self.kind, names[self.kind]: self.size} if self else None
 
+    def plan(self, horizon: int) -> dict[str, Any]:
+        """Returns what a plan says of it: what is remembered, and how it is learned from."""
+        steps = horizon if self.kind == "gru" else 1
+        return {"kind": self.kind, "size": self.size, "sequence_steps": steps, "burn_in_steps": 0}
+
     def said(self, horizon: int, control_hz: float) -> str:
         """Says it in words, with the length of the sequences that are learned from."""
         if self.kind == "window":

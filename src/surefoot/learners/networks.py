@@ -57,6 +57,24 @@ def mlp(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     return nn.Sequential(*layers, Output(inputs, outputs))
 
 
+class Gru(nn.Module):
+    """Weights of a gated recurrent unit, begun as torch's: gates reset, update and new. Biases are matrices
+    of one column, so that their gradients are made as those of matrices are."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        shapes = {"input": inputs, "state": width, "input_bias": 1, "state_bias": 1}
+        for name, columns in shapes.items():
+            drawn = torch.empty(3 * width, columns).uniform_(-(width**-0.5), width**-0.5)
+            self.register_parameter(name, nn.Parameter(drawn))
+
+    def forward(self, x: Tensor, state: Tensor) -> Tensor:
+        """Returns the states [N, H] after observations [N, O], both contiguous."""
+        w = dict(self.named_parameters())
+        biases = (w[f"{name}_bias"].reshape(-1) for name in ("input", "state"))
+        return torch.gru_cell(x, state, w["input"], w["state"], *biases)
+
+
 class ActorCritic(nn.Module):
     """A Gaussian policy on the observation and a value function on the privileged one, both normalised
     already. With a memory the policy reads what it remembers too."""
@@ -79,6 +97,8 @@ class ActorCritic(nn.Module):
         with torch.no_grad():  # first actions near the default pose
             last.weight.mul_(0.1)
             last.bias.zero_()
+        if memory.kind == "gru":
+            self.memory = Gru(observation, memory.size)
 
     def log_prob(self, mean: Tensor, action: Tensor) -> Tensor:
         """Returns the log density [B] of `action` [B, A] under N(mean, exp(log_std))."""

@@ -14,7 +14,7 @@ from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.kernels import COLUMNS
 from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer
-from surefoot.learners.recall import Recall, WindowRecall
+from surefoot.learners.recall import GruRecall, Recall, WindowRecall
 from surefoot.learners.symmetry import Symmetry
 from surefoot.learners.update import ALIGN, LearnerState, PpoUpdate
 from surefoot.rollout import MemoryBlock, RolloutBlock
@@ -91,7 +91,14 @@ class Ppo:
     def recall(self, block: RolloutBlock) -> Recall | None:
         if not isinstance(block, MemoryBlock):
             return None
+        if self.memory.kind == "gru":
+            return GruRecall(self, block)
         return WindowRecall(self, block, self.memory.size)
+
+    def remember(self, x: Tensor, state: Tensor) -> Tensor:
+        """Returns the states [N, H] of the policy's GRU after normalised observations [N, O]."""
+        with self._precision():
+            return self.networks.memory(x, state)  # type: ignore[no-any-return]
 
     def normal(self, obs: Tensor) -> Tensor:
         """Returns observations [..., O] as the actor reads them."""
@@ -212,6 +219,9 @@ class Ppo:
         layers = [m for m in self.networks.actor if isinstance(m, torch.nn.Linear)]
         for k, layer in enumerate(layers):
             out |= {f"{k}.weight": layer.weight.detach().clone(), f"{k}.bias": layer.bias.detach().clone()}
+        if self.memory.kind == "gru":
+            own = self.networks.memory.named_parameters()
+            out |= {f"memory.{k}": (p.reshape(-1) if k.endswith("bias") else p).clone() for k, p in own}
         return {k: v.cpu() for k, v in out.items()}
 
 

@@ -87,6 +87,34 @@ class Recall(ABC):
         self.kept().copy_(snapshot["memory.kept"])
 
 
+class GruRecall(Recall):
+    """Remembers the state of a gated recurrent unit; where samples are learned from in their mirror image
+    too, also the state that it would have in the mirrored episode."""
+
+    def __init__(self, learner: Ppo, block: MemoryBlock) -> None:
+        super().__init__(learner, block, 1)
+        self._state = torch.zeros_like(block.earlier)  # [R, N, H]
+
+    def begin(self) -> None:
+        super().begin()
+        self.block.earlier.copy_(self._state)
+
+    def features(self, obs: Tensor) -> Tensor:
+        learner, copies = self.learner, len(self._state)
+        goes_on = (self.block.since[self._step] > 0)[None, :, None]
+        before = torch.where(goes_on, self._state, 0.0)
+        x = learner.normal(obs)
+        seen = x
+        if copies > 1:
+            assert learner.symmetry is not None
+            seen = torch.cat([x, learner.normal(learner.symmetry.observation(obs))])
+        self._state.copy_(learner.remember(seen, before.flatten(0, 1)).view(before.shape))
+        return torch.cat([x, self._state[0]], 1)
+
+    def kept(self) -> Tensor:
+        return self._state.movedim(1, 0)
+
+
 class WindowRecall(Recall):
     """Remembers the last K observations; before an episode's first one it saw that one."""
 

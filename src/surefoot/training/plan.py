@@ -123,11 +123,7 @@ class Plan(Identified):
             "training_plant": self.training_plant.model_dump(mode="json") if self.training_plant else None,
             "device": self.device,
             "memory_bytes": memory_bytes(),
-            "memory": {
-                "policy": self.recipe.memory,
-                "sequence_steps": self.recipe.horizon if self.recipe.remembers.kind == "gru" else 1,
-                "burn_in_steps": 0,
-            },
+            "memory": self.recipe.remembers.plan(self.recipe.horizon),
             "learner": self.learner,
             "timeouts": self.timeouts,
             "stratum_names": self.task.contract.strata.labels(),
