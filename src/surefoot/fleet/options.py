@@ -81,7 +81,12 @@ class FleetOptions:
         return [range(k * share, (k + 1) * share) for k in range(count)]
 
     def check(self, recipe: Recipe) -> None:
-        """Refuses a recipe whose families cannot be split over the actors."""
+        """Refuses a recipe whose families cannot be split over the actors, or whose policy has a memory."""
+        if recipe.remembers:
+            raise SurefootError(
+                f"Fragments of actors have no room for what a policy remembers (--memory {recipe.memory}); "
+                "leave out one of --actors and --memory."
+            )
         self.parts(recipe)
 
     def _count(self, recipe: Recipe) -> int:
