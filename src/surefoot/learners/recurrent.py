@@ -14,7 +14,7 @@ from torch import Tensor
 
 from surefoot.compute.warp import Launch
 from surefoot.learners.gradient import Tape
-from surefoot.learners.kernels import begin_sequences, gru_back, gru_step
+from surefoot.learners.kernels.recurrent import begin_sequences, gru_back, gru_step
 
 NAMES = ("input", "state", "input_bias", "state_bias")
 """Parameters of a unit: [3H, O], [3H, H], [3H, 1], [3H, 1]; gates reset, update and new."""

@@ -29,10 +29,10 @@ from surefoot.learners.kernels import (
     draw,
     draw_keys,
     gather,
-    gather_windows,
     loss,
     sum_squares,
 )
+from surefoot.learners.kernels.windows import gather_windows
 from surefoot.learners.networks import ActorCritic, Layout, tf32
 from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.recurrent import NAMES, GruTape, Sequences

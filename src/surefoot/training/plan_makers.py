@@ -241,8 +241,8 @@ def _held_to(manifest: Manifest | None, plan: AnyPlan) -> AnyPlan:
 
 
 def _recipe(chosen: Task, o: PlanOptions) -> Recipe:
-    """Returns the task's recipe on a device with what was asked of it. A GRU is too fine for bf16: where nobody
-    asks for a precision it has the next."""
+    """Returns the task's recipe on a device with what was asked of it. A GRU is too fine for bf16: where
+    nobody asks for a precision it has the next."""
     own, asked = chosen.recipe_on(o.device).model_dump(), o.overrides or {}
     if own["precision"] == "bf16" and str(asked.get("memory", "")).startswith("gru:"):
         own["precision"] = "tf32"

@@ -24,9 +24,7 @@ from surefoot.learners.kernels.loss import (
 from surefoot.learners.kernels.minibatch import draw, draw_keys, gather
 from surefoot.learners.kernels.normalise import ROWS, moments, take_in
 from surefoot.learners.kernels.optimiser import COLUMNS, adam, decide, sum_squares
-from surefoot.learners.kernels.recurrent import begin_sequences, gru_back, gru_step
 from surefoot.learners.kernels.source import GROUP
-from surefoot.learners.kernels.windows import gather_windows
 
 __all__ = [
     "CLIPPED",
@@ -40,16 +38,12 @@ __all__ = [
     "ROWS",
     "VALUE_LOSS",
     "adam",
-    "begin_sequences",
     "decide",
     "draw",
     "draw_keys",
     "elu",
     "elu_back",
     "gather",
-    "gather_windows",
-    "gru_back",
-    "gru_step",
     "loss",
     "moments",
     "sum_squares",
