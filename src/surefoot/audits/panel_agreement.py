@@ -85,8 +85,6 @@ def played(case: Case) -> list[Pair]:
     evaluator sees of the same scenarios."""
     plan, result = case.robot, case.result
     contract, robot = plan.task.contract, plan.task.robot
-    if plan.recipe.remembers:
-        raise NotApplicable("its policy has a memory, which the second evaluator does not know")
     named = {t.name: SHOWN for t in contract.observation} | {t.name: ENDS for t in contract.terminations}
     unknown = {n for n, known in named.items() if n not in known or not ours(plan.task.terms[n])}
     if unknown:
@@ -97,6 +95,7 @@ def played(case: Case) -> list[Pair]:
         {k: v.double().numpy() for k, v in bundle.tensors.items()},
         len(bundle.card.hidden) + 1,
         bundle.card.observation_clip,
+        bundle.card.remembers,
     )
     rules = Rules(contract, robot, plan.recipe.control_hz, panel.episode_s, weights)
     numbers = case.numbers("second evaluator")
