@@ -59,7 +59,7 @@ class GruTape:
         self._seen, self.inputs = x[:, :inputs], inputs
         self._gates, self._kept = x.new_zeros(rows, 3 * width), x.new_zeros(rows, 3 * width)
         self._held, self.by_state = x.new_zeros(rows, width), x.new_zeros(rows, width)
-        self._carry, self._direct = x.new_zeros(count, width), x.new_zeros(count, width)
+        self._carry = x.new_zeros(count, width)
         keep = x.new_zeros(rows)
         self._ones = x.new_ones(rows, 1)
         columns, threads = (1, count * width) if cuda else (width, count)
@@ -68,10 +68,11 @@ class GruTape:
         begun += [sequences.clock, sequences.picks, since, earlier, keep, self._held]
         self._begin = Launch(begin_sequences, count * lanes, begun, device)
         state = [self._gates, self._kept, keep, self._held]
-        back = [*state, self.by_state, self._carry, self._direct]
+        back = [*state, self.by_state, self._carry]
+        bias = weights["state_bias"].view(-1)
         steps = range(horizon)
         self._forward = [
-            Launch(gru_step, threads, [columns, t, horizon, inputs, *state, x], device) for t in steps
+            Launch(gru_step, threads, [columns, t, horizon, inputs, bias, *state, x], device) for t in steps
         ]
         self._back = [Launch(gru_back, threads, [columns, t, horizon, *back], device) for t in steps]
         by_step = (count, horizon, -1)
@@ -83,9 +84,9 @@ class GruTape:
         w = self._w
         self._begin()
         torch.addmm(w["input_bias"].view(-1), self._seen, w["input"].t(), out=self._gates)
-        bias, weight = w["state_bias"].view(-1), w["state"].t()
+        weight = w["state"].t()
         for step, held, kept in zip(self._forward, self._held_at, self._kept_at, strict=True):
-            torch.addmm(bias, held, weight, out=kept)
+            torch.mm(held, weight, out=kept)
             step()
 
     def backward(self, actor: Tape) -> None:
@@ -95,7 +96,7 @@ class GruTape:
         for t in reversed(range(len(self._back))):
             self._back[t]()
             if t:
-                torch.addmm(self._direct, self._kept_at[t], weight, out=self._carry)
+                self._carry.addmm_(self._kept_at[t], weight)
         torch.mm(self._gates.t(), self._seen, out=g["input"])
         torch.mm(self._kept.t(), self._held, out=g["state"])
         torch.mm(self._gates.t(), self._ones, out=g["input_bias"])

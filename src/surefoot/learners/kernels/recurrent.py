@@ -51,7 +51,10 @@ float* __restrict__ z = r + width;
 float* __restrict__ n = z + width;
 const float* __restrict__ kr = kept.data + row * 3 * width;
 const float* __restrict__ kz = kr + width;
-const float* __restrict__ kn = kz + width;
+float* __restrict__ kn = kept.data + (row * 3 + 2) * width;
+const float* __restrict__ br = bias.data;
+const float* __restrict__ bz = br + width;
+const float* __restrict__ bn = bz + width;
 const float* __restrict__ h = held.data + row * width;
 float* __restrict__ y = x.data + row * x.shape[1] + inputs;
 const auto one_over = [](float v) {  // 1 / (1 + exp(-v))
@@ -75,8 +78,10 @@ const auto one_over = [](float v) {  // 1 / (1 + exp(-v))
 };
 VECTORS
 for (int c = column; c < end; ++c) {
-    const float reset = one_over(r[c] + kr[c]), update = one_over(z[c] + kz[c]);
-    const float added = 2.0f * one_over(2.0f * (n[c] + reset * kn[c])) - 1.0f;  // tanh
+    const float reset = one_over(r[c] + kr[c] + br[c]), update = one_over(z[c] + kz[c] + bz[c]);
+    const float of_state = kn[c] + bn[c];
+    const float added = 2.0f * one_over(2.0f * (n[c] + reset * of_state)) - 1.0f;  // tanh
+    kn[c] = of_state;
     r[c] = reset;
     z[c] = update;
     n[c] = added;
@@ -96,6 +101,7 @@ def forward_cell(
     t: int,
     horizon: int,
     inputs: int,
+    bias: wp.array(dtype=wp.float32),
     gates: wp.array2d(dtype=wp.float32),
     kept: wp.array2d(dtype=wp.float32),
     keep: wp.array(dtype=wp.float32),
@@ -110,6 +116,7 @@ def gru_step(
     t: int,
     horizon: int,
     inputs: int,
+    bias: wp.array(dtype=wp.float32),
     gates: wp.array2d(dtype=wp.float32),
     kept: wp.array2d(dtype=wp.float32),
     keep: wp.array(dtype=wp.float32),
@@ -117,12 +124,13 @@ def gru_step(
     x: wp.array2d(dtype=wp.float32),
 ):
     """Step `t` of every sequence, of what the observation says of the gates (`gates`, where they are left)
-    and what the state says of them (`kept`): the state into `x` from column `inputs` on, and, where the
-    episode goes on, into `held` for the next step. A thread takes `columns` columns of a sequence."""
+    and what the state says of them (`kept`, still without its `bias`): the state into `x` from column
+    `inputs` on, and, where the episode goes on, into `held` for the next step. A thread takes `columns`
+    columns of a sequence."""
     threads = held.shape[1] // columns
     tid = wp.tid()
     column = (tid % threads) * columns
-    forward_cell(tid // threads, column, columns, t, horizon, inputs, gates, kept, keep, held, x)
+    forward_cell(tid // threads, column, columns, t, horizon, inputs, bias, gates, kept, keep, held, x)
 
 
 @wp.func_native(
@@ -138,8 +146,7 @@ float* __restrict__ kz = kr + width;
 float* __restrict__ kn = kz + width;
 const float* __restrict__ h = held.data + row * width;
 const float* __restrict__ by = by_state.data + row * width;
-const float* __restrict__ later = carry.data + (long long)sequence * width;
-float* __restrict__ through = direct.data + (long long)sequence * width;
+float* __restrict__ later = carry.data + (long long)sequence * width;
 const float share = t + 1 < horizon ? keep.data[row + 1] : 0.0f;
 VECTORS
 for (int c = column; c < end; ++c) {
@@ -147,7 +154,7 @@ for (int c = column; c < end; ++c) {
     const float by_new = by_y * (1.0f - z[c]) * (1.0f - n[c] * n[c]);
     const float by_update = by_y * (h[c] - n[c]) * z[c] * (1.0f - z[c]);
     const float by_reset = by_new * kn[c] * r[c] * (1.0f - r[c]);
-    through[c] = by_y * z[c];
+    later[c] = by_y * z[c];
     kn[c] = by_new * r[c];
     kr[c] = by_reset;
     kz[c] = by_update;
@@ -169,7 +176,6 @@ def backward_cell(
     held: wp.array2d(dtype=wp.float32),
     by_state: wp.array2d(dtype=wp.float32),
     carry: wp.array2d(dtype=wp.float32),
-    direct: wp.array2d(dtype=wp.float32),
 ): ...
 
 
@@ -184,14 +190,11 @@ def gru_back(
     held: wp.array2d(dtype=wp.float32),
     by_state: wp.array2d(dtype=wp.float32),
     carry: wp.array2d(dtype=wp.float32),
-    direct: wp.array2d(dtype=wp.float32),
 ):
     """From the derivatives by a step's state (`by_state`, and `carry` from the step after it where the
     episode went on) to those by both products, which replace `gates` and `kept`, and to the part of those by
-    the state before that takes the direct way, `direct`."""
+    the state before that takes the direct way: it replaces `carry`."""
     threads = held.shape[1] // columns
     tid = wp.tid()
     column = (tid % threads) * columns
-    backward_cell(
-        tid // threads, column, columns, t, horizon, gates, kept, keep, held, by_state, carry, direct
-    )
+    backward_cell(tid // threads, column, columns, t, horizon, gates, kept, keep, held, by_state, carry)
