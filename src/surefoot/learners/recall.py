@@ -121,18 +121,22 @@ class WindowRecall(Recall):
     def __init__(self, learner: Ppo, block: MemoryBlock, size: int) -> None:
         super().__init__(learner, block, size - 1)
         self._kept = torch.zeros_like(block.earlier[: size - 1])
+        self._seen = torch.zeros_like(block.earlier)
+        """[K - 1 + T, N, O] of the block, normalised: once, since the normaliser stays as it is meanwhile."""
         self._lag = torch.arange(size, device=block.obs.device)
         self._envs = torch.arange(block.obs.shape[1], device=block.obs.device)[:, None]
 
     def begin(self) -> None:
         super().begin()
         self.block.earlier[: self._most].copy_(self._kept)
+        self._seen[: self._most].copy_(self.learner.normal(self._kept))
 
     def features(self, obs: Tensor) -> Tensor:
-        b, t = self.block, self._step
-        back = torch.minimum(self._lag, b.since[t][:, None].long())  # [N, K]
-        seen = b.earlier[self._most + t - back, self._envs]  # [N, K, O], the newest first
-        return self.learner.normal(seen).flatten(1)
+        now = self._most + self._step
+        self._seen[now].copy_(self.learner.normal(obs))
+        back = torch.minimum(self._lag, self.block.since[self._step][:, None])  # [N, K]
+        rows = (now - back) * len(self._envs) + self._envs  # the newest first
+        return self._seen.flatten(0, 1).index_select(0, rows.flatten()).view(len(obs), -1)
 
     def end(self) -> None:
         super().end()
