@@ -94,9 +94,11 @@ def test_memory_never_leaks_between_environments_nor_out_of_an_episode(memory: s
         assert not torch.allclose(changed, means[last + 2, env], atol=1e-5)
 
 
-@pytest.mark.parametrize("memory", KINDS)
+@pytest.mark.parametrize("memory", [*KINDS, "window:12"])
 def test_a_recall_remembers_what_the_definition_says_over_blocks_and_ends(memory: str) -> None:
+    """Also of a window that is longer than the block."""
     ppo, obs, over = learner(memory), observations(24, 5), ends(24, 5, seed=3)
+    over[:, 0] = False
     begins = torch.cat([torch.ones(1, 5, dtype=torch.bool), over[:-1]]).numpy()
     weights = {
         k.removeprefix("networks."): v.double().numpy()
