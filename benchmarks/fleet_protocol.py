@@ -1,10 +1,12 @@
-"""A fleet's protocol as discrete events: what fleet_simulation.py plays with thousands of actors.
+"""A fleet's protocol as discrete events: what fleet_sizing.py and fleet_scale.py play with, up to thousands
+of actors.
 
-An actor asks for a ticket, collects a fragment on a core of its machine, sends it over that machine's link,
-and may have a few that are not trained yet. The owner, one process, takes fragments in one by one, and makes
-an update when it has a block of them; then it sends weights, one copy a machine, which actors take between
-fragments. Cores and links are shared evenly by what works on them. Nothing else is modelled: no losses, no
-placement, no memory.
+An actor has at most one open ticket. It collects a fragment on a core of its machine and sends it over that
+machine's link and the owner's. The owner is one process with two threads: the crew takes fragments in, one by
+one, and issues tickets by the rule that the fleet itself has (`may_issue`); the learner takes a fragment per
+actor, oldest first, leaves out those that are too old, updates and publishes. A machine fetches the weights
+of a version once. Cores and links are shared evenly by what works on them. Nothing else is modelled: no
+losses, no placement, no memory.
 """
 
 from __future__ import annotations
@@ -17,12 +19,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from surefoot.fleet.tickets import may_issue
+
 Then = Callable[[], None]
+POLL_S = 0.05
+"""How long the crew's thread waits for a fragment before it looks whether tickets may be issued."""
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """Figures of a fleet: measured ones, where they are there."""
+    """Figures of a fleet: measured ones, where they are there. Where nothing else is said, seconds are of one
+    core that has nothing else to do."""
 
     actors: int
     per_machine: int
@@ -30,35 +37,31 @@ class Fleet:
     cores: int
     """Of one machine."""
     fragment: int
-    """Samples of a fragment."""
+    """Transitions of a fragment."""
     collect_s: float
-    """Core seconds of a fragment."""
-    serialise_s: float
-    """Core seconds that an actor takes to pack and hand over a fragment."""
+    """An actor's work for a fragment."""
     fragment_bytes: float
     weights_bytes: float
     link_bytes: float
     """Bytes per second of a machine's link, and of the owner's."""
-    latency_s: float
-    """Seconds of a message, whatever its size."""
+    trip_s: float
+    """For a call to an actor and back, of which half is on the way there."""
     receive_s: float
-    """Seconds that the owner takes to receive, verify and file a fragment."""
-    batch: int
-    """Samples of an update."""
+    """The crew's work to take in and verify a fragment, and to issue a ticket."""
+    watch_s: float
+    """More of that work for each ticket that is open."""
     update_s: float
-    send_s: float
-    """Seconds that the owner takes to hand weights to one machine."""
+    """The learner's work for an update: for each of its `pieces`."""
+    publish_s: float
+    """The learner's wall-clock from the end of an update to its publication, and for its row."""
+    pieces: int = 1
+    """Threads that share an update."""
     shares_cores: bool = False
-    """Whether the owner works on the cores of the first machine."""
-    queue: int = 2
-    """Fragments that an actor may have which are not trained."""
+    """Whether the learner works on the cores of the first machine."""
+    lag: int = 1
+    """Versions that a fragment may be old by."""
     jitter: float = 0.05
-    """Standard deviation of a fragment's logarithmic duration."""
-
-    @property
-    def block(self) -> int:
-        """Returns how many fragments are an update."""
-        return -(-self.batch // self.fragment)
+    """Standard deviation of the logarithm of an actor's work."""
 
 
 @dataclass
@@ -72,11 +75,11 @@ class Clock:
     def after(self, seconds: float, then: Then) -> None:
         heapq.heappush(self._ahead, (self.now + seconds, next(self._number), then))
 
-    def run(self, until: float) -> None:
-        while self._ahead and self._ahead[0][0] <= until:
+    def run(self, done: Callable[[], bool]) -> None:
+        """Lets happen what will, until `done` says so or nothing is ahead."""
+        while self._ahead and not done():
             self.now, _, then = heapq.heappop(self._ahead)
             then()
-        self.now = until
 
 
 class Shared:
@@ -125,20 +128,22 @@ class Shared:
 
 @dataclass
 class Played:
-    """What came of a fleet, in the second half of its time."""
+    """What came of a fleet, in the second half of its updates."""
 
     samples_per_s: float
     busy: float
-    """Share of the owner's time that it spends on updates."""
-    receiving: float
-    """Share of its time that it takes fragments in and sends weights."""
+    """Share of its time that the learner learns."""
     waiting: float
-    """Share of its time in which it has nothing to do."""
+    """Share of its time that the learner waits for fragments."""
+    crew: float
+    """Share of its time that the crew's thread works."""
     lag_mean: float
     """In versions, of what was trained."""
     lag_most: int
+    dropped: float
+    """Share of fragments that were too old."""
     oldest_s: float
-    """Seconds between the collection's begin and the update's, the 95th percentile."""
+    """Seconds between a collection's begin and its update's, the 95th percentile."""
 
 
 @dataclass
@@ -148,9 +153,9 @@ class _Fragment:
     actor: int
 
 
-def play(fleet: Fleet, seconds: float, seed: int = 1) -> Played:
-    """Plays a fleet for `seconds`, of which the first half is left out."""
-    return _Play(fleet, seed).run(seconds)
+def play(fleet: Fleet, updates: int = 40, seed: int = 1) -> Played:
+    """Plays a fleet for so many updates, of which the first half is left out."""
+    return _Play(fleet, seed).run(updates)
 
 
 class _Play:
@@ -160,119 +165,150 @@ class _Play:
         machines = -(-f.actors // f.per_machine)
         self.cores = [Shared(self.clock, f.cores) for _ in range(machines)]
         self.links = [Shared(self.clock, 1) for _ in range(machines)]
-        self.inlet = Shared(self.clock, 1)
-        """The owner's link."""
-        self.version, self.known = 0, [0] * machines
-        self.open = [0] * f.actors
-        self.idle = [False] * f.actors
+        self.inlet, self.outlet = Shared(self.clock, 1), Shared(self.clock, 1)
+        """The owner's link, in both directions."""
+        self.version, self.learning = 0, False
+        self.known = [0] * machines
+        self.fetching: list[list[tuple[int, Then]]] = [[] for _ in range(machines)]
+        """What waits for weights that are on their way to a machine."""
+        self.idle = deque(range(f.actors))
+        self.opened = 0
         self.arrived: deque[_Fragment] = deque()
-        self.todo: deque[tuple[float, str, Then]] = deque()
+        self.queue: list[_Fragment] = []
         self.engaged = False
-        self.ready: deque[_Fragment] = deque()
-        self.spent = {"update": 0.0, "receive": 0.0, "send": 0.0}
-        self.trained: list[tuple[float, int, float]] = []
+        """Whether the crew's thread works."""
+        self._forget()
 
-    def run(self, seconds: float) -> Played:
-        for a in range(self.f.actors):
-            first = float(self.numbers.uniform(0, self.f.collect_s))
-            self.clock.after(first, lambda a=a: self._collect(a))  # type: ignore[misc]
-        self.clock.run(seconds / 2)
-        self.spent = dict.fromkeys(self.spent, 0.0)
-        self.trained.clear()
-        self.clock.run(seconds)
-        half = seconds / 2
-        lags = np.array([lag for _, lag, _ in self.trained] or [0])
-        ages = np.array([age for _, _, age in self.trained] or [0.0])
-        busy, taking = self.spent["update"] / half, (self.spent["receive"] + self.spent["send"]) / half
+    def _forget(self) -> None:
+        self.since, self.learned_s, self.crew_s, self.waited_s = self.clock.now, 0.0, 0.0, 0.0
+        self.dropped = 0
+        self.trained: list[tuple[int, float]] = []
+        """Lag in versions, and age in seconds."""
+
+    def run(self, updates: int) -> Played:
+        self.idle_from = 0.0
+        self._issue()
+        self.clock.run(lambda: self.version >= updates // 2)
+        self._forget()
+        self.clock.run(lambda: self.version >= updates)
+        took = self.clock.now - self.since
+        lags, ages = (np.array(x) for x in zip(*self.trained, strict=True))
         return Played(
-            samples_per_s=len(self.trained) * self.f.fragment / half,
-            busy=busy,
-            receiving=taking,
-            waiting=max(0.0, 1 - busy - taking),
+            samples_per_s=len(self.trained) * self.f.fragment / took,
+            busy=self.learned_s / took,
+            waiting=self.waited_s / took,
+            crew=self.crew_s / took,
             lag_mean=float(lags.mean()),
             lag_most=int(lags.max()),
+            dropped=self.dropped / (self.dropped + len(self.trained)),
             oldest_s=float(np.quantile(ages, 0.95)),
         )
 
     # ---- an actor
 
-    def _collect(self, a: int) -> None:
-        f, m = self.f, a // self.f.per_machine
-        if self.open[a] >= f.queue:
-            self.idle[a] = True
+    def _issue(self) -> None:
+        f = self.f
+        while self.idle and may_issue(self.opened, len(self.queue), f.actors, f.lag, self.learning):
+            self.opened += 1
+            a, version = self.idle.popleft(), self.version
+            self.clock.after(f.trip_s / 2, lambda a=a, v=version: self._fetch(a, v))  # type: ignore[misc]
+
+    def _fetch(self, a: int, version: int) -> None:
+        """An actor takes the weights that its ticket names: its machine has them, or waits for them."""
+        m, wire = a // self.f.per_machine, self.f.weights_bytes / self.f.link_bytes
+        if self.known[m] >= version:
+            self._collect(a, version)
             return
-        self.open[a] += 1
-        fragment = _Fragment(self.known[m], self.clock.now, a)
-        work = (f.collect_s + f.serialise_s) * float(np.exp(self.numbers.normal(0, f.jitter)))
+        self.fetching[m].append((version, lambda: self._collect(a, version)))
+        if sum(v == version for v, _ in self.fetching[m]) == 1:
+            self.outlet.work(wire, lambda: self._know(m, version))
+
+    def _know(self, m: int, version: int) -> None:
+        self.known[m] = max(self.known[m], version)
+        ready = [then for v, then in self.fetching[m] if v <= version]
+        self.fetching[m] = [x for x in self.fetching[m] if x[0] > version]
+        for then in ready:
+            then()
+
+    def _collect(self, a: int, version: int) -> None:
+        f, m = self.f, a // self.f.per_machine
+        fragment = _Fragment(version, self.clock.now, a)
+        work = f.collect_s * float(np.exp(self.numbers.normal(0, f.jitter)))
         self.cores[m].work(work, lambda: self._send(fragment))
 
     def _send(self, fragment: _Fragment) -> None:
         f, m = self.f, fragment.actor // self.f.per_machine
         wire = f.fragment_bytes / f.link_bytes
-        self.links[m].work(
-            wire, lambda: self.inlet.work(wire, lambda: self.clock.after(f.latency_s, self._take(fragment)))
-        )
-        self._collect(fragment.actor)
+
+        def there() -> None:
+            self.arrived.append(fragment)
+            self._take_in()
+
+        self.links[m].work(wire, lambda: self.inlet.work(wire, lambda: self.clock.after(f.trip_s / 2, there)))
 
     # ---- the owner
 
-    def _take(self, fragment: _Fragment) -> Then:
-        def file() -> None:
-            self.ready.append(fragment)
-            self._update_if_whole()
-
-        return lambda: self._owner(self.f.receive_s, "receive", file)
-
-    def _update_if_whole(self) -> None:
-        f = self.f
-        if len(self.ready) < f.block:
+    def _take_in(self) -> None:
+        """The crew's thread takes one fragment after the other."""
+        if self.engaged or not self.arrived:
             return
-        taken = [self.ready.popleft() for _ in range(f.block)]
-        for x in taken:
-            self.trained.append((self.clock.now, self.version - x.version, self.clock.now - x.begun))
-        self._owner(f.update_s, "update", lambda: self._updated(taken), first=True)
-
-    def _updated(self, taken: list[_Fragment]) -> None:
-        f = self.f
-        self.version += 1
-        for x in taken:
-            self.open[x.actor] -= 1
-            if self.idle[x.actor]:
-                self.idle[x.actor] = False
-                self.clock.after(f.latency_s, lambda a=x.actor: self._collect(a))  # type: ignore[misc]
-        version = self.version
-        self._owner(f.send_s * len(self.known), "send", lambda: self._sent(version), first=True)
-        self._update_if_whole()
-
-    def _sent(self, version: int) -> None:
-        wire = self.f.weights_bytes / self.f.link_bytes
-        for m, link in enumerate(self.links):
-            link.work(wire, lambda m=m: self._know(m, version))  # type: ignore[misc]
-
-    def _know(self, m: int, version: int) -> None:
-        self.known[m] = max(self.known[m], version)
-
-    def _owner(self, seconds: float, what: str, then: Then, *, first: bool = False) -> None:
-        """The owner does one thing after the other: weights go out before the next update, and an update that
-        can be made is made before more fragments are taken in."""
-        place = (seconds, what, then)
-        self.todo.appendleft(place) if first else self.todo.append(place)
-        self._next()
-
-    def _next(self) -> None:
-        if self.engaged or not self.todo:
-            return
-        seconds, what, then = self.todo.popleft()
         self.engaged = True
-        begun = self.clock.now
+        spent = self.f.receive_s + self.f.watch_s * self.opened
 
         def done() -> None:
             self.engaged = False
-            self.spent[what] += self.clock.now - begun
-            then()
-            self._next()
+            self.crew_s += min(spent, self.clock.now - self.since)
+            fragment = self.arrived.popleft()
+            self.opened -= 1
+            self.idle.append(fragment.actor)
+            self.queue.append(fragment)
+            self._issue()
+            self._learn()
+            self._take_in()
 
-        if self.f.shares_cores:
-            self.cores[0].work(seconds, done)
+        self.clock.after(spent, done)
+
+    def _look(self) -> None:
+        """The crew's thread waits for fragments, and looks up every now and then for what else there is."""
+        self.clock.after(float(self.numbers.uniform(0, POLL_S)), self._issue)
+
+    def _learn(self) -> None:
+        """The learner takes a fragment per actor, once they are there."""
+        f, now = self.f, self.clock.now
+        if self.learning or self.idle_from > now or len(self.queue) < f.actors:
+            return
+        young = [x for x in self.queue if self.version - x.version <= f.lag]
+        self.dropped += len(self.queue) - len(young)
+        self.queue = young
+        if len(young) < f.actors:
+            return
+        young.sort(key=lambda x: x.version)
+        taken, self.queue = young[: f.actors], young[f.actors :]
+        self.trained += [(self.version - x.version, now - x.begun) for x in taken]
+        self.learning = True
+        self.waited_s += now - max(self.idle_from, self.since)
+        left = f.pieces
+
+        def piece() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                self._published(now)
+
+        for _ in range(f.pieces):
+            if f.shares_cores:
+                self.cores[0].work(f.update_s, piece)
+            else:
+                self.clock.after(f.update_s, piece)
+        self._look()
+
+    def _published(self, begun: float) -> None:
+        self.version += 1
+        self.learning = False
+        self.learned_s += self.clock.now - max(begun, self.since)
+        self.idle_from = self.clock.now + self.f.publish_s
+        if self.opened:
+            self._look()
         else:
-            self.clock.after(seconds, done)
+            self._issue()  # the crew has nothing to wait for but this
+        self.clock.after(self.f.publish_s, self._learn)

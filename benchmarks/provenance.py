@@ -20,6 +20,7 @@ SCRIPTS = {
     "learning_h200.json": "learning.py --device cuda",
     "learning_h200_unpriced.json": "learning.py --device cuda",
     "learners_h200.json": "surefoot compare-learners --device cuda",
+    "recipes_cpu.json": "recipes.py",
     "mutants.json": "mutants/run.py",
     "audits_clean.json": "mutants/clean.py",
 }

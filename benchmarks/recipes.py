@@ -2,6 +2,7 @@
 the same policies beside it.
 
     python benchmarks/recipes.py --device cuda --runs runs/recipes      trains, confirms, writes recipes.json
+    python benchmarks/recipes.py --tasks walk-flat trot-flat --out benchmarks/recipes_cpu.json    on two cores
     python benchmarks/recipes.py --tasks walk-flat --seeds 1 --minutes 0.1 --out /tmp/r.json      a short look
 
 A run is what `surefoot train TASK` makes, with its own limits. Version 1: the same policy on the confirmation

@@ -92,10 +92,10 @@ def panel_cost() -> str:
     return table(head, rows)
 
 
-def recipes() -> str:
+def recipes(file: str = "recipes.json") -> str:
     """Every recipe's policies as version 1 and version 2 judge them."""
     rows = []
-    for r in measured("recipes.json")["rows"]:
+    for r in measured(file)["rows"]:
         said = [f"{100 * r[k]['success']:.1f}% ({100 * r[k]['low']:.1f}% up)" for k in ("v1", "v2")]
         held = sum(bool(c[2]) for c in r["columns"].values())
         boxes = [sum(x) for x in zip(*r["boxes"].values(), strict=True)]
@@ -198,6 +198,7 @@ BLOCKS = {
     "looks": Block(looks, ("sequential_coverage.json",)),
     "panel cost": Block(panel_cost, ("panel_cost.json",)),
     "recipes": Block(recipes, ("recipes.json",)),
+    "recipes on two cores": Block(lambda: recipes("recipes_cpu.json"), ("recipes_cpu.json",)),
     "oracles": Block(oracles, ("success_rule.json",)),
     "honest gaits": Block(gaits, ("success_rule.json",)),
     "standing": Block(standing, ("success_rule.json",)),

@@ -70,6 +70,7 @@ PAGES = {
         "Distributed <internals/distributed>",
         "Memory <internals/memory>",
         "A fleet <internals/fleet>",
+        "A fleet with thousands of actors <internals/fleet-at-scale>",
         "How the recipe was found <internals/recipe>",
     ],
     "Measurements": [
@@ -77,6 +78,7 @@ PAGES = {
         "Time to walk <measurements/learning>",
         "Did scale help? <measurements/studies>",
         "Training on one device <measurements/performance>",
+        "A fleet, measured <measurements/fleet>",
         "Speed and parity of engines <measurements/engines>",
         "Learners compared <measurements/learners>",
         "Do the intervals hold? <measurements/intervals>",

@@ -219,7 +219,8 @@ def of_fleet(rows: list[dict[str, Any]]) -> dict[str, Expected]:
     if not rows:
         return {}
     newest = ("actors", "alive", "replaced", "corrected_share", "bytes_per_transition", "issued", "trained",
-              "lost", "open", "dropped.stale", "dropped.poisoned", "dropped.unneeded")  # fmt: skip
+              "lost", "open", "dropped.stale", "dropped.poisoned", "dropped.unneeded",
+              "inference.trip_ms.p50", "inference.trip_ms.p99")  # fmt: skip
     out = {f"fleet.{k}": value(rows[-1].get(f"fleet.{k}")) for k in newest}
     busy, waiting = (sum(r[f"fleet.learner.{k}_s"] for r in rows) for k in ("busy", "waiting"))
     out["fleet.learner.utilisation"] = value(busy / (busy + waiting))

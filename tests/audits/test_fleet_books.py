@@ -83,6 +83,15 @@ def test_families_that_gave_less_are_a_remark(run: dict[str, Any]) -> None:
     assert "gave 5,760 samples and another 1,920 samples" in look_at_supply(case(run))[0].statement
 
 
+def test_uneven_parts_are_told_as_a_cause(run: dict[str, Any]) -> None:
+    columns = {"family.samples": [128, 0], "fleet.actor.by_part": [4, 5, 5]}
+    run["rows"] = [*(r | columns for r in run["rows"] * 19), *run["rows"]]
+    (found,) = look_at_supply(case(run))
+    assert "(in 57 of 60 updates some had more parts than others)" in found.statement
+    run["rows"] = [r | {"fleet.actor.by_part": [4, 5]} for r in run["rows"]]
+    assert "more parts" not in look_at_supply(case(run))[0].statement
+
+
 def test_runs_without_a_fleet_are_not_asked(run: dict[str, Any]) -> None:
     run["rows"] = [{"update": 1}]
     with pytest.raises(NotApplicable, match="no fleet"):

@@ -11,11 +11,14 @@ import torch
 from torch import Tensor
 
 from surefoot.audits import audit_run
+from surefoot.audits.updates import Adam
+from surefoot.env.compiled import CompiledEnv
 from surefoot.learners import Ppo
 from surefoot.learners.normalizer import Normalizer
 from surefoot.rollout import RolloutBlock
 from surefoot.runs import RunFolder
 from surefoot.training import batch, iteration
+from tiny import RECIPE
 
 
 def found(run: Path, name: str) -> str:
@@ -86,6 +89,33 @@ def test_another_loss_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "moves the actor otherwise than PPO does" in found(tiny_run, "update")
 
 
+def test_gradients_of_another_length_are_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adam's steps hardly show it: they are as long whatever the gradients' unit is."""
+    right = Ppo.update
+
+    def doubled(self: Ppo, block: RolloutBlock) -> None:
+        right(self, block)
+        self.state.exp_avg.mul_(2)
+        self.state.exp_avg_sq.mul_(4)
+
+    monkeypatch.setattr(Ppo, "update", doubled)
+    assert "After an update Adam's mean of its gradients is 100% off" in found(tiny_run, "update")
+
+
+def test_the_first_sight_of_an_earlier_rollout_is_found(
+    tiny_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, held = CompiledEnv._begin, dict[int, Tensor]()
+
+    def stale(self: CompiledEnv, log_std: Tensor, block: RolloutBlock) -> None:
+        right(self, log_std, block)
+        if len(block.obs) == RECIPE.horizon:
+            block.critic[0] = held.setdefault(id(block), block.critic[0].clone())
+
+    monkeypatch.setattr(CompiledEnv, "_begin", stale)
+    assert "The first step alone has what an earlier rollout saw." in found(tiny_run, "rollout")
+
+
 def test_a_normaliser_that_is_not_updated_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Normalizer, "update", lambda self, x, group=None: None)
     assert "normalizer's" in found(tiny_run, "update")
@@ -95,3 +125,17 @@ def test_rows_that_count_otherwise_are_found(tiny_run: Path, monkeypatch: pytest
     right = batch._quantile
     monkeypatch.setattr(batch, "_quantile", lambda ordered, share: right(ordered, min(0.95, share)))
     assert "advantage.p99" in found(tiny_run, "ledger-rows")
+
+
+def test_the_followers_adam_is_torchs() -> None:
+    numbers = torch.Generator().manual_seed(1)
+    mine, theirs = (torch.nn.Parameter(torch.ones(50).double()) for _ in range(2))
+    own, right = Adam([mine], lr=1e-2, eps=1e-5), torch.optim.Adam([theirs], lr=1e-2, eps=1e-5)
+    own.state[mine] = {"step": torch.tensor(0.0)} | {
+        k: torch.zeros(50).double() for k in ("exp_avg", "exp_avg_sq")
+    }
+    for _ in range(20):
+        mine.grad = theirs.grad = torch.randn(50, generator=numbers).double()
+        own.step()
+        right.step()
+    assert torch.allclose(mine, theirs, rtol=0, atol=1e-14)

@@ -148,6 +148,16 @@ def test_a_policy_with_other_moments_is_found(with_tensors: Any) -> None:
     assert "normalises otherwise" in finding.statement
 
 
+def test_moments_of_samples_that_were_not_mirrored_are_found(with_tensors: Any) -> None:
+    def sideways(t: Tensors) -> None:
+        for name in ("learner.obs_normalizer.mean", "policy.mean"):  # of the roll rate, whose image is less
+            t[name] = t[name] + torch.nn.functional.one_hot(torch.tensor(0), len(t[name])) * 0.01
+
+    (finding,) = findings(with_tensors(sideways), "learner-record")
+    assert "The obs normalizer of update 6 is not its own mirror image" in finding.statement
+    assert finding.cause == "learning"
+
+
 def test_gradient_steps_that_were_not_taken_are_found(with_tensors: Any) -> None:
     def fewer(t: Tensors) -> None:
         t["learner.adam.step"] = t["learner.adam.step"] - 2

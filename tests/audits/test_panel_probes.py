@@ -257,3 +257,9 @@ def test_one_engine_under_two_names_is_found(case: Case) -> None:
     t["states_digest"] = np.array(digests)
     (found,) = panel_controls.look_at_engines(case)
     assert "agreement says nothing" in found.statement
+
+
+def test_a_trot_that_strides_half_as_far_is_found(case: Case) -> None:
+    assert panel_controls.look_at_baselines(case) == []
+    change(case, lambda t: t.policy == "open-loop-trot", action=lambda a: 0.5 * a)
+    assert "of the baseline open-loop-trot" in panel_controls.look_at_baselines(case)[0].statement

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from surefoot.artifacts import read_table, table_meta, write_table
 from surefoot.audits import audit_run
 from surefoot.evidence import row_checks
 from surefoot.runs import RunFolder
@@ -67,3 +68,11 @@ def test_statistics_by_other_rules_are_found(
 def test_evidence_that_nobody_checks_is_found(tiny_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(row_checks.CHECKS, "outcomes", lambda result, panel: iter(()))
     assert "the fall of an episode" in found(tiny_run, "judgement")
+
+
+def test_episodes_that_were_left_out_are_found(tiny_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_run, tmp_path / "run")
+    (path,) = (tmp_path / "run" / "panels").glob("*/confirmation/episodes.parquet")
+    rows, meta = read_table(path), table_meta(path)
+    write_table(path, {k: v[1:] for k, v in rows.items()}, 2, meta)
+    assert "The run's own files contradict each other" in found(tmp_path / "run", "recount")

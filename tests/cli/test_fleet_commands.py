@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet_made import made_fleet
+from fleet_made import made_fleet, with_columns
 from places import SOURCE
 from surefoot.fleet import fleet_status
 from surefoot.runs import RunFolder, lock_holder
@@ -76,7 +76,7 @@ def test_status_names_actors_by_their_newest_incarnation(run: Path, capsys: Capt
     (shown,) = json.loads(capsys.readouterr().out)
     assert not shown["trains"]
     assert shown["process"] is None
-    first, second = shown["actors"]
+    first, second = shown["parts"]
     assert (first["incarnation"], first["fragments"], first["rate"], first["lag"]) == (0, 9, 100.0, 1)
     assert (second["incarnation"], second["fragments"], second["rate"], second["lag"]) == (2, 4, 200.0, 1)
     assert first["silent_s"] < 600 < second["silent_s"]
@@ -96,7 +96,21 @@ def test_status_of_all_runs_in_a_folder(run: Path, tiny_run: Path, capsys: Captu
     made_fleet(tiny_run, run.parent / "other", actors=4)
     assert surefoot("fleet", "status", run.parent, "--json") == 1
     shown = json.loads(capsys.readouterr().out)
-    assert {Path(r["run"]).name: len(r["actors"]) for r in shown} == {"one": 2, "other": 4}
+    assert {Path(r["run"]).name: r["actors"] for r in shown} == {"one": 2, "other": 4}
+
+
+def test_status_of_a_fleet_whose_actors_come_and_go(run: Path, capsys: Captured) -> None:
+    came = {"fleet.parts": 2, "fleet.actors": 1, "fleet.actor.by_part": [7, 7]}
+    with_columns(run, {**came, "fleet.joined": 3, "fleet.left": 4})
+    with held(run) as pid:
+        assert surefoot("fleet", "status", run, "--json") == 0
+        (shown,) = json.loads(capsys.readouterr().out)
+        assert shown["actors"] == 1
+        assert [(p["number"], p["actor"]) for p in shown["parts"]] == [(0, 7), (1, 7)]
+        assert surefoot("fleet", "status", run) == 0
+    shown = said(capsys)
+    assert f"1 actors, with 2 parts, collect for process {pid} on " in shown
+    assert "actors that joined: 3, that left: 4; " in shown
 
 
 def test_a_fleet_that_has_made_no_update_yet(run: Path, capsys: Captured) -> None:

@@ -109,6 +109,11 @@ def test_figures_are_those_of_the_rows_and_the_ledger(study: Path) -> None:
         assert p["n_eff_return"] == (pytest.approx(np.mean(looked)) if looked else None)
         assert p["kl"] == pytest.approx(np.mean([x["kl"] for x in until]))
         assert p["steps_per_second"] == pytest.approx(p["samples"] / until[-1]["train_seconds"])
+        reset = {k: sum(x[k] for x in until) for k in until[0] if k.startswith("reset.")}
+        fell = {k: n for k, n in reset.items() if k not in ("reset.timeout", "reset.nonfinite")}
+        assert p["failures"] == sum(fell.values()) + reset["reset.nonfinite"]
+        assert p["rarest_failures"] == min(fell.values())
+        assert 0 < p["failure_cells"] <= 1
         assert p["age_steps"] == 7.5
         assert p["reuse"] == 2
 

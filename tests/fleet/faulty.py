@@ -27,11 +27,14 @@ class Poisoner(FleetActor):
 
 
 class Sluggish(FleetActor):
-    """Actor 1 takes a second longer for every fragment."""
+    """Actor 1 takes ten times as long for every fragment."""
 
     def collect(self, key: Any, version: int, weights: Any) -> Buffer:
-        time.sleep(1.0 if key.actor == 1 else 0.0)
-        return super().collect(key, version, weights)
+        begun = time.perf_counter()
+        buffer = super().collect(key, version, weights)
+        if key.actor == 1:
+            time.sleep(9 * (time.perf_counter() - begun))
+        return buffer
 
 
 class PoisonedTrainer(FleetTrainer):

@@ -113,8 +113,8 @@ def test_another_terminal_sees_a_fleet_and_stops_it(
     assert code == 0
     assert seen["trains"]
     assert seen["process"]["pid"] == started.pid
-    assert [a["number"] for a in seen["actors"]] == [0, 1]
-    assert all(a["fragments"] >= 1 and a["silent_s"] < PATIENCE_S for a in seen["actors"])
+    assert [(p["number"], p["actor"]) for p in seen["parts"]] == [(0, 0), (1, 1)]
+    assert all(p["fragments"] >= 1 and p["silent_s"] < PATIENCE_S for p in seen["parts"])
     code, said = command(short, "fleet", "stop", run)
     assert code == 0, said
     assert started.wait(PATIENCE_S) == 130

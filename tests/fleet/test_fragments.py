@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surefoot.contract import SurefootError
+from surefoot.fleet.codec_costs import CodecCost, cost_of, lossless, pays_below
 from surefoot.fleet.codecs import codec_of
 from surefoot.fleet.fragment import HEADER_BYTES, Key, Poisoned, Schema, pack, unpack
 
@@ -120,6 +123,32 @@ def test_another_schema_run_or_length_is_refused() -> None:
     for cut in (0, 10, HEADER_BYTES, len(buffer) - 1):
         with pytest.raises(Poisoned):
             unpack(SCHEMA, RUN, buffer[:cut])
+
+
+def test_a_critic_that_sees_what_the_policy_sees_is_sent_once() -> None:
+    arrays = experience(4, 3, 1)
+    schema = Schema.of("contract", SIZES | {"shared": 5})
+    with pytest.raises(ValueError, match="critic is"):
+        pack(schema, RUN, KEY, 7, arrays, {})
+    arrays["critic"] = arrays["critic"][..., 5:]
+    got = unpack(schema, RUN, pack(schema, RUN, KEY, 7, arrays, {}))
+    assert got.arrays["critic"].shape == (5, 3, 2)
+    assert got.arrays["final_critic"].shape == (1, 7)
+
+
+def test_a_codec_pays_below_the_bytes_that_it_saves_over_the_seconds_that_it_takes() -> None:
+    plain = CodecCost("fp32", 100, 60_000, 40_000, 20_000)
+    squeezed = CodecCost("fp32+lz4", 100, 30_000, 100_000, 60_000)
+    assert pays_below(plain, squeezed) == Fraction(30_000 * 10**9, 100_000) == 300_000_000
+    assert pays_below(plain, replace(squeezed, pack_ns=0)) == "always"
+    assert pays_below(plain, replace(squeezed, nbytes=60_000)) == "never"
+    link = 299_000_000  # a little slower, and the whole way is shorter
+    assert 60_000 / link + 60e-6 > 30_000 / link + 160e-6
+    fragment = unpack(SCHEMA, RUN, sent(experience(4, 3, 2)))
+    made = cost_of("fp32+zlib", SCHEMA, fragment, repeats=1)
+    assert (made.transitions, made.nbytes) == (12, len(sent(experience(4, 3, 2), "fp32+zlib")))
+    assert lossless()[0] == "fp32"
+    assert all(not codec_of(name).lossy for name in lossless("uint8"))
 
 
 def test_unknown_codecs_are_refused() -> None:

@@ -122,6 +122,17 @@ def test_a_column_nobody_evaluated_can_be_looked_at_and_not_verified(run: Path, 
     )
 
 
+def test_a_scenario_that_a_column_was_not_played_on_is_said_to_be_so(run: Path, said: Said) -> None:
+    path = table_of(run)
+    rows, meta = read_table(path), table_meta(path)
+    number = int(rows["scenario"].max())
+    kept = (rows["scenario"] != number) | (rows["column"] != "dropout_0.1")
+    write_table(path, {k: v[kept] for k, v in rows.items()}, PANEL_ROWS_VERSION, meta)
+    error = said("replay", run, str(number), "--perturb", "dropout_0.1", "--verify", code=2)
+    assert "was played on" in error
+    assert f"and {number} is not among them" in error
+
+
 def test_what_is_not_there_is_refused_with_what_is(run: Path, said: Said) -> None:
     assert "scenarios go from" in said("replay", run, "9999", code=2)
     assert "has no evaluation 'nope'" in said("replay", run, "4", "--where", "nope", code=2)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from surefoot.audits.case import Case
-from surefoot.audits.detector import CONFIRM, SCREEN, Detector, Found, NotApplicable
+from surefoot.audits.detector import CONFIRM, SCREEN, Detector, Found, Misshapen, NotApplicable
 from surefoot.audits.kept import keep_block
 from surefoot.audits.registry import detector, detectors
 from surefoot.contract import Contract, SurefootError
@@ -39,6 +39,7 @@ def audit_run(
     absent: list[NotLooked] = []
     failed: list[NotLooked] = []
     exempt: list[NotLooked] = []
+    misshapen: set[str] = set()  # said once, by the first that met it
     took: dict[str, float] = {}
     exemptions = run.record.contract.exempt
     check_exemptions(run.record.contract)
@@ -57,6 +58,12 @@ def audit_run(
                 there = ask(d, case)
             except NotApplicable as reason:
                 absent.append(NotLooked(detector=d.name, because=str(reason)))
+            except Misshapen as fault:
+                if d.kind == "proof" and str(fault) not in misshapen:
+                    misshapen.add(str(fault))
+                    found.append(_finding(d, fault.found))
+                else:
+                    failed.append(NotLooked(detector=d.name, because=f"nobody can go on from this: {fault}"))
             except Exception as error:
                 says = str(error) if isinstance(error, SurefootError) else f"{type(error).__name__}: {error}"
                 failed.append(NotLooked(detector=d.name, because=says))

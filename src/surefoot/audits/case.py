@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
-from surefoot.artifacts import read_table
-from surefoot.audits.detector import Needs, NotApplicable
+from surefoot.artifacts import load_npz, read_table
+from surefoot.audits import forms
+from surefoot.audits.detector import Misshapen, Needs, NotApplicable
 from surefoot.contract import SeedPlan
 from surefoot.env import TrainingEnv
 from surefoot.policy import PolicyBundle
-from surefoot.runs import Result, RunFolder, load_result, read_ledger
+from surefoot.runs import Result, RunFolder, load_result, read_ledger, section, waited
 from surefoot.training import Plan, RobotPlan, load_policy, restore_plan, restore_robot_plan
 
 T = TypeVar("T")
@@ -44,8 +46,8 @@ class Case:
             "confirmed": (r.confirmation is None, "nothing was confirmed"),
             "robot": (r.training_plant is None, "its environments come from outside"),
             "ppo": (r.learner != "ppo", f"it was trained by {r.learner}, whose loop is its own"),
-            "ledger": (not self.ledger, "its ledger is empty"),
-            "episodes": (not self.episodes, "no training episode was recorded"),
+            "ledger": (not self.rows, "its ledger is empty"),
+            "episodes": (not any(self._episode_files), "no training episode was recorded"),
             "history": (self.broken_off, "not every step of its environments was learned from"),
         }
         return next((missing[n][1] for n in needs if missing[n][0]), "")
@@ -55,25 +57,102 @@ class Case:
         """Whether environments cannot be followed from the first step to the last: a fleet collected whose
         updates did not wait, or whose actors were replaced."""
         ended = ("fleet.lost", "fleet.dropped")
-        return bool(self.record.collection) or any(r.get(k) for r in self.ledger[-1:] for k in ended)
+        return not waited(self.record.collection) or any(r.get(k) for r in self.rows[-1:] for k in ended)
 
     # ---- files
 
     @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of the ledger as they stand there, whatever their form."""
+        return read_ledger(self.run.ledger.path)[0]
+
+    @cached_property
     def ledger(self) -> list[dict[str, Any]]:
         """Rows of the ledger, one per update."""
-        return read_ledger(self.run.ledger.path)[0]
+        for fault in self.ledger_faults():
+            raise Misshapen(f"{fault}.", "bookkeeping")
+        return self.rows
+
+    @property
+    def old(self) -> bool:
+        """Whether it is of before there were two ids: files of then may lack what came later."""
+        return not self.record.measurement_id
+
+    def ledger_faults(self) -> Iterator[str]:
+        """Says in what rows of the ledger are misshapen."""
+        r = self.record
+        if self.old:
+            return iter(())
+        rewards = [t.name for t in getattr(r.contract, "rewards", ())] if r.training_plant else []
+        return forms.ledger_faults(self.rows, rewards, len(r.strata), r.seeds.families)
+
+    @property
+    def _episode_files(self) -> list[Path]:
+        return sorted((self.run.path / "episodes").glob("*.parquet"))
+
+    @cached_property
+    def recorded(self) -> dict[str, np.ndarray]:
+        """Training episodes as they are recorded, whatever their form; empty where none were."""
+        return read_table(self.run.path / "episodes") if self._episode_files else {}
 
     @cached_property
     def episodes(self) -> dict[str, np.ndarray]:
         """Training episodes as columns; empty where none were recorded."""
-        folder = self.run.path / "episodes"
-        return read_table(folder) if any(folder.glob("*.parquet")) else {}
+        if self.recorded and not self.old:
+            forms.hold("The table of training episodes", self.recorded, self.episodes_form, "bookkeeping")
+        return self.recorded
+
+    @property
+    def episodes_form(self) -> forms.Forms:
+        """What columns training episodes have."""
+        return forms.episodes_form(self.record.contract, robot=self.record.training_plant is not None)
 
     @cached_property
     def result(self) -> Result:
         """The confirmation: `result.table` has the rows of all columns, `result.rows` the nominal ones."""
-        return load_result(self.run)
+        result = load_result(self.run)
+        if not self.old:
+            form = forms.rows_form(self.record.contract, robot=self.record.training_plant is not None)
+            forms.hold("The table of held-out episodes", result.table, form, "metric")
+        return result
+
+    def trace(self, path: Path) -> dict[str, np.ndarray]:
+        """Returns a kept episode of a panel, read once for all who ask: nobody writes into it."""
+        return self.once(f"trace {path}", lambda: self._trace(path))
+
+    def _trace(self, path: Path) -> dict[str, np.ndarray]:
+        trace, task = load_npz(path), self.robot.task
+        about, steps = forms.about_form(task.robot), forms.trace_form(task.contract, task.robot)
+        if not self.old:
+            forms.hold(f"The trace {path.name}", trace, about, "bookkeeping", lead=0)
+            forms.hold(f"The trace {path.name}", trace, steps, "bookkeeping")
+        return trace
+
+    def tensors(self, name: str, part: str) -> dict[str, torch.Tensor]:
+        """Returns a part of a checkpoint, `learner`, `policy` or `env`; empty where it has none. Of a learner
+        or of environments that are not Surefoot's own the form is not known."""
+        out, r = section(part, self.run.load_checkpoint(name).tensors), self.record
+        own, what = r.learner == "ppo", f"The {part} of checkpoint '{name}'"
+        if part == "learner" and own and "scalars" in out:
+            moved = forms.moments_form(r.contract, r.recipe) if "adam.step" in out else {}
+            forms.hold(what, out, forms.learner_form(r.contract, r.recipe) | moved, "learning", lead=0)
+        elif part == "policy" and own and "mean" in out:
+            forms.hold(
+                what,
+                out,
+                forms.policy_form(r.contract, r.recipe.hidden, r.recipe.remembers),
+                "held-out",
+                lead=0,
+            )
+        elif part == "env" and any(k.startswith("script.") for k in out):
+            self.hold_environments(what, out)
+        return out
+
+    def hold_environments(self, what: str, snapshot: Mapping[str, Any]) -> None:
+        """Raises as a finding where training environments hold something of another form than declared."""
+        plan = self.robot
+        form = forms.snapshot_form(plan.task.contract, plan.task.robot, plan.recipe.control_hz)
+        forms.hold_parts(what, snapshot, form)
 
     # ---- what can be run
 
@@ -93,7 +172,10 @@ class Case:
     def policy(self) -> PolicyBundle:
         """The confirmed policy; the latest one where nothing was confirmed."""
         name = "confirmed" if self.record.confirmation is not None else "latest"
-        return load_policy(self.run, name)[1]
+        policy = load_policy(self.run, name)[1]
+        form = forms.policy_form(self.record.contract, policy.card.hidden, policy.card.remembers)
+        forms.hold("The policy", policy.tensors, form, "held-out", lead=0)
+        return policy
 
     @property
     def probe_seeds(self) -> SeedPlan:
@@ -109,9 +191,12 @@ class Case:
         own. They are shared by detectors: restore a snapshot before and leave them as you like."""
         if count not in self._envs:
             plan = dataclasses.replace(self.plan, seeds=self.probe_seeds, device="cpu")
-            self._envs[count] = plan.environments(self.chosen(count).tolist())
+            env = plan.environments(self.chosen(count).tolist())
+            self._envs[count] = env
             if self.record.training_plant is not None:
-                self._begun[count] = as_numpy(self._envs[count].snapshot())
+                self._begun[count] = as_numpy(env.snapshot())
+        if count in self._begun:
+            self.hold_environments("What environments hold", self._begun[count])
         return self._envs[count]
 
     @property

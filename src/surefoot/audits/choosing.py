@@ -10,6 +10,7 @@ import numpy as np
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.audits.passes import sampled
 from surefoot.audits.recounted import differences, expected
 from surefoot.policy import read_policy
 from surefoot.runs import read_rows, read_summary, section
@@ -46,10 +47,12 @@ def _success(folder: Path) -> float:
 
 def _ledger(case: Case, scored: Mapping[int, Mapping[str, Any]], passes: Mapping[int, Path]) -> Iterator[str]:
     """The ledger repeats what the rows of its evaluations show."""
-    for update, row in scored.items():
-        if update not in passes:
-            yield f"The evaluation of update {update} left no rows"
-            continue
+    for update in scored.keys() - passes.keys():
+        yield f"The evaluation of update {update} left no rows"
+    f = case.record.figures
+    always = [int(u) for u in (f.get("best_update"), case.record.confirmed_update) if u is not None]
+    for update in sampled(case, sorted(scored.keys() & passes.keys()), always):
+        row = scored[update]
         stated = read_summary(passes[update])
         rows = read_rows(passes[update], stated)
         right = expected(rows, stated.engine, case.record.contract)
@@ -127,8 +130,9 @@ DETECTORS = (
         kind="proof",
         cause="held-out",
         asks="Is the confirmed checkpoint the one that the selection half chose?",
-        statistic="success of every evaluation counted from its rows, the best by it, and the numbers of the "
-        "policy that was scored against those of the one that was confirmed",
+        statistic="success of every evaluation counted from its rows, the best by it, the ledger's other "
+        "figures (of 16 evaluations, where there are more), and the numbers of the policy that was scored "
+        "against those of the one that was confirmed",
         threshold="none: updates, weights and counts are exact; figures to 1e-6",
         means="The result is of another policy than the one that training chose, or was chosen otherwise.",
         remedy="Look at training/selection.py and at what saves the best checkpoint.",

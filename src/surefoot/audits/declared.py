@@ -104,14 +104,17 @@ def with_declared(s: Steps, d: Declared, at: np.ndarray) -> Steps:
 
 def judged_on(case: Case) -> Panel:
     """Returns the panel that a run's result is on: its plan's, as long as it was when it was looked at."""
-    return case.once("judged on", lambda: _judged_on(case))
-
-
-def _judged_on(case: Case) -> Panel:
-    panel, of = case.robot.panel, case.result.summary
-    longer = re.search(r"\+(\d+)scenarios", of.panel)
-    if panel.digest != of.panel_digest and longer:
-        panel = panel.with_scenarios(int(longer[1]))
-    if panel.digest != of.panel_digest:
+    of = case.result.summary
+    panel = as_long(case, of.panel, of.panel_digest)
+    if panel is None:
         raise NotApplicable("its result is on another panel than its plan's")
     return panel
+
+
+def as_long(case: Case, name: str, digest: str) -> Panel | None:
+    """Returns the plan's panel as long as it was in a pass on a panel called `name`, which a confirmation in
+    looks makes longer; None where that is another panel."""
+    own, longer = case.robot.panel, re.search(r"\+(\d+)scenarios", name)
+    if own.digest != digest and longer:
+        own = case.once(f"panel {name}", lambda: case.robot.panel.with_scenarios(int(longer[1])))
+    return own if own.digest == digest else None

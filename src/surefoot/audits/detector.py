@@ -40,6 +40,16 @@ class NotApplicable(SurefootError):
     """Raised by a detector that has nothing to look at in a run: the reason."""
 
 
+class Misshapen(SurefootError):
+    """Raised where something that a run recorded, or that its own code gave back, has another form than its
+    contract, recipe and robot make it: a column or a field is missing, a length or a kind of number is
+    another. Nobody has to be able to look any further: it is a finding."""
+
+    def __init__(self, statement: str, cause: str = "") -> None:
+        super().__init__(statement)
+        self.found = Found(statement, cause=cause)
+
+
 @dataclass(frozen=True)
 class Detector:
     """One question. `look` returns what it found, nothing where all is well; statistical ones state their p

@@ -14,7 +14,6 @@ from surefoot.audits.slow_deal import Who
 from surefoot.audits.slow_episodes import Columns, SlowEpisodes
 from surefoot.audits.slow_philox import EVAL, TRAIN
 from surefoot.contract import TaskContract
-from surefoot.runs import section
 
 ROUNDING, SAME = 2e-5, 1e-6
 """Allowed for draws relative to 1 + size (clean runs: below 3e-7 on a CPU; fast cosines of a GPU are wider),
@@ -140,7 +139,7 @@ def not_the_runs(case: Case, root: int) -> tuple[tuple[int, int], ...]:
 
 def held_environments(case: Case) -> Columns:
     """Returns what all environments of the run hold in its latest checkpoint."""
-    held = section("env", case.run.load_checkpoint("latest").tensors)
+    held = case.tensors("latest", "env")
     if "script.commands" not in held:
         raise NotApplicable("its checkpoints have no environments")
     return as_numpy(held)

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.stats import kstest
-from scipy.stats import t as student
+from scipy.special import stdtr
 
 from surefoot.audits.case import Case
+from surefoot.audits.chance import kolmogorov_smirnov
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.fresh_lives import FreshLives, fresh_lives
 from surefoot.audits.twin import rotation
@@ -148,7 +148,7 @@ def _ranges(many: Columns, few: Columns) -> Iterator[Found]:
             f"the highest part of its range is never drawn: nothing above {100 * u.max():.0f}%": u.max() ** n,
             f"the lowest part of its range is never drawn: nothing below {100 * u.min():.0f}%": (1 - u.min())
             ** n,
-            "it is not drawn evenly": float(kstest(np.clip(u, 0, 1), "uniform").pvalue),
+            "it is not drawn evenly": kolmogorov_smirnov(np.clip(u, 0, 1)),
         }
         for text, chance in tests.items():
             p[f"'{name}': {text}."] = (float(chance), text)
@@ -201,7 +201,7 @@ def _pair(a: np.ndarray, b: np.ndarray) -> float:
 def _chance(r: np.ndarray, n: np.ndarray) -> np.ndarray:
     """Returns the two-sided chance of a correlation of n independent pairs."""
     r = np.clip(np.abs(r), 0, 1 - 1e-12)
-    out: np.ndarray = 2 * student.sf(r * np.sqrt((n - 2) / (1 - r**2)), n - 2)
+    out: np.ndarray = 2 * stdtr(n - 2, -r * np.sqrt((n - 2) / (1 - r**2)))
     return out
 
 

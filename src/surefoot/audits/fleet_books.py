@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from surefoot.audits.case import Case
-from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.audits.detector import Detector, Found, Misshapen, NotApplicable
+from surefoot.runs import waited
 
 BIAS = 1.5
 """A family that gave so many times as many samples as another weighs so much more in what was learned."""
@@ -29,6 +30,9 @@ def _rows(case: Case) -> list[dict[str, Any]]:
     rows = [r for r in case.ledger if "fleet.issued" in r]
     if not rows:
         raise NotApplicable("no fleet collected for it")
+    for row in rows:
+        if missing := [k for k in COUNTED if k not in row]:
+            raise Misshapen(f"Row {row['update']} of the ledger has no '{missing[0]}'.", "bookkeeping")
     return rows
 
 
@@ -45,7 +49,7 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     """What was learned from, against what actors wrote before they sent it."""
     folder = case.run.path / "fleet"
     last = int(rows[-1]["update"])
-    trained = [u for u in _lines(folder / "trained.jsonl") if u["update"] <= last]
+    trained = [u for u in _lines(folder / "trained.jsonl", TRAINED) if u["update"] <= last]
     if len(trained) != rows[-1]["fleet.trained"]:
         yield Found(
             f"The ledger says that {rows[-1]['fleet.trained']} fragments were trained, and the fleet's list "
@@ -57,7 +61,7 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     sent: Counter[tuple[int, int, int, str]] = Counter()
     for path in folder.glob("actor-*.jsonl"):
         _, actor, incarnation = path.stem.split("-")
-        sent.update((int(actor), int(incarnation), x["sequence"], x["digest"]) for x in _lines(path))
+        sent.update((int(actor), int(incarnation), x["sequence"], x["digest"]) for x in _lines(path, SENT))
     missing = sum(
         sent[u["actor"], u["incarnation"], u["sequence"], u["digest"]] != 1 for u in trained
     )  # fmt: skip
@@ -72,7 +76,7 @@ def _written(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
 def _lags(case: Case, rows: list[dict[str, Any]]) -> Iterator[Found]:
     """What was learned from is no older than the run says, and without lag nothing is corrected."""
     allowed = 0
-    if case.record.collection:
+    if not waited(case.record.collection):
         allowed = int(case.record.collection.split("at most ")[1].split()[0])
     late = [r["update"] for r in rows if r["fleet.lag.max"] > allowed]
     if late:
@@ -95,14 +99,32 @@ def look_at_supply(case: Case) -> list[Found]:
     share = "nothing" if not least else f"{least:,} samples"
     return [
         Found(
-            f"One seed family gave {most:,} samples and another {share}: actors were slow or lost, and "
-            "strata of theirs weigh less in what was learned."
+            f"One seed family gave {most:,} samples and another {share}: actors were slow or lost"
+            f"{_uneven(rows)}, and strata of theirs weigh less in what was learned."
         )
     ]
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+def _uneven(rows: list[dict[str, Any]]) -> str:
+    """Says in how many updates some actors had more parts of the environments than others."""
+    sizes = [Counter(r.get("fleet.actor.by_part") or ()) for r in rows]
+    uneven = sum(len({*n.values()}) > 1 or None in n for n in sizes)
+    return f" (in {uneven} of {len(rows)} updates some had more parts than others)" if uneven else ""
+
+
+COUNTED = (*(f"fleet.{k}" for k in ENDS), "fleet.lag.max", "family.samples")
+"""What every row of a fleet's ledger has."""
+SENT = ("sequence", "digest")
+TRAINED = ("update", "actor", "incarnation", *SENT)
+"""What every line of an actor's own file has, and of the fleet's list."""
+
+
+def _lines(path: Path, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    for number, row in enumerate(rows, 1):
+        if missing := [k for k in names if k not in row]:
+            raise Misshapen(f"Line {number} of {path.name} has no '{missing[0]}'.", "bookkeeping")
+    return rows
 
 
 DETECTORS = (
@@ -127,7 +149,8 @@ DETECTORS = (
         statistic="samples of the family that gave most, over those of the one that gave least",
         threshold="1.5: that much more does one family weigh in the gradient",
         means="Slow or lost actors shift what was trained on: strata are dealt by environment.",
-        remedy="Use --sync, or actors of one speed; `fleet.rate.by_actor` names the slow one.",
+        remedy="Use --sync, actors of one speed, or as many cores as `fleet.parts` is a multiple of; "
+        "`fleet.rate.by_actor` names the slow one.",
         look=look_at_supply,
         needs=("ppo", "ledger"),
         short=True,

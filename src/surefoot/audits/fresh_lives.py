@@ -10,6 +10,7 @@ import numpy as np
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import NotApplicable
+from surefoot.audits.forms import body_form, hold
 from surefoot.audits.lived import Arrays, Lived, held, robot_now, wild
 from surefoot.audits.twin import Steps
 from surefoot.audits.twin_steps import Diary
@@ -68,6 +69,7 @@ def _make(case: Case) -> FreshLives:
 
 def _live(case: Case, env: VecEnv | CompiledEnv, first: int) -> FreshLives:
     plan, e = case.robot, np.arange(env.num_envs)
+    case.hold_environments("What environments hold", env.snapshot())
     control_s = 1.0 / plan.recipe.control_hz
     actions = wild(case, "fresh lives", env)
     strong = wild(case, "strong lives", env, STRONG)
@@ -88,4 +90,5 @@ def _live(case: Case, env: VecEnv | CompiledEnv, first: int) -> FreshLives:
 
 def _begun(env: VecEnv | CompiledEnv) -> Begun:
     read = {k: v.cpu().numpy().copy() for k, v in env.engine.parameters().tensors().items()}
+    hold("What an engine has of parameters", read, body_form(), "physics")
     return Begun(held(env), robot_now(env), read)

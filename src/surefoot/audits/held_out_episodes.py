@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import load_npz
 from surefoot.audits.applied_factors import NAMES
 from surefoot.audits.case import Case
 from surefoot.audits.declared import Declared, columns_of, declared, judged_on, with_declared
@@ -77,7 +76,7 @@ def _kept(case: Case) -> list[Kept]:
             path = result.folder / "traces" / f"{table['trace'][i]}.npz"
             if not path.is_file():
                 continue
-            trace = load_npz(path)
+            trace = case.trace(path)
             d = declared(panel.scenarios[int(table["scenario"][i])], column, hz)
             last = len(trace["position"]) - 1
             if last < 2:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.audits import forms
 from surefoot.audits.case import Case
 from surefoot.audits.lived import Lived, edited, live, robots
 from surefoot.audits.slow_memory import SlowMemory
@@ -21,7 +22,6 @@ from surefoot.audits.whole_steps import Env, ground_below, middles, put_some
 from surefoot.contract import Recipe
 from surefoot.learners import Ppo, PpoMetrics
 from surefoot.rollout import RolloutBlock, with_memory
-from surefoot.runs import section
 from surefoot.training import LedgerConstants, Progress, TrainingIteration, honesty_row, ledger_row
 
 Arrays = dict[str, np.ndarray]
@@ -99,7 +99,7 @@ def _tumble(case: Case, env: Env, snapshot: dict[str, Tensor], horizon: int) -> 
 def _iterated(case: Case) -> list[Iterated]:
     env, plan = robots(case), case.robot
     learner = learner_of(case, case.seed)
-    learner.load(section("learner", case.run.load_checkpoint("latest").tensors))
+    learner.load(case.tensors("latest", "learner"))
     families = len(set(plan.seeds.family_of(case.chosen()).tolist()))
     samples = learner.recipe.horizon * env.num_envs
     learner.recipe = recipe = learner.recipe.model_copy(
@@ -143,6 +143,11 @@ def _iterated(case: Case) -> list[Iterated]:
         env.restore(held)
         names = stats.ended[0].keys() if stats.ended else ()
         ended = {k: np.concatenate([e[k] for e in stats.ended]) for k in names}
+        forms.hold("A rollout block", arrays, forms.block_form(contract), "batch", lead=2)
+        forms.hold("A learner", after, forms.learner_form(contract, recipe), "learning", lead=0)
+        if ended:
+            own = {k: v for k, v in case.episodes_form.items() if k != "update"}
+            forms.hold("A record of episodes that ended", ended, own, "bookkeeping")
         policy = SlowPolicy(before, recipe.normalise)
         begins = np.concatenate([begins[-1:], arrays["terminated"] | arrays["truncated"]])
         features = policy.features(memory, arrays["obs"], begins[:-1])

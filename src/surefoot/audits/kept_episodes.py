@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from surefoot.artifacts import load_npz
 from surefoot.audits.case import Case
+from surefoot.audits.declared import as_long
 from surefoot.audits.detector import NotApplicable
 from surefoot.audits.slow_noise import SlowFaults, noise
 from surefoot.audits.slow_observations import SLOW, Sight, clean, seen
-from surefoot.contract import NOMINAL, TRAINED, TaskContract
+from surefoot.contract import NOMINAL, TRAINED, Panel, TaskContract
 from surefoot.runs import read_rows, read_summary
 from surefoot.training import RobotPlan
 
@@ -71,7 +71,8 @@ def _kept(case: Case) -> Iterator[Kept]:
         raise NotApplicable(f"its observations {', '.join(foreign)} are not Surefoot's own")
     for folder in _folders(case):
         summary = read_summary(folder)
-        if summary.panel_digest != plan.panel.digest:
+        panel = as_long(case, summary.panel, summary.panel_digest)
+        if panel is None:
             continue
         rows = read_rows(folder, summary)
         there = (rows["trace"] != "") & (rows["policy"] == TRAINED) & (rows["device"] == "cpu")
@@ -80,10 +81,12 @@ def _kept(case: Case) -> Iterator[Kept]:
             most = NOMINAL_ONES if column == NOMINAL else PER_COLUMN
             for i in np.sort(g.permutation(chosen)[:most]):
                 path = folder / "traces" / f"{rows['trace'][i]}.npz"
-                yield _read(plan, folder, column, load_npz(path), str(rows["trace"][i]))
+                yield _read(plan, panel, folder, column, path.stem, case.trace(path))
 
 
-def _read(plan: RobotPlan, folder: Path, column: str, trace: dict[str, np.ndarray], name: str) -> Kept:
+def _read(
+    plan: RobotPlan, panel: Panel, folder: Path, column: str, name: str, trace: dict[str, np.ndarray]
+) -> Kept:
     contract, steps = plan.task.contract, len(trace["position"])
     steps -= str(trace["reason"]) == "nonfinite"  # a failed step's action is void
     sight = sight_of(plan, trace, steps)
@@ -99,8 +102,8 @@ def _read(plan: RobotPlan, folder: Path, column: str, trace: dict[str, np.ndarra
         column,
         any(strength.values()),
         clean(sight, contract.observation, known),
-        noise(plan.panel.seeds, key, contract.observation_size, at, scale),  # type: ignore[arg-type]
-        SlowFaults(contract.observation, plan.panel.seeds, own, strength, int(trace["episode_steps"])),
+        noise(panel.seeds, key, contract.observation_size, at, scale),  # type: ignore[arg-type]
+        SlowFaults(contract.observation, panel.seeds, own, strength, int(trace["episode_steps"])),
         contract,
         trace["action"][:steps].astype(np.float64),
         trace["command"][:steps].astype(np.float64),

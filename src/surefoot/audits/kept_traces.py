@@ -52,10 +52,7 @@ def _traces(case: Case, result: Result) -> Iterator[Trace]:
         rows = np.sort(case.numbers("traces").choice(rows, MOST, replace=False))
     for row in rows:
         stem = str(t["trace"][row])
-        path = result.folder / "traces" / f"{stem}.npz"
-        with np.load(path, allow_pickle=False) as file:
-            about = {k: file[k] for k in file.files}
-        yield trace_of(about)
+        yield trace_of(case.trace(result.folder / "traces" / f"{stem}.npz"))
 
 
 def trace_of(about: dict[str, np.ndarray]) -> Trace:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
+import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.slow_policy import EPSILON
-from surefoot.runs import CHECKPOINTS, section
+from surefoot.runs import CHECKPOINTS, waited
 
 Arrays = dict[str, np.ndarray]
 BEGUN = 1e-4
@@ -19,6 +20,8 @@ BEGUN = 1e-4
 SINGLE = 2e-6
 """Relative rounding of a number in single precision."""
 NORMALISERS = ("obs_normalizer", "critic_normalizer")
+IMAGE = 1e-4
+"""Relative to a standard deviation: sums of thousands of samples in single precision (clean: below 1e-6)."""
 
 
 def look(case: Case) -> list[Found]:
@@ -29,14 +32,15 @@ def look(case: Case) -> list[Found]:
         if not case.run.checkpoint_path(name).exists():
             continue
         checkpoint = case.run.load_checkpoint(name)
-        learner = {k: v.numpy() for k, v in section("learner", checkpoint.tensors).items()}
-        policy = {k: v.numpy() for k, v in section("policy", checkpoint.tensors).items()}
+        learner = {k: v.numpy() for k, v in case.tensors(name, "learner").items()}
+        policy = {k: v.numpy() for k, v in case.tensors(name, "policy").items()}
         update = int(checkpoint.meta["update"])
         if "scalars" not in learner:
             continue
         kept[update] = learner
         found += [*_counted(case, update, learner), *_acts_alike(case, name, learner, policy)]
-    found += [*_moved(case, kept), *([] if case.record.collection else _lag(case))]
+        found += _mirrored(case, update, learner)
+    found += [*_moved(case, kept), *(_lag(case) if waited(case.record.collection) else [])]
     return [f for k, f in enumerate(found) if f.statement not in {g.statement for g in found[:k]}]
 
 
@@ -85,6 +89,21 @@ def _acts_alike(case: Case, name: str, learner: Arrays, policy: Arrays) -> Itera
         yield Found(
             f"The policy of checkpoint '{name}' has other weights than its learner.", cause="learning"
         )
+
+
+def _mirrored(case: Case, update: int, learner: Arrays) -> Iterator[Found]:
+    """Learning from mirror images too gives moments that are their own mirror image."""
+    mirror = case.plan.mirror(torch.device("cpu")) if case.record.recipe.mirror else None
+    if mirror is None or not case.record.recipe.normalise or not update:
+        return
+    for name, image in zip(NORMALISERS, (mirror.observation, mirror.critic), strict=True):
+        mean, var = (learner[f"{name}.{k}"].astype(np.float64) for k in ("mean", "var"))
+        index, sign = image.index.numpy(), image.sign.numpy()
+        gap = np.abs(mean[index] * sign - mean) / np.sqrt(var + EPSILON)
+        if (gap > IMAGE).any() or (np.abs(var[index] - var) > IMAGE * (var + EPSILON)).any():
+            what = f"The {name.replace('_', ' ')} of update {update} is not its own mirror image"
+            text = f"{what}: samples were not mirrored, as the recipe has it."
+            yield Found(text, cause="learning")
 
 
 def _in_order(layers: Arrays) -> list[np.ndarray]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
+from surefoot.runs import waited
 
 SINGLE = 2e-4
 """Relative rounding of sums in single precision over a block."""
@@ -33,7 +34,7 @@ def _faults(case: Case, row: dict[str, Any], before: dict[str, Any] | None) -> I
         if row.get(what) and sum(row[what]) != n:
             yield f"{what} do not add up to the rollout's samples"
     per_family = row.get("family.samples") or []
-    if len(set(per_family)) > 1 and not r.collection:  # fast actors give more of theirs
+    if len(set(per_family)) > 1 and waited(r.collection):  # fast actors give more of theirs
         yield "Families have different numbers of samples"
     resets = [v for k, v in row.items() if k.startswith("reset.") and isinstance(v, int)]
     first = envs if row["update"] == 1 else 0  # first episodes begin without a reset

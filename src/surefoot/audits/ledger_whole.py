@@ -11,7 +11,7 @@ import numpy as np
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
-from surefoot.runs import section
+from surefoot.runs import waited
 
 Row = Mapping[str, Any]
 Law = Callable[[Case], Iterator[tuple[int, str]]]
@@ -38,8 +38,8 @@ def look(case: Case) -> list[Found]:
     laws: list[Law] = [shares, closing]
     laws += [episodes, terrain] if own else []
     laws += [] if fleet else [recipes, seconds]  # whose actors and updates overlap
-    laws += [lives, conserved] if own and not (case.record.collection or lost) else []
-    steps: list[Law] = [exploration] if case.record.collection else [learning, exploration]
+    laws += [lives, conserved] if own and waited(case.record.collection) and not lost else []
+    steps: list[Law] = [learning, exploration] if waited(case.record.collection) else [exploration]
     return [*_told(case, laws, ""), *_told(case, steps, "learning")]
 
 
@@ -211,7 +211,7 @@ def lives(case: Case) -> Iterator[tuple[int, str]]:
 def conserved(case: Case) -> Iterator[tuple[int, str]]:
     """What was paid by a term over all updates is in episodes that ended or that still run."""
     latest = case.run.load_checkpoint("latest")
-    running = section("env", latest.tensors).get("returns")
+    running = case.tensors("latest", "env").get("returns")
     rows = [row for row in case.ledger if row["update"] <= int(latest.meta["update"])]
     names = [k.removeprefix("reward.") for k in rows[0] if k.startswith("reward.")] if rows else []
     if running is None or running.shape[-1] != len(names) or rows[-1]["update"] != case.ledger[-1]["update"]:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surefoot.audits import forms
 from surefoot.audits.case import PROBE_ENVS, Case
 from surefoot.audits.detector import NotApplicable
 from surefoot.env import VecEnv
@@ -77,7 +78,18 @@ def live(env: VecEnv | CompiledEnv, actions: Actions, steps: int) -> list[Lived]
         obs, critic = (env.obs, env.critic) if last else (block.obs[t + 1], block.critic[t + 1])
         seen = (obs.numpy().copy(), critic.numpy().copy())
         out.append(Lived(action.numpy().copy(), before, robot_now(env), held(env), outcome, seen[0], seen[1]))
+        _hold(env, out[-1])
     return out
+
+
+def _hold(env: VecEnv | CompiledEnv, step: Lived) -> None:
+    """Raises as a finding where a step gives something of another form than the contract makes it."""
+    plain = env.plain if isinstance(env, CompiledEnv) else env
+    robot, c, hz = plain.task.robot, plain.task.contract, 1 / plain.dt
+    forms.hold("The state of robots", step.robot, forms.robot_form(robot), "physics")
+    forms.hold_parts("What environments hold", step.after, forms.held_form(c, robot, hz))
+    given = step.outcome | {"obs": step.obs, "critic": step.critic}
+    forms.hold("What a step leads to", given, forms.step_form(c), "observation")
 
 
 def wild(case: Case, name: str, env: VecEnv | CompiledEnv, size: float = 1.0) -> Actions:

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import load_npz
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found, NotApplicable
 from surefoot.audits.slow_labels import CAUSES, Failure
 from surefoot.audits.slow_metrics import EDGE, Rules, Span, clearances, measured, recoveries, succeeded
-from surefoot.runs import RunFolder, read_rows, read_summary
+from surefoot.runs import read_rows, read_summary
 
 CLOSE = 2e-4
 """Relative, and as much of a unit divided by ten: sums of single precision over an episode."""
@@ -41,7 +40,7 @@ def look(case: Case) -> list[Found]:
         passes = [passes[int(numbers.integers(len(passes)))]]
     seen, found = 0, Faults()
     for folder in [case.result.folder, *passes]:
-        for row, trace in _kept(case.run, folder, numbers):
+        for row, trace in _kept(case, folder, numbers):
             seen += 1
             for text in faults(trace, row, rules):
                 found.add(text, f"{folder.name}, {row['column']}, scenario {row['scenario']}")
@@ -75,9 +74,7 @@ class Faults:
         return out
 
 
-def _kept(
-    run: RunFolder, folder: Path, numbers: np.random.Generator
-) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+def _kept(case: Case, folder: Path, numbers: np.random.Generator) -> Iterator[tuple[Row, Mapping[str, Any]]]:
     """Returns rows of a pass with their traces: all of them, or a part by the audit's seed."""
     rows = read_rows(folder, read_summary(folder))
     if "trace" not in rows:
@@ -85,7 +82,7 @@ def _kept(
     at = np.flatnonzero(rows["trace"].astype(str) != "")
     for i in np.sort(numbers.permutation(at)[:MOST]):
         path = folder / "traces" / f"{rows['trace'][i]}.npz"
-        trace = load_npz(path) if path.is_file() else {}
+        trace = case.trace(path) if path.is_file() else {}
         if all(k in trace for k in NEEDED):
             yield {k: v[i] for k, v in rows.items()}, trace
 

@@ -9,6 +9,7 @@ import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
+from surefoot.audits.forms import hold_size
 from surefoot.audits.iterated import learner_of, learning
 from surefoot.audits.slow_philox import INIT, words
 from surefoot.contract import Recipe
@@ -63,6 +64,9 @@ def look(case: Case) -> list[Found]:
             learner.update(block)
             samples[update] = learner.bind(block).picks.numpy().copy()
     learner.unbind()
+    each = (recipe.epochs * recipe.minibatches, STEPS * envs // recipe.minibatches)
+    for picks in samples.values():
+        hold_size("Minibatches of an update, and the samples in each,", picks, each)
     size = STEPS * envs
     if recipe.remembers.kind == "gru":  # whole sequences, one after the other
         if any(broken(picks, envs) for picks in samples.values()):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.audits.forms import hold_size, widths
 from surefoot.audits.iterated import learner_of
 from surefoot.audits.lived import NEVER, edited, live, robots
 from surefoot.audits.slow_observations import slices
@@ -32,6 +33,11 @@ def look(case: Case) -> list[Found]:
     symmetry = learner_of(case, case.seed).symmetry
     if symmetry is None:
         raise NotApplicable("its learner mirrors nothing")
+    sees, knows = widths(env.contract)
+    sizes = {"observation": sees, "critic": knows, "action": env.contract.action.size}
+    for name, size in sizes.items():
+        hold_size(f"Signs of mirrored {name} vectors", getattr(symmetry, name).sign, (size,))
+        hold_size(f"Places of mirrored {name} vectors", getattr(symmetry, name).index, (size,))
     return [*_twice(env.contract.observation_size, symmetry), *_grid(case, symmetry)] or _side_by_side(
         case, symmetry
     )

@@ -12,10 +12,12 @@ from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found, NotApplicable
 from surefoot.audits.panel_traces import Traced, traced
 from surefoot.audits.slow_philox import EVAL, philox
+from surefoot.audits.slow_trot import trot_actions
 from surefoot.contract import BOX_WORLD, REFERENCE, TRAINED, Column
 from surefoot.evaluation import PanelEvaluator, engines_for
 from surefoot.policy import PolicyBundle
 from surefoot.statistics import split_columns
+from surefoot.training import RobotPlan
 
 SCENARIOS = 24
 GOOD, ABOVE, SHARE = 0.5, 0.3, 0.5
@@ -26,6 +28,8 @@ BASELINE = 23
 """Channel of the random baseline's draws."""
 ROUNDING = 1e-5
 """Single precision; on clean runs actions were 1.1e-6 apart at most."""
+TROT, TROT_ROUNDING = "open-loop-trot", 2e-4
+"""Its clock is in single precision too, and runs for hundreds of steps."""
 COPIED = 0.5
 """Share of scenarios that may have the same states to the bit on two engines; on clean runs none has."""
 
@@ -100,15 +104,17 @@ def _success_of(case: Case, column: str) -> float:
 
 
 def look_at_baselines(case: Case) -> list[Found]:
-    """Holds the actions of kept episodes of baselines to what they are: nothing, and draws of their own."""
+    """Holds the actions of kept episodes of baselines to what they are: nothing, draws of their own, and a
+    trot."""
     wrong: dict[str, list[Traced]] = {}
     looked = 0
     for t in traced(case):
-        right = baseline_actions(t, case.robot.task.contract.action.clip)
+        right = baseline_actions(t, case.robot)
         if right is None:
             continue
         looked += 1
-        if (np.abs(t.frames["action"] - right) > ROUNDING * (1 + np.abs(right))).any():
+        room = TROT_ROUNDING if t.policy == TROT else ROUNDING
+        if (np.abs(t.frames["action"] - right) > room * (1 + np.abs(right))).any():
             wrong.setdefault(t.policy, []).append(t)
     if not looked:
         raise NotApplicable("no episode of a baseline was kept")
@@ -118,9 +124,12 @@ def look_at_baselines(case: Case) -> list[Found]:
     ]
 
 
-def baseline_actions(t: Traced, clip: float) -> np.ndarray | None:
-    """Returns the actions [T, A] of a baseline; None where they depend on what it sees."""
-    steps, size = t.frames["action"].shape
+def baseline_actions(t: Traced, plan: RobotPlan) -> np.ndarray | None:
+    """Returns the actions [T, A] of a baseline; None where nobody knows them."""
+    contract = plan.task.contract
+    clip, (steps, size) = contract.action.clip, t.frames["action"].shape
+    if t.policy == TROT:
+        return trot_actions(contract, plan.task.robot, plan.recipe.control_hz, t.frames["command"])
     if t.policy == "hold-pose":
         return np.zeros((steps, size))
     if t.policy != "random":
@@ -190,8 +199,8 @@ DETECTORS = (
         cause="held-out",
         asks="Are the baselines that the run is compared with what they are called?",
         statistic="actions of kept episodes: none of the one that holds its pose, keyed normal ones of the "
-        "random one",
-        threshold="1e-5: single precision",
+        "random one, strides as long as is commanded of the trot",
+        threshold="1e-5, and 2e-4 of a trot, whose clock runs on: single precision",
         means="To be better than the baselines says nothing.",
         remedy="Play them again: `surefoot evaluate RUN --checkpoint baseline:random`.",
         look=look_at_baselines,

@@ -10,6 +10,7 @@ import torch
 
 from surefoot.audits.case import Case
 from surefoot.audits.declared import Declared, columns_of, declared, judged_on
+from surefoot.audits.forms import body_form, hold, hold_size, script_form
 from surefoot.audits.fresh_lives import STRONG
 from surefoot.audits.lived import Arrays
 from surefoot.audits.twin import Steps, lift_of
@@ -80,6 +81,8 @@ def _live(
     n = env.num_envs
     read = {k: v.cpu().numpy().copy() for k, v in env.engine.parameters().tensors().items()}
     script = {k: v.cpu().numpy().copy() for k, v in env.script.tensors().items()}
+    hold("What the panel's engine has of parameters", read, body_form(), "panel-plant")
+    hold("What the panel's environments are to live", script, script_form(1, None), "held-out")
     faults = env.sampler.faults
     wrong = {} if faults is None else {k: v.cpu().numpy().copy() for k, v in faults.tensors().items()}
     said = (env.engine.name, env.engine.plant, 1.0 / env.dt, env.sampler.episode_steps)
@@ -97,9 +100,10 @@ def _live(
         frames.append({k: v.clone() for k, v in runner.step(actions[t]).items()})
         seen.append(runner.obs.numpy().copy())
         clean.append(sees.critic.numpy().copy())
+    size = env.contract.observation_size
+    hold_size("Observations of the panel's environments", seen[-1], (n, size), "observation")
     every = runner.decode({k: torch.stack([f[k] for f in frames]) for k in frames[0]})
     states = {k: every[k].numpy().copy() for k in (*STATE, "torque", "command", "reason")}
-    size = env.contract.observation_size
     return PanelLife(
         column,
         evaluator.engine,

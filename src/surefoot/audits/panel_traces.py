@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from surefoot.artifacts import load_npz
 from surefoot.audits.case import Case
+from surefoot.audits.declared import as_long
 from surefoot.audits.detector import NotApplicable
 from surefoot.audits.second_evaluator import Frames, shifted
 from surefoot.contract import Column, Panel, Scenario, find_panel
@@ -82,7 +82,7 @@ def _traced(case: Case) -> list[Traced]:
                     scenario = shifted(panel.scenarios[int(row["scenario"])], column)
                 except KeyError:  # another package's perturbation
                     continue
-                frames = load_npz(folder / "traces" / f"{row['trace']}.npz")
+                frames = case.trace(folder / "traces" / f"{row['trace']}.npz")
                 name = f"scenario {row['scenario']} of {shown} on {engine} ({folder.name})"
                 out.append(Traced(name, row, frames, panel, scenario, column, same))
     if not out:
@@ -92,8 +92,7 @@ def _traced(case: Case) -> list[Traced]:
 
 def panel_called(case: Case, name: str, digest: str) -> Panel:
     """Returns the panel of a pass, by its digest."""
-    own = case.robot.panel
-    found = own if own.digest == digest else find_panel(digest, (name, own.name))
+    found = as_long(case, name, digest) or find_panel(digest, (name, case.robot.panel.name))
     if found is None:
         raise NotApplicable(f"the panel {name} is not on this machine")
     return found

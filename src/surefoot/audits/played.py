@@ -11,7 +11,9 @@ import numpy as np
 import torch
 
 from surefoot.audits.case import Case
+from surefoot.audits.declared import judged_on
 from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.audits.forms import hold, measured_form
 from surefoot.audits.measured import Faults, agrees, faults, rules_of
 from surefoot.audits.slow_metrics import Rules, clearances, measured, succeeded
 from surefoot.contract import Column, as_half
@@ -31,10 +33,7 @@ ENDED = 0.5
 def look(case: Case) -> list[Found]:
     """Plays scenarios of a column again, and measures what came of it, and of episodes made up."""
     result, numbers, rules = case.result, case.numbers("played"), rules_of(case)
-    panel = case.robot.panel
-    if panel.digest != result.summary.panel_digest:
-        raise NotApplicable("the panel is longer than that of its plan: it was confirmed in looks")
-    table = result.table
+    panel, table = judged_on(case), result.table
     fast = (table["policy"] == "trained") & (table["engine"] == "stride")
     if not fast.any():
         raise NotApplicable("no column was played on an engine that is fast enough to play it again")
@@ -52,6 +51,7 @@ def look(case: Case) -> list[Found]:
     found = Faults()
     try:
         played = evaluator.run_episodes(case.policy, column).labelled()
+        hold("What is measured of episodes", played.rows, measured_form(case.record.contract), "metric")
         for i in range(len(only)):
             trace = played.trace(i)
             was = {k: v[i] for k, v in rows.items()}
@@ -113,7 +113,9 @@ def _told(
     for k, term in enumerate(env.reward_names):
         right[f"return.{term}"] = float(np.asarray(trace["terms"][:, k], np.float64).sum())
     for name, value in right.items():
-        if not agrees(float(row[name]), value):
+        if name not in row:
+            yield name, "is not measured"
+        elif not agrees(float(row[name]), value):
             yield name, f"is {float(row[name]):.5g} where it was {value}"
     if not any(agrees(float(row["foot_clearance_m"]), x) for x in clearances(trace, rules)):
         yield "foot_clearance_m", f"is {float(row['foot_clearance_m']):.5g} of other swings"

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
+from surefoot.audits.forms import hold_size
 from surefoot.audits.slow_policy import EPSILON, SlowBundle
 from surefoot.contract import TaskContract
 from surefoot.policy import PolicyBundle, PolicyCard, read_policy
-from surefoot.runs import Checkpoint, section
-from surefoot.training import load_policy
 
 ROUNDING = 1e-4
 """Allowance for a network in single precision against double, relative to 1 + size; clean: below 2e-6."""
@@ -25,13 +24,14 @@ Tensors = dict[str, Tensor]
 
 def look(case: Case) -> list[Found]:
     """Compares checkpoint, policy file, card and contract number by number."""
-    confirmed = case.record.confirmation is not None
-    checkpoint, bundle = load_policy(case.run, "confirmed" if confirmed else "latest")
+    confirmed, bundle = case.record.confirmation is not None, case.policy
+    name = "confirmed" if confirmed else "latest"
     found = [*_card(case, bundle.card), *_acts(case, bundle)]
     if case.record.learner == "ppo":
-        found += _trained(case, checkpoint, bundle)
+        found += _trained(case, case.tensors(name, "learner"), bundle)
     if confirmed:
-        found += [*_exported(case, bundle), *_chosen(case, checkpoint, bundle)]
+        update = case.run.load_checkpoint(name).meta.get("update")
+        found += [*_exported(case, bundle), *_chosen(case, update, bundle)]
     return found
 
 
@@ -40,9 +40,9 @@ def unlike(a: Tensors, b: Tensors) -> list[str]:
     return [k for k in sorted(a.keys() | b.keys()) if k not in a or k not in b or not torch.equal(a[k], b[k])]
 
 
-def _trained(case: Case, checkpoint: Checkpoint, bundle: PolicyBundle) -> Iterator[Found]:
+def _trained(case: Case, own: Tensors, bundle: PolicyBundle) -> Iterator[Found]:
     """The policy has the weights of the actor, and its normaliser those of the observations it learned on."""
-    own, t = section("learner", checkpoint.tensors), bundle.tensors
+    t = bundle.tensors
     layers = sorted(int(k.split(".")[2]) for k in own if k.startswith("networks.actor.") and "bias" in k)
     weights = {
         f"{k}.{part}": own[f"networks.actor.{layer}.{part}"]
@@ -75,6 +75,7 @@ def _acts(case: Case, bundle: PolicyBundle) -> Iterator[Found]:
     obs = bundle.tensors["mean"].cpu().numpy() + g.normal(0, 1, (64, size)) * bundle.tensors["std"].numpy()
     seen = torch.from_numpy(obs.astype(np.float32)).view(STEPS, -1, size)
     first, again = _acted(bundle, seen), _acted(bundle, seen)
+    hold_size("Actions of the policy", first, (*seen.shape[:2], case.record.contract.action.size))
     slow = SlowBundle(bundle.tensors, bundle.card.observation_clip, bundle.card.remembers)
     right = slow.actions(seen.double().numpy())
     gap = np.abs(first.double().numpy() - right) / (1 + np.abs(right))
@@ -137,10 +138,9 @@ def _exported(case: Case, bundle: PolicyBundle) -> Iterator[Found]:
         yield Found(text, cause="bookkeeping")
 
 
-def _chosen(case: Case, checkpoint: Checkpoint, bundle: PolicyBundle) -> Iterator[Found]:
+def _chosen(case: Case, update: int | None, bundle: PolicyBundle) -> Iterator[Found]:
     """No scheduled evaluation on the selection half was better than that of the update that was confirmed,
     and the policy scored there is the confirmed one."""
-    update = checkpoint.meta.get("update")
     scores = {r["update"]: r["evaluation.success"] for r in case.ledger if "evaluation.success" in r}
     if update in scores:
         best = max(scores, key=lambda u: (scores[u], u))

@@ -16,7 +16,7 @@ from surefoot.audits.detector import Detector, Found
 from surefoot.audits.made_up import DESIGNS, table
 from surefoot.audits.slow_statistics import word
 from surefoot.contract import TaskContract
-from surefoot.evidence import judgement
+from surefoot.evidence import AUDIT_CHECK, judgement
 from surefoot.runs import Result, read_rows
 from surefoot.statistics import WORDS, PanelSummary, PassInfo, judge, summarise
 
@@ -46,6 +46,11 @@ def look(case: Case) -> list[Found]:
         again = expected(read_rows(chosen, stated), stated.engine, r.contract)
         found += _compared(chosen.name, again, {"summary.json": stated})
     j = judgement(result)
+    against = [str(f) for f in j.faults if f.check != AUDIT_CHECK]
+    if against:
+        more = f" and {len(against) - 1} more" if len(against) > 1 else ""
+        text = f"The run's own files contradict each other: {against[0]}{more}."
+        found.append(Found(text, cause="bookkeeping"))
     right = word(own["success"], own["success_low"], own["safety_held"], own["beats_baselines"])
     if j.word != ("Unproven" if j.faults else right):
         found.append(Found(f"The verdict is '{j.word}' where the rule gives '{right}'."))
@@ -172,7 +177,8 @@ DETECTORS = (
         kind="proof",
         cause="statistics",
         asks="Do the figures, intervals and verdict of the run follow from its rows?",
-        statistic="every figure of the confirmation and of one evaluation, and the verdict, by other code",
+        statistic="every figure of the confirmation and of one evaluation, and the verdict, by other code; "
+        "in what rows, contract and files contradict each other",
         threshold="rounding (1e-6 of a figure); counts and words exactly",
         means="What is stated of the policy is not what its episodes show.",
         remedy="Compare statistics/ with docs/reference/statistics.md at the figure that is named.",

@@ -4,29 +4,64 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from surefoot.audits.case import Case
-from surefoot.audits.detector import Detector, Found, NotApplicable
+from surefoot.audits.detector import Detector, Found
 from surefoot.audits.iterated import copied, iterated, learner_of, learning
 from surefoot.contract import Recipe
-from surefoot.learners import Ppo, PpoMetrics, ReferencePpo
-from surefoot.rollout import MemoryBlock, RolloutBlock
+from surefoot.learners import Ppo, PpoMetrics, ReferencePpo, gru
+from surefoot.rollout import MemoryBlock, RolloutBlock, windows, with_memory
 
 APART = 0.02
 """Part of an update's step that single precision may differ by; clean runs: below 0.004."""
+MOMENTS = 0.05
+"""Part of Adam's moments that may differ; clean runs: below 0.01."""
+WAYS: Sequence[Mapping[str, Any]] = ({}, {"target_kl": None})
+UNCLIPPED: Sequence[Mapping[str, Any]] = ({"target_kl": None, "max_grad_norm": 1e4},)
+"""How the recipe is changed for a block of extremes: not at all, or with the learning rate fixed; and so that
+no gradient is as long as what it is clipped at, which then changes none."""
+BEGINS = 0.1
+"""Share of a block's steps that begin an episode, where a policy remembers."""
 NEAR = 0.01
 """A KL divergence this near to where the learning rate changes may be on either side of it."""
 
 
-class Follower(ReferencePpo):
-    """The reference, which also notes whether rounding could have decided a learning rate."""
+class Adam:
+    """Adam (Kingma and Ba 2015, algorithm 1) for one vector, with the parts that the reference asks for."""
 
+    def __init__(self, weights: Sequence[Tensor], lr: float, eps: float) -> None:
+        (self.weights,) = weights
+        self.param_groups: list[dict[str, float]] = [{"lr": lr, "eps": eps}]
+        self.state: dict[Tensor, dict[str, Tensor]] = {}
+
+    def zero_grad(self) -> None:
+        self.weights.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Moves the weights by their gradient's first moment over the root of its second."""
+        s, group, g = self.state[self.weights], self.param_groups[0], self.weights.grad
+        assert g is not None
+        s["step"] += 1
+        s["exp_avg"] += 0.1 * (g - s["exp_avg"])
+        s["exp_avg_sq"] += 0.001 * (g * g - s["exp_avg_sq"])
+        n = float(s["step"])
+        first, second = s["exp_avg"] / (1 - 0.9**n), s["exp_avg_sq"] / (1 - 0.999**n)
+        self.weights -= group["lr"] * first / (second.sqrt() + group["eps"])
+
+
+class Follower(ReferencePpo):
+    """The reference with an Adam of its own, which also notes whether rounding could have decided a learning
+    rate."""
+
+    optimiser = Adam
     close = False
 
     def adapt_learning_rate(self, kl: float) -> None:
@@ -89,6 +124,12 @@ def faults(both: Both) -> Iterator[Found]:
                 f"({along:.2f} of it along the right one)."
             )
     r = both.reference
+    held = r.adam.state[r.weights]
+    for field, name in (("exp_avg", "mean of its gradients"), ("exp_avg_sq", "mean of their squares")):
+        own, right = (x.double().numpy() for x in (both.after[f"adam.{field}"], held[field]))
+        gap = float(np.linalg.norm(own - right)) / max(float(np.linalg.norm(right)), 1e-18)
+        if not gap < MOMENTS:
+            yield Found(f"After an update Adam's {name} is {100 * gap:.0f}% off: gradients are other ones.")
     for stats, name in ((r.obs_stats, "obs_normalizer"), (r.critic_stats, "critic_normalizer")):
         for field in ("mean", "var", "count"):
             own = np.asarray(both.after[f"{name}.{field}"], np.float64)
@@ -107,8 +148,6 @@ def faults(both: Both) -> Iterator[Found]:
 def look(case: Case) -> list[Found]:
     """Follows one update on what was collected, where there is a robot, and one on a block of extremes."""
     found: list[Found] = []
-    if case.plan.recipe.remembers and case.record.training_plant is None:
-        raise NotApplicable("its policy has a memory, and its environments come from outside")
     if case.record.training_plant is not None:
         it = iterated(case)[0]
         kind = MemoryBlock if "since" in it.block else RolloutBlock
@@ -118,15 +157,13 @@ def look(case: Case) -> list[Found]:
         reference, expected = followed(learner, it.before, block)
         said = list(faults(Both(it.before, it.after, it.metrics, reference, expected)))
         found += [] if reference.close else said
-    if case.plan.recipe.remembers:  # what extremes are of a memory is not made up
-        return found
-    return found or _extremes(case)
+    return found or _extremes(case, WAYS) or _extremes(case, UNCLIPPED)
 
 
-def _extremes(case: Case) -> list[Found]:
-    """Ratios and values on both sides of their clips, and exploration at its bounds; with the learning rate
-    free to move, and where rounding could have moved it, once more with it fixed."""
-    for changes in ({}, {"target_kl": None}):
+def _extremes(case: Case, ways: Sequence[Mapping[str, Any]]) -> list[Found]:
+    """Ratios and values on both sides of their clips, and exploration at its bounds; the first of `ways` to
+    change the recipe, and where rounding could have moved the learning rate, the next."""
+    for changes in ways:
         learner = learner_of(case, case.seed + 1)
         learner.recipe = learner.recipe.model_copy(update=changes)
         recipe = learner.recipe
@@ -161,11 +198,14 @@ def extreme_block(learner: Ppo, recipe: Recipe, case: Case) -> RolloutBlock:
     for normalizer, width in zip((learner.obs_normalizer, learner.critic_normalizer), widths, strict=False):
         normalizer.update(3 * normal(100, width) + 1)
     block = RolloutBlock.empty(horizon, envs, *widths, len(contract.rewards))
+    block = with_memory(block, recipe.remembers, learner.mirrors)
     obs, critic = 2 * normal(size, widths[0]), 2 * normal(size, widths[1])
-    action, mean, log_prob = learner.act(obs, normal(size, widths[2]))
+    block.flat("obs").copy_(obs)
+    mean = learner.mean_of(features(learner, block, g))
+    action = mean + learner.log_std.exp() * normal(size, widths[2])
+    log_prob = learner.networks.log_prob(mean, action)
     value = learner.value(critic)
     filled = {
-        "obs": obs,
         "critic": critic,
         "action": action,
         "mean": mean + 0.05 * normal(*mean.shape),
@@ -177,6 +217,26 @@ def extreme_block(learner: Ppo, recipe: Recipe, case: Case) -> RolloutBlock:
     for name, x in filled.items():
         block.flat(name).copy_(x)
     return block
+
+
+def features(learner: Ppo, block: RolloutBlock, numbers: np.random.Generator) -> Tensor:
+    """Returns what the actor's layers read [T * N, inputs] of a block's observations. Where the policy has a
+    memory, what was before the block is made up, and so are episodes that begin in it."""
+    if not isinstance(block, MemoryBlock):
+        return learner.normal(block.flat("obs"))
+    memory = learner.memory
+    before = block.earlier[: -len(block.obs)] if memory.kind == "window" else block.earlier
+    before.copy_(torch.from_numpy(numbers.normal(size=tuple(before.shape)).astype(np.float32)))
+    most = memory.size - 1 if memory.kind == "window" else 1
+    for t, begins in enumerate(torch.from_numpy(numbers.random(tuple(block.since.shape)) < BEGINS)):
+        earlier = block.since[t - 1] + 1 if t else torch.full_like(block.since[0], most)
+        block.since[t] = torch.where(begins, 0, earlier.clamp_max(most))
+    if memory.kind == "window":
+        return learner.normal(windows(block, memory.size)).flatten(2).flatten(0, 1)
+    x, own = learner.normal(block.obs), dict(learner.networks.named_parameters())
+    unit = {k: v for k, v in own.items() if k.startswith("memory.")}
+    states = gru(unit, x.transpose(0, 1), block.earlier[0], block.since.T).transpose(0, 1)
+    return torch.cat([x, states], 2).flatten(0, 1)
 
 
 DETECTORS = (

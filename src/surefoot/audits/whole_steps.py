@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from surefoot.audits.case import Case
+from surefoot.audits.forms import hold, robot_form
 from surefoot.audits.lived import Actions, Arrays, Lived, live, robots
 from surefoot.contract import TaskContract
 from surefoot.engines import Parameters, RobotState, Start
@@ -80,7 +81,9 @@ def engine_alone(case: Case, env: Env, before: dict[str, Tensor], action: np.nda
     task = {k: v.numpy() for k, v in before.items() if k.startswith("task.")}
     told = joint_targets(case.robot.task.contract, case.robot.task.robot, task, action)
     state = env.engine.step(torch.from_numpy(told))
-    return {k: v.cpu().numpy().copy() for k, v in state.tensors().items()}
+    led = {k: v.cpu().numpy().copy() for k, v in state.tensors().items()}
+    hold("The state of robots", led, robot_form(case.robot.task.robot), "physics")
+    return led
 
 
 def live_wholly(case: Case, env: Env, actions: Actions, steps: int) -> list[Whole]:

@@ -23,14 +23,24 @@ class FleetWords:
     """Let every update wait for all actors, which then are one process to the bit."""
     max_lag: int | None = None
     """Versions of the policy that experience may be old by when it is learned from (default: 1)."""
-    inference: Literal["local", "central"] | None = None
-    """Where the policy acts: in each actor (local, default), or in one service for all."""
+    inference: Literal["local", "central", "auto"] | None = None
+    """Where the policy acts: in each actor (local, default), in one service for all, or (auto) where it is
+    measured to be faster, or cheaper by the prices."""
+    codec: str | None = None
+    """How experience is stored on its way: fp32 (default), fp16 (rounded) or uint8 (frames), with +delta,
+    +lz4, +zstd or +zlib if you like."""
+    actor_price: float | None = None
+    """Dollars per hour of an actor's core, for --inference auto."""
+    learner_price: float | None = None
+    """Dollars per hour of the machine that learns, for --inference auto."""
+    placement: Literal["pack", "spread"] | None = None
+    """Put actors on as few nodes of the cluster as can be, or on as many (default: as Ray likes)."""
     ray: str | None = None
     """Address of a Ray cluster, HOST:PORT or auto (default: Ray on this machine, for this run)."""
 
     def options(self) -> FleetOptions | None:
         """Returns what was asked for; None where no fleet was. Anything about one needs --actors."""
-        from surefoot.fleet import FleetOptions
+        from surefoot.fleet import PLAIN, FleetOptions
 
         if self.actors is None:
             given = [f.name for f in fields(self) if getattr(self, f.name) not in (None, False)]
@@ -45,8 +55,12 @@ class FleetWords:
             envs_per_actor=self.envs_per_actor,
             sync=self.sync,
             max_lag=self.max_lag,
-            inference=self.inference or "local",
+            inference=self.inference,
             ray=self.ray,
+            codec=self.codec or PLAIN,
+            placement=self.placement,
+            actor_price=self.actor_price,
+            learner_price=self.learner_price,
         )
 
 

@@ -2,12 +2,14 @@
 what runs.
 """
 
+from surefoot.fleet.codecs import PLAIN
 from surefoot.fleet.options import FleetOptions, check_alone, check_resumed
 from surefoot.fleet.sizing import GIGA, Sizing, calculate, exact
 from surefoot.fleet.status import FleetStatus, fleet_status, fleets_in, stop_holder
 
 __all__ = [
     "GIGA",
+    "PLAIN",
     "FleetOptions",
     "FleetStatus",
     "Sizing",

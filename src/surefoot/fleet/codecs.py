@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from surefoot.contract import SurefootError, unknown
 
-STORES = {"fp32": "<f4", "fp16": "<f2", "uint8": "|u1"}
+PLAIN = "fp32"
+"""The codec that changes nothing."""
+STORES = {PLAIN: "<f4", "fp16": "<f2", "uint8": "|u1"}
 SEEN = ("obs", "critic", "final_critic")
 """The arrays that `STORES` are about; all others are exact in any codec."""
 OVER_TIME = ("obs", "critic", "action", "log_prob", "reward", "stratum")
@@ -43,6 +45,8 @@ def _zstd() -> tuple[Squeeze, Squeeze]:
 
 
 COMPRESSORS = {"zlib": _zlib, "lz4": _lz4, "zstd": _zstd}
+PACKAGES = {"lz4": "lz4", "zstd": "zstandard"}
+"""What has to be installed for them."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,16 @@ class Codec:
     """The type that observations are stored in."""
     delta: bool
     squeeze: tuple[Squeeze, Squeeze] | None
+
+    @property
+    def lossy(self) -> bool:
+        """Whether what comes back is not what was stored."""
+        return self.seen == STORES["fp16"]
+
+    @property
+    def frames(self) -> bool:
+        """Whether observations have to be whole numbers from 0 to 255."""
+        return self.seen == STORES["uint8"]
 
     def stored(self, name: str, dtype: str) -> str:
         """Returns the type that an array is stored in."""
@@ -117,5 +131,6 @@ def codec_of(name: str) -> Codec:
         return Codec(name, STORES[first], delta, COMPRESSORS[compressors[0]]())
     except ImportError:
         raise SurefootError(
-            f"Codec {name} needs the package {compressors[0]}, which cannot be imported here; use zlib."
+            f"Codec {name} needs a package that cannot be imported here; pip install "
+            f"{PACKAGES[compressors[0]]}, or use zlib."
         ) from None

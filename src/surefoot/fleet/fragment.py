@@ -64,17 +64,19 @@ class Schema:
 
     @classmethod
     def of(cls, contract: str, sizes: Mapping[str, int]) -> Schema:
-        """Returns the schema of a contract, whose `sizes` are those of an observation, a critic observation,
-        an action, the reward terms, the strata and an episode's content."""
+        """Returns the schema of a contract, whose `sizes` are those of an observation, a critic observation
+        (`shared` of it are the observation, and not sent again), an action, the reward terms, the strata and
+        an episode's content."""
         o, c, a, r, strata, k = (
             sizes[n] for n in ("observation", "critic", "action", "rewards", "strata", "content")
         )
+        own = c - sizes.get("shared", 0)
         f, u, b = "<f4", "|u1", "B"
         return cls(
             contract,
             (
                 Field("obs", f, ("S", b, o)),
-                Field("critic", f, ("S", b, c)),
+                Field("critic", f, ("S", b, own)),
                 Field("action", f, ("T", b, a)),
                 Field("log_prob", f, ("T", b)),
                 Field("reward", f, ("T", b)),

@@ -20,10 +20,12 @@ DIARY = re.compile(r"actor-(\d+)-(\d+)\.jsonl")
 
 
 @dataclass(frozen=True)
-class ActorStatus:
-    """One actor. None: not known."""
+class PartStatus:
+    """A part of the environments, with the actor that has it. None: not known."""
 
     number: int
+    actor: int | None
+    """The actor's number: where actors may join and leave one has several parts; else that of the part."""
     incarnation: int | None
     fragments: int
     """That this incarnation was about to send."""
@@ -32,7 +34,7 @@ class ActorStatus:
     lag: int | None
     """Versions that its last fragment was old by when it was learned from."""
     silent_s: float | None
-    """Seconds since it last wrote down a fragment, by the clock of the machine that has the folder."""
+    """Seconds since its actor last wrote down a fragment, by the clock of the machine that has the folder."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,12 @@ class FleetStatus:
     """Whether a fleet collected for the last update; before the first one, whether one has begun."""
     row: dict[str, Any]
     """The last row that a fleet collected for; empty before the first."""
-    actors: tuple[ActorStatus, ...]
+    parts: tuple[PartStatus, ...]
+
+    @property
+    def actors(self) -> int:
+        """How many actors have parts, at the last update."""
+        return len({p.actor for p in self.parts if p.actor is not None})
 
     @property
     def trains(self) -> bool:
@@ -64,7 +71,8 @@ class FleetStatus:
         h, at = self.holder, f"update {self.update}"
         if h is not None and self.fleet_last:
             who = f"process {h.pid} on {h.host} since {h.since}"
-            return f"{len(self.actors)} actors collect for {who} ({self.how}); {at}."
+            parts = "" if self.actors == len(self.parts) else f", with {len(self.parts)} parts,"
+            return f"{self.actors} actors{parts} collect for {who} ({self.how}); {at}."
         if h is not None:
             return f"Process {h.pid} on {h.host} works on it since {h.since}, without a fleet; {at}."
         ended = {"running": "broke off", "interrupted": "was interrupted", "failed": "failed"}
@@ -81,7 +89,8 @@ class FleetStatus:
             "how": self.how,
             "process": None if self.holder is None else asdict(self.holder),
             "update": self.update,
-            "actors": [asdict(a) for a in self.actors],
+            "actors": self.actors,
+            "parts": [asdict(p) for p in self.parts],
             "ledger": books,
         }
 
@@ -102,7 +111,7 @@ def fleet_status(folder: str | Path) -> FleetStatus:
         int(rows[-1]["update"]) if rows else 0,
         not rows or rows[-1] is last,
         last,
-        _actors(run.path / FOLDER, last, int(run.record.versions.get("actors", 0))),
+        _parts(run.path / FOLDER, last, run.record.versions.get("actors", "")),
     )
 
 
@@ -138,7 +147,7 @@ def stop_holder(status: FleetStatus) -> Holder:
     return h
 
 
-def _actors(folder: Path, row: dict[str, Any], count: int) -> tuple[ActorStatus, ...]:
+def _parts(folder: Path, row: dict[str, Any], asked: str) -> tuple[PartStatus, ...]:
     """Reads who is in a fleet: its newest incarnations' own files, what was learned from them, and rates."""
     newest: dict[int, tuple[int, Path | None]] = {}
     for diary in folder.glob("actor-*.jsonl"):
@@ -149,14 +158,17 @@ def _actors(folder: Path, row: dict[str, Any], count: int) -> tuple[ActorStatus,
                 newest[number] = incarnation, diary
     used = folder / USED
     learned = {u["actor"]: u for u in (JsonLines(used).rows() if used.exists() else [])}
-    rates = row.get("fleet.rate.by_actor") or []
+    count = int(asked) if asked.isdecimal() else len(newest)
+    count = int(row.get("fleet.parts", row.get("fleet.actors", count)))
+    rates, having = row.get("fleet.rate.by_actor") or [], row.get("fleet.actor.by_part") or range(count)
     now, out = time.time(), []
-    for k in range(int(row.get("fleet.actors", count))):
+    for k in range(count):
         incarnation, path = newest.get(k, (-1, None))
         mine = learned.get(k)
         out.append(
-            ActorStatus(
+            PartStatus(
                 k,
+                having[k],
                 None if path is None else incarnation,
                 0 if path is None else path.read_bytes().count(b"\n"),
                 rates[k] if k < len(rates) else None,

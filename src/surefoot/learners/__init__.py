@@ -3,7 +3,7 @@
 from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.ppo import Ppo
-from surefoot.learners.ppo_reference import ReferencePpo
+from surefoot.learners.ppo_reference import ReferencePpo, gru
 from surefoot.learners.recall import Recall
 from surefoot.learners.symmetry import Symmetry, symmetry
 
@@ -15,5 +15,6 @@ __all__ = [
     "Recall",
     "ReferencePpo",
     "Symmetry",
+    "gru",
     "symmetry",
 ]

@@ -10,9 +10,10 @@ Tensors: B samples of a minibatch, O observations, C critic observations, A acti
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -204,13 +205,15 @@ class RunningStats:
 class ReferencePpo:
     """Weights, Adam and statistics of observations; `update` learns from one block as `Ppo.update` does."""
 
+    optimiser: Callable[..., Any] = torch.optim.Adam
+
     def __init__(self, networks: ActorCritic, recipe: Recipe, symmetry: Symmetry | None, root: int) -> None:
         """`networks`: initial weights; `root`: the run's seed."""
         self.recipe, self.root, self.updates = recipe, root, 0
         self.symmetry = s = symmetry if recipe.mirror else None
         self._shapes = {name: p.shape for name, p in networks.named_parameters()}
         self.weights = nn.Parameter(nn.utils.parameters_to_vector(networks.parameters()).double())  # [P]
-        self.adam = torch.optim.Adam([self.weights], lr=recipe.learning_rate, eps=recipe.adam_eps)
+        self.adam = self.optimiser([self.weights], lr=recipe.learning_rate, eps=recipe.adam_eps)
         sizes = [self.parameters()[f"{name}.0.weight"].shape[1] for name in ("actor", "critic")]
         memory = recipe.remembers
         sizes[0] = sizes[0] - memory.size if memory.kind == "gru" else sizes[0] // max(1, memory.size)

@@ -231,13 +231,20 @@ class Display:
 
 
 def fleet_text(row: Mapping[str, Any]) -> str:
-    """Says of a row which share of a fleet's actors are at work, how old what they brought was, and whether
-    the learner waits for them."""
+    """Says of a row which share of a fleet's actors are at work, for how many parts of the environments where
+    there are more of those, how old what they brought was, and whether the learner waits for them."""
+    parts = row.get("fleet.parts", row["fleet.actors"])
+    having = "" if parts == row["fleet.actors"] else f" for {parts} parts"
     return (
-        f"{row['fleet.alive']} of {row['fleet.actors']} actors at work, lag {row['fleet.lag.mean']:.1f} "
-        f"(most {row['fleet.lag.max']:.0f}), learner at work {row['fleet.learner.utilisation']:.0%} of the "
-        "time"
+        f"{row['fleet.alive']} of {row['fleet.actors']} actors at work{having}, "
+        f"lag {row['fleet.lag.mean']:.1f} (most {row['fleet.lag.max']:.0f}), "
+        f"learner at work {row['fleet.learner.utilisation']:.0%} of the time, {bytes_text(row)}"
     )
+
+
+def bytes_text(row: Mapping[str, Any]) -> str:
+    """Says of a row how large a transition of a fleet was on its way."""
+    return f"{row['fleet.bytes_per_transition']:,.0f} bytes per transition ({row.get('fleet.codec', 'fp32')})"
 
 
 class StudyProgress:

@@ -26,7 +26,15 @@ from surefoot.engines import check_engine
 from surefoot.evaluation import Episodes, PanelEvaluator, engines_for
 from surefoot.policy import Policy, read_policy
 from surefoot.replays.cases import load_case
-from surefoot.replays.recorded import Recorded, Verdict, find_recorded, panel_folder, replay, verify
+from surefoot.replays.recorded import (
+    Recorded,
+    Verdict,
+    find_recorded,
+    panel_folder,
+    replay,
+    scenarios_of,
+    verify,
+)
 from surefoot.replays.rerun import CaseReport, rerun_case, rerun_family
 from surefoot.runs import RunFolder, typed
 from surefoot.training import RobotPlan, load_policy, resolve_policy, restore_robot_plan
@@ -66,10 +74,7 @@ def replay_episode(
     shown = perturb or NOMINAL
     recorded, column = _recorded(run, plan, episode, where, shown, engine)
     if recorded is None and check:
-        raise SurefootError(
-            f"Column {shown} was not evaluated in {panel_folder(run, where)}, so there is nothing to verify; "
-            f"evaluate it with `{typed('evaluate', run.path, '--perturb', shown)}`."
-        )
+        raise SurefootError(_nothing_to_verify(run, episode, where, shown))
     like = recorded or find_recorded(run, episode, where)
     plan = with_panel(plan, like)
     prepare_torch()
@@ -79,6 +84,20 @@ def replay_episode(
     verdict = verify(recorded, row, trace) if check and recorded else None
     frames = _video(plan, trace, video) if video else None
     return Replayed(like.summary.panel, row, trace, verdict, frames)
+
+
+def _nothing_to_verify(run: RunFolder, episode: str, where: str, shown: str) -> str:
+    played, folder = scenarios_of(run, where, shown), panel_folder(run, where)
+    if len(played):
+        return (
+            f"Column {shown} was played on {len(played)} scenarios of {folder}, from {played[0]} to "
+            f"{played[-1]}, and {episode} is not among them, so there is nothing to verify; give one of "
+            "those, or leave out --verify."
+        )
+    return (
+        f"Column {shown} was not evaluated in {folder}, so there is nothing to verify; "
+        f"evaluate it with `{typed('evaluate', run.path, '--perturb', shown)}`."
+    )
 
 
 def _recorded(

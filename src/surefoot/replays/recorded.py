@@ -113,6 +113,13 @@ def find_recorded(
     return Recorded(folder, summary, {k: v[i] for k, v in rows.items()})
 
 
+def scenarios_of(run: RunFolder, where: str, column: str) -> np.ndarray:
+    """Returns the scenarios that a column was played on: columns may be of fewer than the nominal one."""
+    folder = panel_folder(run, where)
+    rows = read_rows(folder, read_summary(folder))
+    return np.unique(rows["scenario"][rows["column"] == column])
+
+
 def replay(
     evaluator: PanelEvaluator, policy: Policy, column: Column, name: str
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,5 +1,5 @@
-"""The fleet's section: actors and their rates, how old experience was, what the learner waited for, and the
-books."""
+"""The fleet's section: actors and their rates, who came and went, how old experience was, what the learner
+waited for, and the books."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from surefoot.reporting.ledger import Ledger, thin
 from surefoot.reporting.web.charts import Axes, Line, at_widths, legend, line_chart, spread, stacked_chart
 from surefoot.reporting.web.html import NOT_MEASURED, Html, el, join, known, number, percent
 from surefoot.reporting.web.words import word
+from surefoot.runs import waited
 
 X_LABEL = "samples (control steps of all environments)"
 MOST_ACTORS = 7
@@ -38,13 +39,17 @@ def fleet(run: RunFigures) -> Html:
     rows = _rows(run.ledger)
     ledger = Ledger(rows, run.ledger.torn)
     last = float(rows[-1]["samples"])
-    how = run.record.collection or "every update waited for all actors"
+    how, said = run.record.collection, "every update waited for all actors"
+    how = ", ".join(filter(None, (said if waited(how) else "", how)))
     return el(
         "section",
         el("h2", word("fleet", "Fleet")),
         el("p", f"Who collected what the learner learned from: {how}.", class_="lead"),
-        el("div", *_gauges(ledger), class_="strip"),
-        el("h3", "Transitions per second, by ", word("actor")),
+        el("p", _acting(run), class_="lead"),
+        el("div", *_gauges(ledger), *_trips(ledger), class_="strip"),
+        _anew(rows, run.record.recipe.envs),
+        _turnover(ledger, last),
+        el("h3", "Transitions per second, by ", word("actor"), _of_parts(rows)),
         _rates(rows, last),
         el("h3", word("lag", "Lag"), " of an update's experience, in versions of the policy"),
         _lag(ledger, last),
@@ -56,6 +61,26 @@ def fleet(run: RunFigures) -> Html:
         _supply(rows),
         class_="card",
     )
+
+
+def _acting(run: RunFigures) -> str:
+    """Says where the policy acted, and why there, where that was measured."""
+    was = run.record.fleet
+    if "choice" in was:
+        return str(was["choice"]["why"])
+    return f"Inference was {was['inference']}." if was else ""
+
+
+def _trips(ledger: Ledger) -> list[Html]:
+    """Writes how long actors waited for the inference service; nothing where there was none."""
+    return [
+        _gauge(f"round trip, {name}", key, ledger.last(key), number, "milliseconds, at the last update")
+        for name, key in (
+            ("median", "fleet.inference.trip_ms.p50"),
+            ("99 of 100", "fleet.inference.trip_ms.p99"),
+        )
+        if known(ledger.last(key))
+    ]
 
 
 def _rows(ledger: Ledger) -> list[dict[str, Any]]:
@@ -104,7 +129,7 @@ def _gauges(ledger: Ledger) -> list[Html]:
             "fleet.bytes_per_transition",
             ledger.last("fleet.bytes_per_transition"),
             number,
-            "as they were sent",
+            f"as they were sent, {ledger.rows[-1].get('fleet.codec', 'fp32')}",
         ),
     ]
 
@@ -122,6 +147,52 @@ def _gauge(title: str, key: str, value: float | None, text: Any, unit: str) -> H
     return el("div", el("h3", title), shown, el("small", unit), class_="gauge")
 
 
+def _anew(rows: list[dict[str, Any]], envs: int) -> Html | None:
+    """Says where all environments began anew: the run went on, and their state could not be saved, or it was
+    lost with what they need."""
+    at = [int(r["update"]) for r in rows if r.get("fleet.begun") == envs and int(r["update"]) > 1]
+    if not at:
+        return None
+    said = ", ".join(map(str, at))
+    return el("p", f"All environments left their episodes and began new ones before update {said}.")
+
+
+def _turnover(ledger: Ledger, last: float) -> Html | None:
+    """Draws how many actors there were, where they came and went."""
+    there = ledger.values("fleet.actors")
+    joined, left = ledger.last("fleet.joined"), ledger.last("fleet.left")
+    if not joined and not left and len(set(there.tolist())) < 2:
+        return None
+    parts = ledger.last("fleet.parts")
+    line = Line("actors", *thin(*ledger.series("fleet.actors")), "--c1")
+    chart = at_widths(
+        lambda w: line_chart(
+            Axes(w, 130, (0, last), spread(line.y, zero=True), x_label=X_LABEL),
+            [line],
+            "Actors that had parts of the environments, in each update",
+            number,
+        )
+    )
+    said = el(
+        "p",
+        f"Between {number(there.min())} and {number(there.max())} actors had the {number(parts)} parts of "
+        f"the environments; {number(joined)} joined and {number(left)} left since the last process of the "
+        "learner began.",
+    )
+    return join(el("h3", "Actors"), said, chart)
+
+
+def _one(rows: list[dict[str, Any]]) -> str:
+    """Returns what lists of the ledger have an entry for: an actor, or a part where there are more of
+    them."""
+    more = any(r.get("fleet.parts", r["fleet.actors"]) != r["fleet.actors"] for r in rows)
+    return "part" if more else "actor"
+
+
+def _of_parts(rows: list[dict[str, Any]]) -> str | None:
+    return ", for each part of the environments" if _one(rows) == "part" else None
+
+
 def _rates(rows: list[dict[str, Any]], last: float) -> Html:
     lines = _rate_lines(rows)
     if not lines:
@@ -131,7 +202,7 @@ def _rates(rows: list[dict[str, Any]], last: float) -> Html:
         lambda w: line_chart(
             Axes(w, 190, (0, last), spread(*tops, zero=True), x_label=X_LABEL),
             lines,
-            "Transitions per second of each actor, from ticket to arrival",
+            f"Transitions per second of each {_one(rows)}, from ticket to arrival",
             number,
         )
     )
@@ -149,14 +220,14 @@ def _rate_lines(rows: list[dict[str, Any]]) -> list[Line]:
         for k in range(count):
             there = np.isfinite(table[:, k])
             if there.any():
-                lines.append(Line(f"actor {k}", *thin(at[there], table[there, k]), f"--c{k + 1}"))
+                lines.append(Line(f"{_one(rows)} {k}", *thin(at[there], table[there, k]), f"--c{k + 1}"))
         return lines
     there = np.isfinite(table).any(1)
     kept = table[there]
     x, middle = thin(at[there], np.nanmedian(kept, 1))
     _, low = thin(at[there], np.nanmin(kept, 1))
     _, high = thin(at[there], np.nanmax(kept, 1))
-    return [Line(f"median of {count} actors, slowest to fastest", x, middle, "--c1", low, high)]
+    return [Line(f"median of {count} {_one(rows)}s, slowest to fastest", x, middle, "--c1", low, high)]
 
 
 def _lag(ledger: Ledger, last: float) -> Html:

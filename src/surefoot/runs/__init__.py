@@ -30,6 +30,7 @@ from surefoot.runs.folder import (
     run_name,
     timestamp,
     versions,
+    waited,
 )
 from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
 from surefoot.runs.ids import check_ids, id_problems
@@ -107,5 +108,6 @@ __all__ = [
     "timestamp",
     "typed",
     "versions",
+    "waited",
     "without_timing",
 ]

@@ -145,8 +145,16 @@ class RunRecord(Frozen):
     manifest: str = ""
     """Digest of the environment manifest that the run was held to; empty where there was none."""
     collection: str = ""
-    """How a fleet collected, where its updates did not wait for all actors; empty where one process is the
-    same."""
+    """How a fleet collected, where its updates did not wait for all actors or its observations were rounded;
+    empty where one process is the same."""
+    fleet: dict[str, Any] = {}
+    """What a fleet was that collected last: actors, codec and bytes of a transition, where the policy acted,
+    and what was measured to choose that. Empty without one."""
+
+
+def waited(collection: str) -> bool:
+    """Returns whether every update waited for all actors, by what a record says of the collection."""
+    return not collection.startswith("asynchronous")
 
 
 def versions() -> dict[str, str]:

@@ -22,6 +22,8 @@ def resume_hint(run: RunFolder) -> str:
     go_on = typed("train", "--resume", run.path, *_fleet(run))
     if run.record.status == "unconfirmed":
         return f"Confirm it with: {go_on}"
+    if not resumable(run) and _fleet(run) and isinstance(run.record.contract, ExternalContract):
+        return f"Continue, with new episodes, with: {go_on}"
     if not resumable(run):
         return f"Judge what it has learned with: {typed('evaluate', run.path, '--checkpoint', 'latest')}"
     if here.world > 1:

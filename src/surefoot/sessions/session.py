@@ -77,9 +77,10 @@ def train(options: TrainOptions, observer: SessionObserver = UNOBSERVED, *, spen
                 scenarios=o.scenarios,
                 manifest=Manifest.load(o.manifest) if o.manifest is not None else None,
                 collection="" if o.fleet is None else o.fleet.collection,
+                by_actors=o.fleet is not None,
             )
             if o.fleet is not None:
-                o.fleet.check(plan.recipe)
+                o.fleet.check(plan.recipe, plan.task.contract)
             if group.is_main:
                 observer.planned(plan)
             plan.columns(o.perturb)  # what is not known is refused before an hour is spent
@@ -106,7 +107,7 @@ def resume(
 ) -> TrainedRun:
     """Continues a run from its latest checkpoint, exactly, and confirms it; one that lacks nothing but its
     confirmation is only confirmed, and one that lacks nothing is refused. `spent` as in `train`; a fleet goes
-    on with any number of actors."""
+    on with any number of actors, and with new episodes where the state of environments cannot be saved."""
     group, clock = connect(), Clock(spent)
     tracker = asked.get("tracker", "none")
     with ExitStack() as stack:
@@ -117,14 +118,14 @@ def resume(
                 stack.enter_context(RunFolder.open(folder).hold())
             run = RunFolder.open(folder)
             left = _something_left(run, limits)
-            if left:
-                check_resumable(run)
-            plan = restore_plan(run, group)
             fleet = asked.get("fleet")
+            if left:
+                check_resumable(run, anew=fleet is not None)
+            plan = restore_plan(run, group)
             check_resumed(run.record.collection, fleet)
             if fleet is not None:
                 check_alone(fleet, plan.learner, group.world, bool(asked.get("keep_block")))
-                fleet.check(plan.recipe)
+                fleet.check(plan.recipe, plan.task.contract)
             judged = _judged(run, asked)
             plan.columns(judged.perturb)
             if judged.sequential:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Recipe
-from surefoot.env import Actor, EpisodeStats, TrainingEnv
+from surefoot.env import Actor, EpisodeStats, Finals, TrainingEnv
 from surefoot.learners import Learner, PpoMetrics, Recall
 from surefoot.rollout import RolloutBlock, gae
 from surefoot.training.batch import block_statistics
@@ -33,9 +33,18 @@ class Collector(Actor, Protocol):
         """Returns values [B] of critic observations [B, C]."""
 
 
+class Collected(Protocol):
+    """What collection needs of environments; `TrainingEnv` says what it is."""
+
+    @property
+    def critic(self) -> Tensor: ...
+
+    def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]: ...
+
+
 @torch.inference_mode()
 def collect(
-    env: TrainingEnv,
+    env: Collected,
     learner: Collector,
     block: RolloutBlock,
     gamma: float,
@@ -139,6 +148,8 @@ class TrainingIteration:
         inference = self._collect()
         collected = time.perf_counter()
         self.learner.update(self.block)
+        if self.block.reward.is_cuda:  # where environments are on the host, they wait for it anyway
+            torch.cuda.synchronize(self.block.reward.device)
         ended = time.perf_counter()
         spent = self._environment_seconds() - environment
         seconds: dict[str, float | None] = {

@@ -78,8 +78,15 @@ class PlanOptions:
     collection: str = ""
     """How experience is collected where that is another treatment than one process, as of a fleet whose
     updates do not wait."""
+    by_actors: bool = False
+    """Whether processes of their own collect, on CPUs, whatever device learns."""
     restored: bool = False
     """Whether this is the plan of a run that was trained before: what is refused only to train is not."""
+
+    @property
+    def collects_on(self) -> str:
+        """The device of the environments."""
+        return "cpu" if self.by_actors else self.device
 
 
 class Options(TypedDict, total=False):
@@ -98,6 +105,7 @@ class Options(TypedDict, total=False):
     judged_by: TaskContract | None
     manifest: Manifest | None
     collection: str
+    by_actors: bool
     restored: bool
 
 
@@ -120,7 +128,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
             f"{task} comes from outside, and only Surefoot's own PPO trains that; leave out --learner."
         )
     check_device(o.device)
-    outside = external_task(task, o.device, o.success_return)
+    outside = external_task(task, o.collects_on, o.success_return)
     contract, changed = outside.contract, dict(o.overrides or {})
     if o.engine not in ("auto", contract.source):
         raise SurefootError(f"{task} brings its own simulator; leave out --engine.")
@@ -177,7 +185,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     chosen = find_task(task)
     treatment, timeouts = _treatment(o)
     check_device(o.device)
-    engine, reason = choose_engine(o.engine, chosen.robot, chosen.plant, o.device)
+    engine, reason = choose_engine(o.engine, chosen.robot, chosen.plant, o.collects_on)
     chosen = chosen.on(engine)
     recipe = _recipe(chosen, o)
     plant = chosen.plant.model_copy(
@@ -243,7 +251,7 @@ def _held_to(manifest: Manifest | None, plan: AnyPlan) -> AnyPlan:
 def _recipe(chosen: Task, o: PlanOptions) -> Recipe:
     """Returns the task's recipe on a device with what was asked of it. A GRU is too fine for bf16: where
     nobody asks for a precision it has the next."""
-    own, asked = chosen.recipe_on(o.device).model_dump(), o.overrides or {}
+    own, asked = chosen.recipe_on(o.collects_on).model_dump(), o.overrides or {}
     if own["precision"] == "bf16" and str(asked.get("memory", "")).startswith("gru:"):
         own["precision"] = "tf32"
     return Recipe(**(own | asked))

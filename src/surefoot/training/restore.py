@@ -27,6 +27,7 @@ def restore_plan(run: RunFolder, group: ProcessGroup = SINGLE) -> Plan:
         timeouts=r.library.timeouts if r.library else "stock",
         trained_with=r.library.version if r.library else None,
         collection=r.collection,
+        by_actors="actors" in r.versions,
         restored=True,
         judged_by=r.contract if isinstance(r.contract, TaskContract) else None,
         success_return=r.contract.success.return_at_least
@@ -60,18 +61,20 @@ def restore_robot_plan(run: RunFolder) -> RobotPlan:
     return plan
 
 
-def check_resumable(run: RunFolder) -> None:
-    """Refuses to continue a run that cannot be continued exactly."""
+def check_resumable(run: RunFolder, anew: bool = False) -> None:
+    """Refuses to continue a run that cannot be continued exactly; with `anew` environments may begin new
+    episodes where their state cannot be saved."""
     r = run.record
     if r.learner != "ppo":
         raise SurefootError(
             f"{run.path} was trained by {r.learner}, whose runs cannot be continued exactly; "
             "train anew with another --out."
         )
-    if isinstance(r.contract, ExternalContract):
+    if isinstance(r.contract, ExternalContract) and not anew:
         raise SurefootError(
             f"{run.path} was trained on {r.task}, whose simulator's state cannot be saved; it "
-            "cannot be continued exactly, so train anew with another --out and larger limits."
+            "cannot be continued exactly, so train anew with another --out and larger limits, or go on with "
+            "new episodes and a fleet (--actors M)."
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from surefoot.artifacts import read_table
 from surefoot.contract import BESIDE, NOMINAL, Frozen, SurefootError
 from surefoot.evidence import check_audited, check_sound, construct_difference
 from surefoot.experiments.studies.design import BUDGETS, Budget, Design
@@ -65,6 +66,13 @@ class Point(Frozen):
     n_eff_return: float | None
     n_eff_advantage: float | None
     reset_sync: float | None
+    failures: int | None = None
+    """Training episodes until then that did not end by time; None in studies of before they were counted,
+    as the next two."""
+    rarest_failures: int | None = None
+    """Those of the contract's termination that ended fewest."""
+    failure_cells: float | None = None
+    """Share of cells, a termination in a stratum each, in which an episode ended."""
     age_steps: float
     """Mean age of a sample when it is learned from, in control steps."""
     reuse: int
@@ -213,6 +221,7 @@ def _read(
         x = nominal_rows[name].astype(np.float64)
         return float(np.nanmean(x)) if np.isfinite(x).any() else None
 
+    more: dict[str, Any] = {name: mean(name) for name in BESIDE} | _failures(run, update)
     point = Point(
         value=value,
         seed=seed,
@@ -238,13 +247,31 @@ def _read(
         success=float(nominal_rows["success"].mean()),
         fall=float(nominal_rows["fall"].mean()),
         velocity_error_mps=mean("velocity_error_mps"),
-        **{name: mean(name) for name in BESIDE},
+        **more,
         disturbed_success=float(np.mean(disturbed)) if disturbed else None,
         columns=columns,
         labels=_labels(rows, nominal),
         disturbed_labels=_labels(rows, np.flatnonzero(rows["column"].astype(str) != NOMINAL)),
     )
     return result, point
+
+
+def _failures(run: RunFolder, update: int) -> dict[str, Any]:
+    """Counts the training episodes until an update that ended otherwise than by time: all of them, those of
+    the rarest termination, and the share of cells of terminations and strata that have one."""
+    reasons, strata = len(run.record.contract.terminations), len(run.record.strata)
+    folder = run.path / "episodes"
+    e = read_table(folder) if any(folder.glob("*.parquet")) else {}
+    mine = (e["update"] <= update) & (e["reason"] >= 2) if e else np.zeros(0, bool)
+    known = mine & (e["reason"] < 2 + reasons) if e else mine
+    cells = np.zeros((reasons, strata), np.int64)
+    if e:
+        np.add.at(cells, (e["reason"][known].astype(int) - 2, e["stratum"][known].astype(int)), 1)
+    return {
+        "failures": int(mine.sum()),
+        "rarest_failures": int(cells.sum(1).min()) if reasons else None,
+        "failure_cells": float((cells > 0).mean()) if reasons else None,
+    }
 
 
 def _labels(rows: dict[str, np.ndarray], at: np.ndarray) -> dict[str, int]:
@@ -260,6 +287,9 @@ GROUPED = (
     "n_eff_return",
     "n_eff_advantage",
     "reset_sync",
+    "failures",
+    "rarest_failures",
+    "failure_cells",
     "age_steps",
     "reuse",
     "gradient_steps",

@@ -55,6 +55,9 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
             cell("updates", short(f["updates"].value)),
             cell("steps_per_second", short(f["steps_per_second"].value)),
             cell("n_eff_return", worth),
+            cell("failures", plain("failures")),
+            cell("rarest_failures", plain("rarest_failures")),
+            cell("failure_cells", percent(f["failure_cells"].value) if "failure_cells" in f else ""),
             cell("age_steps", f"{f['age_steps'].value:g} × {f['reuse'].value:g}"),
             cell("gradient_steps", short(f["gradient_steps"].value)),
             cell("kl", plain("kl")),
@@ -73,6 +76,9 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
         "updates",
         word("steps/s"),
         join(word("n_eff"), " of a block"),
+        "failures seen",
+        "of the rarest kind",
+        "cells of failures",
         word("freshness", "age, steps × reuse"),
         "gradient steps",
         word("KL"),
@@ -90,8 +96,10 @@ def by_value(record: StudyRecord, budget: Budget) -> Html:
             "p",
             "The typical training seed (median). Collapsed: seeds below half of the typical success. "
             "n_eff is that of the rollout block by return, as batch honesty saw "
-            "it every tenth update; age is how old a sample is on average when it is learned from, reuse how "
-            "often. Below rates: 95% ",
+            "it every tenth update. Failures seen are training episodes that did not end by time, and beside "
+            "them those of the termination that ended fewest, and the share of cells, a termination in a "
+            "stratum each, in which one ended: the rare events in the samples. Age is how old a sample is on "
+            "average when it is learned from, reuse how often. Below rates: 95% ",
             word("over seeds"),
             ".",
             class_="lead",

@@ -67,10 +67,12 @@ def take_weights(policy: Ppo, weights: Mapping[str, Tensor]) -> None:
 
 
 class TiledPolicy:
-    """Acts for a part of the environments: an `Actor` as rollouts ask it."""
+    """Acts for a part of the environments: an `Actor` as rollouts ask it. `tiled`: to the bit as for all of
+    them; else a large policy computes no rows that nobody needs."""
 
-    def __init__(self, policy: Ppo, part: range, envs: int) -> None:
-        self.policy, self.tiles = policy, Tiles(part, envs)
+    def __init__(self, policy: Ppo, part: range, envs: int, tiled: bool = True) -> None:
+        self.policy = policy
+        self._tiles = Tiles(part, envs) if tiled else None
         self.version = 0
         """The policy's, as the learner counts them."""
 
@@ -79,7 +81,7 @@ class TiledPolicy:
         return self.policy.log_std
 
     def mean(self, obs: Tensor) -> Tensor:
-        return self.tiles(self.policy.mean, obs)
+        return self.policy.mean(obs) if self._tiles is None else self._tiles(self.policy.mean, obs)
 
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean = self.mean(obs)

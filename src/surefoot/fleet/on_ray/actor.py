@@ -20,9 +20,11 @@ from surefoot.contract import ExternalContract, SurefootError
 from surefoot.env import EpisodeStats, Finals, TrainingEnv, join_snapshots, part_of_snapshot
 from surefoot.env.compiled import CompiledEnv
 from surefoot.fleet.books import Diary
+from surefoot.fleet.codecs import PLAIN, codec_of
 from surefoot.fleet.fragment import Arrays, Buffer, Key, Schema, digest_of, pack
 from surefoot.fleet.on_ray.acting import TiledPolicy, make_policy, take_weights
 from surefoot.fleet.on_ray.inference import CentralPolicy
+from surefoot.learners import Ppo
 from surefoot.rollout import RolloutBlock
 from surefoot.training import Plan, make_plan
 
@@ -42,10 +44,12 @@ class Order:
     """Sixteen bytes that name the run."""
     diaries: str
     """Folder of the actors' own records."""
-    codec: str = "fp32"
+    codec: str = PLAIN
+    tiled: bool = True
+    """Whether policies act to the bit as in one process; updates that do not wait have no use for that."""
 
 
-def order_of(plan: Plan, run: bytes, diaries: Path, codec: str = "fp32") -> Order:
+def order_of(plan: Plan, run: bytes, diaries: Path, codec: str = PLAIN, tiled: bool = True) -> Order:
     """Returns what the actors of a plan are told."""
     contract = plan.task.contract
     external = isinstance(contract, ExternalContract)
@@ -62,7 +66,16 @@ def order_of(plan: Plan, run: bytes, diaries: Path, codec: str = "fp32") -> Orde
     }
     if external:
         del made_from["engine"]
-    return Order(made_from, contract.digest, surefoot.__version__, run, str(diaries.resolve()), codec)
+    return Order(made_from, contract.digest, surefoot.__version__, run, str(diaries.resolve()), codec, tiled)
+
+
+def check_version(order: Order) -> None:
+    """Refuses a node that has another Surefoot than the learner."""
+    if order.version != surefoot.__version__:
+        raise SurefootError(
+            f"The learner runs Surefoot {order.version} and a node of its fleet {surefoot.__version__}; "
+            "install the same on both."
+        )
 
 
 @dataclass(frozen=True)
@@ -85,6 +98,10 @@ class Half:
         self.env: TrainingEnv = plan.environments(part, begun)
         self.policy = policy
         c = plan.task.contract
+        self.shared = c.observation_size if isinstance(c, ExternalContract) else 0
+        """Columns of a critic observation that are the observation: they are not sent twice."""
+        self.content = 0 if self.shared else self.env.content().shape[1]
+        """Columns of what tells episodes apart, which outside is what was seen last."""
         self.block = RolloutBlock.empty(
             plan.recipe.horizon, len(part), c.observation_size, c.critic_size, c.action.size, len(c.rewards)
         )
@@ -99,11 +116,11 @@ class Half:
         arrays: dict[str, Any] = {k: getattr(b, k) for k in BLOCK_FIELDS}
         arrays |= {
             "obs": torch.cat([b.obs, self.env.obs[None]]),
-            "critic": torch.cat([b.critic, self.env.critic[None]]),
+            "critic": torch.cat([b.critic, self.env.critic[None]])[..., self.shared :],
             "finals": Finals(*(x[kept] for x in finals)),
             "terms": b.terms.sum((0, 1), dtype=torch.float64),
             "age": age,
-            "content": self.env.content().float(),
+            "content": self.env.content()[:, : self.content].float(),
             "seconds": np.array([self.env.seconds + self.env.physics_seconds - before, inference]),
         }
         return arrays, stats
@@ -118,11 +135,6 @@ class FleetActor:
     ) -> None:
         os.environ[ONE_CORE] = "1"
         prepare_torch()
-        if order.version != surefoot.__version__:
-            raise SurefootError(
-                f"The learner runs Surefoot {order.version} and a node of its fleet {surefoot.__version__}; "
-                "install the same on both."
-            )
         plan = make_plan(**order.plan)
         if plan.task.contract.digest != order.contract_digest:
             raise SurefootError(
@@ -132,29 +144,22 @@ class FleetActor:
         self.plan, self.order, self.part = plan, order, part
         self.diary = Diary(Path(order.diaries), number, incarnation)
         self._ppo = make_policy(plan)
-        self._service = service
-        envs = plan.recipe.envs
-        if service is None:
-            self.halves = [Half(plan, part, begun, TiledPolicy(self._ppo, part, envs))]
-        else:
-            self.halves = [
-                Half(plan, p, begun, CentralPolicy(service, self._ppo)) for p in _halved(plan, part)
-            ]
+        self.halves = halves_of(plan, part, begun, self._ppo, service, order.tiled)
         self._fresh = True
         """Whether the environments have begun, and no fragment says so yet."""
-        self._threads = ThreadPoolExecutor(
-            len(self.halves), initializer=torch.set_flush_denormal, initargs=(True,)
-        )
+        self._threads = threads_for(self.halves)
 
     def describe(self) -> Description:
         env, c = self.halves[0].env, self.plan.task.contract
+        codec_of(self.order.codec).store("obs", env.obs.numpy())  # refused now, and not after a fragment
         sizes = {
             "observation": c.observation_size,
             "critic": c.critic_size,
+            "shared": self.halves[0].shared,
             "action": c.action.size,
             "rewards": len(c.rewards),
             "strata": c.strata.count,
-            "content": env.content().shape[1],
+            "content": self.halves[0].content,
         }
         return Description(
             tuple(env.reasons),
@@ -199,6 +204,26 @@ class FleetActor:
             at = part.stop
         self._fresh = False
         return True
+
+    def close(self) -> None:
+        """Ends the threads, and what the environments have of their own."""
+        self._threads.shutdown()
+        for half in self.halves:
+            half.env.close()
+
+
+def halves_of(
+    plan: Plan, part: range, begun: int, policy: Ppo, service: Any, tiled: bool = True
+) -> list[Half]:
+    """Returns an actor's environments: in one where its own policy acts, in two where a service does."""
+    if service is None:
+        return [Half(plan, part, begun, TiledPolicy(policy, part, plan.recipe.envs, tiled))]
+    return [Half(plan, p, begun, CentralPolicy(service, policy)) for p in _halved(plan, part)]
+
+
+def threads_for(halves: list[Half]) -> ThreadPoolExecutor:
+    """Returns a thread for each of them."""
+    return ThreadPoolExecutor(len(halves), initializer=torch.set_flush_denormal, initargs=(True,))
 
 
 def _halved(plan: Plan, part: range) -> list[range]:

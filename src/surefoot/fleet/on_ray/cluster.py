@@ -7,6 +7,7 @@ Who can reach a cluster's ports can run programs on it; docs/guides/fleet.md say
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import sys
@@ -21,6 +22,12 @@ from surefoot.contract import SurefootError
 LEAST_STORE = 128 << 20
 """Bytes of shared memory that Ray is given at least."""
 SHARED_MEMORY = Path("/dev/shm")
+VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
+"""In what Ray says where a cluster has other versions than whoever joins it."""
+ALONE = {"memory_monitor_refresh_ms": 0, "worker_register_timeout_seconds": 600}
+"""Settings of a Ray on this machine: it does not kill actors where memory runs short. It would look at the
+whole machine's, whoever uses it, and take the youngest process of its own; the kernel takes who uses most.
+And it waits longer for processes that begin: a busy machine takes minutes for many at once."""
 
 
 def import_ray() -> Any:
@@ -51,6 +58,7 @@ class Cluster:
             self._begin(processes, max(LEAST_STORE, store_bytes))
         else:
             self._join(address)
+            self._check_store(address, store_bytes)
 
     def _begin(self, processes: int, store_bytes: int) -> None:
         free = shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else store_bytes
@@ -73,6 +81,7 @@ class Cluster:
                     configure_logging=False,
                     logging_level="ERROR",
                     _temp_dir=self.folder,
+                    _system_config=ALONE,
                 )
         except Exception as error:  # Ray's own are of no kind: "The current node timed out during startup."
             self.close()
@@ -90,11 +99,37 @@ class Cluster:
                 socket.create_connection((host, int(port)), timeout=5).close()
             self.ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (OSError, ConnectionError, RuntimeError) as error:
+            self.ray.shutdown()  # it may be half in it
+            there = VERSIONS.findall(str(error))
+            if len(there) == 2:  # theirs, and this process'
+                theirs, ours = (f"Ray {ray} and Python {python}" for ray, python in there)
+                raise SurefootError(
+                    f"The cluster at {address} runs {theirs}, and this process {ours}; install the same on "
+                    "all machines of the fleet."
+                ) from error
             said = (str(error).splitlines() or [type(error).__name__])[0]
             raise SurefootError(
                 f"No Ray cluster answers at {address} ({said}); start one with `ray start --head`, or leave "
                 "out --ray for one on this machine."
             ) from error
+
+    def _check_store(self, address: str, store_bytes: int) -> None:
+        """Refuses a cluster whose store on the learner's node has no room for what waits there."""
+        here = self.ray.get_runtime_context().get_node_id()
+        node = next(n for n in self.ray.nodes() if n["NodeID"] == here)
+        there = node["Resources"].get("object_store_memory", 0)
+        if there < store_bytes:
+            self.close()
+            raise SurefootError(
+                f"The fragments of this fleet need {store_bytes / 1e6:.0f} MB of Ray's object store, and the "
+                f"cluster at {address} has {there / 1e6:.0f} MB on this machine; use fewer --envs or a "
+                "smaller --max-lag, or start Ray here with a larger --object-store-memory."
+            )
+
+    @property
+    def cores(self) -> int:
+        """The cores of all its nodes, as Ray counts them."""
+        return int(self.ray.cluster_resources().get("CPU", 0))
 
     def close(self) -> None:
         """Ends the Ray that was begun here, with all of its processes."""

@@ -1,9 +1,10 @@
-"""The environments of a fleet, as the training loop knows environments: `FleetEnv`."""
+"""The environments of a fleet, as the training loop knows environments: `FleetEnv`; and, without actors, what
+reads fragments for it: `FragmentEnv`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from surefoot.contract import SurefootError
 from surefoot.env import Actor, EpisodeStats, Finals
 from surefoot.fleet.on_ray.acting import Tiles
+from surefoot.fleet.on_ray.actor import Description
 from surefoot.fleet.on_ray.crew import Arrived, Crew
 from surefoot.rollout import RolloutBlock
 from surefoot.training import Plan
@@ -19,17 +21,25 @@ from surefoot.training import Plan
 STEPWISE = ("action", "log_prob", "reward", "terminated", "truncated", "reason", "stratum")
 
 
-class FleetEnv:
-    """All environments of a fleet. A rollout is filled with fragments, one beside the other; what is asked of
-    the environments speaks of those that the last rollout came from."""
+class FragmentEnv:
+    """Environments that somebody else steps. A rollout is filled with fragments, one beside the other; what
+    is asked of the environments speaks of those that the last rollout came from."""
 
     asynchronous = False
     physics_seconds = 0.0
 
-    def __init__(self, plan: Plan, crew: Crew, device: torch.device) -> None:
-        self.plan, self.crew, self.device = plan, crew, device
-        d = crew.description
-        self.num_envs, self.contract = plan.recipe.envs, plan.task.contract
+    def __init__(
+        self,
+        plan: Plan,
+        described: Description,
+        envs: int,
+        device: torch.device,
+        take: Callable[[], list[Arrived]],
+    ) -> None:
+        """`take` waits for the fragments of one rollout of `envs` environments."""
+        self.plan, self.description, self.device, self._take = plan, described, device, take
+        d = described
+        self.num_envs, self.contract = envs, plan.task.contract
         self.reasons, self.reward_names, self.episode_steps = d.reasons, d.reward_names, d.episode_steps
         c = self.contract
         self.obs = torch.zeros(self.num_envs, c.observation_size, device=device)
@@ -48,8 +58,7 @@ class FleetEnv:
         """Fills `block` with what actors did. Means are those of `actor`, computed in the tiles that they
         acted in; reward terms are the means of their fragments."""
         begun = time.perf_counter()
-        sync = self.crew.setting.sync
-        self.used = self.crew.round() if sync else self.crew.fill(len(self.crew.members))
+        self.used = self._take()
         self.waited += time.perf_counter() - begun
         at, finals = 0, []
         contents: list[Tensor] = []
@@ -60,15 +69,20 @@ class FleetEnv:
             for name in STEPWISE:
                 _write(getattr(block, name)[:, here], a[name])
             for name, ahead in (("obs", self.obs), ("critic", self.critic)):
-                _write(getattr(block, name)[:, here], a[name][:-1])
-                _write(ahead[here], a[name][-1])
+                own = ahead.shape[-1] - a[name].shape[-1]  # the rest is the observation
+                _write(getattr(block, name)[:, here, own:], a[name][:-1])
+                _write(ahead[here, own:], a[name][-1])
+                if own:
+                    _write(block.critic[:, here, :own], a["obs"][:-1])
+                    _write(self.critic[here, :own], a["obs"][-1])
             _write(
                 block.terms[:, here],
                 np.broadcast_to(a["terms"] / (h.horizon * h.envs), (h.horizon, h.envs, len(a["terms"]))),
             )
             _write(self._age[here], a["age"])
             again = sum(u.key.actor == used.key.actor for u in self.used[: len(contents)])
-            content = _tensor(a["content"])
+            last = a["content"] if a["content"].shape[1] else np.hstack([a["obs"][-1], a["critic"][-1]])
+            content = _tensor(last)
             contents.append(torch.cat([content, torch.full((h.envs, 1), float(again))], 1))
             rows = (_tensor(a[k]) for k in ("final_step", "final_env", "final_critic"))
             step, env, critic = rows
@@ -85,7 +99,7 @@ class FleetEnv:
         """Joins finals in the order in which one process has them, or in its places: values are computed of
         all of them at once."""
         step, env, critic = (torch.cat(x) for x in zip(*parts, strict=True))
-        if self.crew.description.finals_of_all:
+        if self.description.finals_of_all:
             steps = torch.full((self.num_envs,), -1, dtype=torch.int64)
             seen = torch.zeros(self.num_envs, critic.shape[1])
             steps[env], seen[env] = step, critic
@@ -94,10 +108,6 @@ class FleetEnv:
             order = torch.from_numpy(np.lexsort((env.numpy(), step.numpy())))
             step, env, critic = step[order], env[order], critic[order]
         return Finals(step.to(self.device), env.to(self.device), critic.to(self.device))
-
-    def step_into(self, block: RolloutBlock, t: int, action: Tensor) -> Tensor:
-        """Is refused: actors act, nobody else."""
-        raise SurefootError("The environments of a fleet act by themselves; use Surefoot's own PPO.")
 
     def age(self) -> Tensor:
         """Returns the control steps that each episode had lasted at the start of its fragment. They are known
@@ -138,6 +148,22 @@ class FleetEnv:
             order = np.lexsort((env, step))
             joined = {k: v[order] for k, v in joined.items()}
         return EpisodeStats([joined] if ended else [], failures, resets, terrain)
+
+
+class FleetEnv(FragmentEnv):
+    """All environments of a fleet."""
+
+    def __init__(self, plan: Plan, crew: Crew, device: torch.device) -> None:
+        self.crew = crew
+        super().__init__(plan, crew.description, plan.recipe.envs, device, self._of_crew)
+
+    def _of_crew(self) -> list[Arrived]:
+        crew = self.crew
+        return crew.round() if crew.setting.sync else crew.fill(len(crew.members))
+
+    def step_into(self, block: RolloutBlock, t: int, action: Tensor) -> Tensor:
+        """Is refused: actors act, nobody else."""
+        raise SurefootError("The environments of a fleet act by themselves; use Surefoot's own PPO.")
 
     def snapshot(self) -> dict[str, Tensor]:
         return self.crew.snapshot()

@@ -61,12 +61,21 @@ class FleetFigures:
         dropped = crew.books.dropped
         since = dropped - self._dropped
         self._dropped = dropped
-        actors = len(crew.members)
-        samples = np.zeros(actors, np.int64)
+        parts = len(crew.members)
+        samples = np.zeros(parts, np.int64)
         for a in used:
             samples[a.key.actor] += a.fragment.header.horizon * a.fragment.header.envs
         trips = np.concatenate([a.fragment.extras["trips"] for a in used])
-        row: dict[str, Any] = {"fleet.actors": actors, "fleet.alive": crew.alive, **crew.books.row()}
+        having = crew.actors
+        row: dict[str, Any] = {
+            "fleet.actors": len({k for k in having if k is not None}),
+            "fleet.alive": crew.alive,
+            "fleet.parts": parts,
+            "fleet.actor.by_part": having,
+            "fleet.joined": 0 if crew.roster is None else crew.roster.joined,
+            "fleet.left": 0 if crew.roster is None else crew.roster.left,
+            **crew.books.row(),
+        }
         row |= freshness(used, version, now) | correction(rho, rho_bar)
         row |= {
             "fleet.dropped_share": since / (since + len(used)),
@@ -74,6 +83,7 @@ class FleetFigures:
             "fleet.rate.by_actor": [m.samples / m.seconds if m.seconds else None for m in crew.members],
             "fleet.replaced": crew.replaced,
             "fleet.begun": int(sum(a.fragment.extras["begun"][0] for a in used)),
+            "fleet.codec": crew.setting.order.codec,
             "fleet.bytes": sum(a.fragment.nbytes for a in used),
             "fleet.bytes_per_transition": float(np.mean([a.fragment.bytes_per_transition for a in used])),
             "fleet.read_s": env.seconds - env.waited,

@@ -17,16 +17,20 @@ import torch
 from torch import Tensor
 
 from surefoot.artifacts import JsonLines
-from surefoot.compute import SINGLE, Writer
+from surefoot.compute import SINGLE, Writer, cores
+from surefoot.contract import SurefootError
 from surefoot.env import EpisodeStats
 from surefoot.fleet.books import FOLDER, USED
+from surefoot.fleet.codecs import codec_of
 from surefoot.fleet.on_ray.acting import weights_of
-from surefoot.fleet.on_ray.actor import FleetActor, order_of
+from surefoot.fleet.on_ray.actor import FleetActor, Order, order_of
 from surefoot.fleet.on_ray.cluster import Cluster
 from surefoot.fleet.on_ray.crew import Crew, Setting
 from surefoot.fleet.on_ray.env import FleetEnv
 from surefoot.fleet.on_ray.figures import FleetFigures
-from surefoot.fleet.options import FleetOptions, check_alone
+from surefoot.fleet.on_ray.placement import Places
+from surefoot.fleet.on_ray.trial import Choice, choose, measure_inference
+from surefoot.fleet.options import Correction, FleetOptions, Inference, check_alone
 from surefoot.fleet.vtrace import Steps, vtrace
 from surefoot.learners import Ppo
 from surefoot.rollout import RolloutBlock
@@ -56,9 +60,10 @@ class FleetIteration(TrainingIteration):
     env: FleetEnv
     learner: Ppo
 
-    def begin(self, crew: Crew, used: JsonLines) -> None:
-        """Says whose fragments are learned from, and where that is written down."""
-        self._crew, self._used = crew, used
+    def begin(self, crew: Crew, used: JsonLines, correction: Correction | None) -> None:
+        """Says whose fragments are learned from, where that is written down, and how an older policy's are
+        corrected; None: there are none of an older policy."""
+        self._crew, self._used, self._correction = crew, used, correction
         self.figures = FleetFigures(self.env, crew)
         self._number = 0
 
@@ -69,18 +74,21 @@ class FleetIteration(TrainingIteration):
             self._crew.publish(number - 1, weights_of(self.learner))
         begun, waited = time.perf_counter(), self.env.waited
         result = super().run(number, with_batch_stats)
+        weights = weights_of(self.learner)  # on a GPU that waits for the update
         self.figures.ended(time.perf_counter() - begun, self.env.waited - waited)
         if not self._crew.setting.sync:
-            self._crew.publish(number, weights_of(self.learner))
+            self._crew.publish(number, weights)
         return result
 
     def _collect(self) -> float:
         recipe, block = self.recipe, self.block
         inference = collect(self.env, self.learner, block, recipe.gamma, recipe.lam)
         begun = time.perf_counter()
-        sync = self._crew.setting.sync
-        rho = None if sync and self.env.device.type == "cpu" else correct(self.learner, block, not sync)
-        self.figures.update(self._number - 1, None if sync else rho, RHO_BAR)
+        how, rho = self._correction, None
+        lossy = codec_of(self._crew.setting.order.codec).lossy
+        if how is not None or lossy or self.env.device.type != "cpu":
+            rho = correct(self.learner, block, how or "none")
+        self.figures.update(self._number - 1, rho if how == "vtrace" else None, RHO_BAR)
         for a in self.env.used:
             k = a.key
             self._used.append(
@@ -99,16 +107,19 @@ class FleetIteration(TrainingIteration):
 
 
 @torch.inference_mode()
-def correct(learner: Ppo, block: RolloutBlock, values: bool = True) -> Tensor:
+def correct(learner: Ppo, block: RolloutBlock, how: Correction = "vtrace") -> Tensor:
     """Puts the policy as it is now into `block` as the one that acted, and returns the ratios [T, N] between
-    the two. With `values` advantages and returns are corrected for them."""
+    the two. By "vtrace" advantages and returns are corrected for them; by "ratio" the block stays as it
+    is."""
     recipe = learner.recipe
     mean = learner.mean(block.flat("obs"))
     now = learner.networks.log_prob(mean, block.flat("action")).view_as(block.log_prob)
     rho = (now - block.log_prob).exp()
+    if how == "ratio":
+        return rho
     block.mean.copy_(mean.view_as(block.mean))
     block.log_prob.copy_(now)
-    if values:
+    if how == "vtrace":
         b = block
         steps = Steps(b.reward, b.value, b.next_value, b.terminated, b.truncated)
         made = vtrace(steps, rho, recipe.gamma, recipe.lam, RHO_BAR, 1.0)
@@ -137,6 +148,8 @@ class FleetTrainer(Trainer):
         self._cluster: Cluster | None = None
         self._crew: Crew | None = None
         self._seen = 0
+        self._sized = False
+        """Whether run.json says how large a transition is."""
         self._observer: Observer = UNOBSERVED
         try:
             super().__init__(plan, run, resume, select, clock=clock, strict=strict)
@@ -152,16 +165,33 @@ class FleetTrainer(Trainer):
         folder = self.run.path / FOLDER
         folder.mkdir(exist_ok=True)
         self._used = JsonLines(folder / USED)
-        order = order_of(plan, run_key(self.run.path), folder)
-        store = plan.accounting.buffer_bytes * (fleet.lag + 3)
-        self._cluster = Cluster(fleet.ray, len(parts) + 1, store)
-        setting = Setting(
-            order, parts, fleet.lag, fleet.sync, fleet.inference == "central", folder, self.actor
-        )
-        self._crew = crew = Crew(self._cluster, setting)
+        order = order_of(plan, run_key(self.run.path), folder, fleet.codec, fleet.waits)
+        lag = 0 if fleet.waits else fleet.lag
+        store = plan.accounting.buffer_bytes * (lag + 3)
+        room = min(len(parts), cores()) if fleet.elastic else len(parts) + 1
+        self._cluster = cluster = Cluster(fleet.ray, room, store)
+        if fleet.ray is not None:
+            parts = fleet.parts(recipe, cluster.cores - (fleet.placement is not None))  # the learner's
         device = torch.device(plan.device)
         learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device)
         self.learner = learner
+        places = Places(self._cluster.ray, len(parts), fleet.placement, plan.device)
+        inference, choice = self._inference(order, parts[: cluster.cores], places)
+        central = inference == "central"
+        setting = Setting(
+            order,
+            parts,
+            lag,
+            fleet.waits,
+            central,
+            folder,
+            places,
+            self.actor,
+            fleet.elastic,
+            fleet.imposed_lag or 0,
+        )
+        self._crew = crew = Crew(self._cluster, setting)
+        crew.refusals += [words for words in (places.note(), choice and choice.why) if words]
         self.env = env = FleetEnv(plan, crew, device)
         self.block = RolloutBlock.empty(
             recipe.horizon,
@@ -180,11 +210,33 @@ class FleetTrainer(Trainer):
             strata=contract.strata.shape,
             action_clip=contract.action.clip,
         )
-        iteration.begin(crew, self._used)
+        iteration.begin(crew, self._used, None if fleet.sync else fleet.correction)
         self._constants = LedgerConstants.of(plan, env, self.block.bytes)
-        how = f"{'synchronous' if fleet.sync else plan.collection}, {fleet.inference} inference"
-        said = {"actors": str(len(parts)), "fleet": how, "ray": str(self._cluster.ray.__version__)}
-        self.run.write_record(versions=self.run.record.versions | said)
+        how = ", ".join(
+            filter(None, ("synchronous" if fleet.sync else "", plan.collection, f"{inference} inference"))
+        )
+        many = "auto" if fleet.elastic else str(len(parts))
+        said = {"actors": many, "fleet": how, "ray": str(cluster.ray.__version__)}
+        was: dict[str, Any] = {"actors": "auto" if fleet.elastic else len(parts), "parts": len(parts)}
+        was |= {"codec": fleet.codec, "inference": inference}
+        was |= {} if choice is None else {"choice": choice.as_json()}
+        record = self.run.record
+        before = {} if fleet.inference in ("local", "central") else record.fleet
+        self.run.write_record(versions=record.versions | said, fleet=before | was)
+
+    def _inference(self, order: Order, parts: list[range], places: Places) -> tuple[Inference, Choice | None]:
+        """Returns where the policy acts, and what was measured to choose that, where it is chosen now."""
+        fleet = self._fleet
+        if fleet.inference in ("local", "central"):
+            return fleet.inference, None
+        before: Inference | None = self.run.record.fleet.get("inference")
+        if before is not None or fleet.inference is None:
+            return before or "local", None
+        assert self._cluster is not None
+        assert isinstance(self.learner, Ppo)
+        ways = measure_inference(self._cluster.ray, places, order, parts, weights_of(self.learner))
+        choice = choose(*ways, len(parts), places.device, fleet.prices)
+        return choice.inference, choice
 
     def _row(self, result: IterationResult) -> tuple[dict[str, Any], EpisodeStats]:
         row, stats = super()._row(result)
@@ -192,6 +244,10 @@ class FleetTrainer(Trainer):
         for words in self.words():
             self._observer.note(words)
         row |= self.iteration.figures.row
+        if not self._sized:
+            sized = {"bytes_per_transition": row["fleet.bytes_per_transition"]}
+            self.run.write_record(fleet=self.run.record.fleet | sized)
+            self._sized = True
         return row | {"family.samples": self._family_samples()}, stats
 
     def _family_samples(self) -> list[int]:
@@ -207,9 +263,13 @@ class FleetTrainer(Trainer):
 
     def _loop(self, limits: Limits, observer: Observer, tracker: Tracker, writer: Writer) -> None:
         self._observer = observer
+        for words in self.words():
+            observer.note(words)
         super()._loop(limits, observer, tracker, writer)
 
     def _resume(self) -> None:
+        if self._fleet.imposed_lag:
+            raise SurefootError("A run whose lag is imposed does not go on: older policies are not kept.")
         super()._resume()
         p, crew = self.progress, self._crew
         assert crew is not None
