@@ -14,7 +14,7 @@ import tiny
 from surefoot.api import Policy as NumpyPolicy
 from surefoot.audits.slow_memory import SlowMemory
 from surefoot.contract import Memory, Recipe, SeedPlan, SurefootError
-from surefoot.learners import Ppo, symmetry
+from surefoot.learners import Ppo, Recall, symmetry
 from surefoot.learners.ppo_reference import ReferencePpo
 from surefoot.policy import PolicyBundle, read_policy
 from surefoot.rollout import RolloutBlock, with_memory
@@ -49,7 +49,7 @@ def ends(horizon: int, envs: int, seed: int) -> Tensor:
     return torch.rand(horizon, envs, generator=torch.Generator().manual_seed(seed)) < 0.2
 
 
-def acted(ppo: Ppo, obs: Tensor, over: Tensor, horizon: int = 8) -> Tensor:
+def lived(ppo: Ppo, obs: Tensor, over: Tensor, horizon: int = 8) -> tuple[Tensor, Recall]:
     """Means [S, N, A] that a recall acts with in S steps, block after block of `horizon`, of observations
     [S, N, O] where episodes end as `over` [S, N] says, now by a fall and now by time."""
     block = block_for(ppo, obs.shape[1], horizon)
@@ -63,7 +63,11 @@ def acted(ppo: Ppo, obs: Tensor, over: Tensor, horizon: int = 8) -> Tensor:
             out.append(recall.mean(block.obs[t]))
             block.terminated[t], block.truncated[t] = over[k + t] & (t % 2 == 0), over[k + t] & (t % 2 == 1)
         recall.end()
-    return torch.stack(out)
+    return torch.stack(out), recall
+
+
+def acted(ppo: Ppo, obs: Tensor, over: Tensor) -> Tensor:
+    return lived(ppo, obs, over)[0]
 
 
 def observations(steps: int, envs: int, seed: int = 1) -> Tensor:
@@ -110,6 +114,15 @@ def test_a_recall_remembers_what_the_definition_says_over_blocks_and_ends(memory
     features = slow.steps(weights, normal, obs.double().numpy(), begins)
     expected = ppo.mean_of(torch.from_numpy(features).float())
     torch.testing.assert_close(acted(ppo, obs, over), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_mirrored_sequence_begins_with_the_state_of_the_mirrored_episode() -> None:
+    ppo, obs, over = learner("gru:8"), observations(24, 5), ends(24, 5, seed=4)
+    assert ppo.symmetry is not None
+    _, recall = lived(ppo, obs, over)
+    _, image = lived(ppo, ppo.symmetry.observation(obs), over)
+    torch.testing.assert_close(recall.kept()[:, 1], image.kept()[:, 0])
+    assert not torch.allclose(recall.kept()[:, 1], recall.kept()[:, 0], atol=1e-2)
 
 
 @pytest.mark.parametrize("engine", ["stride", "mujoco"])
