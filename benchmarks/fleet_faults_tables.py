@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from document import Block, measured, table
+from document import HERE, Block, measured, table
+
+FILE = "fleet_faults.json"
+PLOT = "fleet_faults.svg"
 
 
 def _seconds(row: dict[str, Any], name: str) -> str:
@@ -19,7 +22,7 @@ def _seconds(row: dict[str, Any], name: str) -> str:
 def faults() -> str:
     """A row per machine and number of actors."""
     rows = []
-    for machine, entry in measured("fleet_faults.json")["machines"].items():
+    for machine, entry in measured(FILE)["machines"].items():
         for r in entry["rows"]:
             row = [f"{machine}, {r['cores']} cores", str(r["actors"]), f"{r['every_s']:g} s"]
             row += [str(len(r["kills"])), _seconds(r, "successor_s"), _seconds(r, "back_s")]
@@ -39,4 +42,11 @@ def faults() -> str:
     return table([*head, "fewer in that minute", "fragments lost"], rows)
 
 
-BLOCKS = {"fleet faults": Block(faults, ("fleet_faults.json",))}
+def _block() -> Block:
+    """What stands in the page before and after it was measured."""
+    if (HERE / FILE).exists():
+        return Block(lambda: f"{faults()}\n\n![Arrivals, and kills](../../benchmarks/{PLOT})", (FILE,))
+    return Block(lambda: "*Not measured yet.*")
+
+
+BLOCKS = {"fleet faults": _block()}

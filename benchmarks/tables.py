@@ -16,6 +16,7 @@ from pathlib import Path
 
 import distributed_plan
 import fleet_acting_tables
+import fleet_faults_tables
 import fleet_sizing_tables
 import fleet_training_tables
 import forgeries
@@ -36,8 +37,8 @@ import matrix
 ROOT = HERE.parent
 MODULES = (
     result_tables, proof_tables, performance_tables, learners, mirroring, distributed_plan, small_tables,
-    forgeries, terrain_tables, fleet_acting_tables, fleet_sizing_tables, fleet_training_tables, matrix,
-    clean,
+    forgeries, terrain_tables, fleet_acting_tables, fleet_sizing_tables, fleet_training_tables,
+    fleet_faults_tables, matrix, clean,
 )  # fmt: skip
 BLOCKS: dict[str, Block] = {name: block for m in MODULES for name, block in m.BLOCKS.items()}
 SOURCES = {name for block in BLOCKS.values() for name in block.sources}

@@ -20,7 +20,7 @@ def folder(tiny_run: Path, tmp_path: Path) -> Path:
     """A run in a folder with three looks, of which the second is its own."""
     from surefoot.runs import Look, note_look
 
-    run = copy_of(tiny_run, tmp_path / "run")
+    run = copy_of(tiny_run, tmp_path / "tiny")
     r = RunFolder.open(run).record
     assert r.confirmation is not None
     scenarios = f"{r.panel}@{r.panel_seeds.root}"
@@ -68,7 +68,9 @@ def test_a_look_that_is_not_there_is_remarked_on(folder: Path) -> None:
 
 
 def test_a_run_that_was_moved_is_not_asked(folder: Path) -> None:
-    (folder.parent / LOOKS).unlink()
-    audit = audit_run(RunFolder.open(folder), only=["looks", "looks-counted"], seed=1)
-    assert len(audit.not_applicable) == 2
+    renamed = copy_of(folder, folder.parent / "other")
+    (folder.parent / LOOKS).rename(folder.parent / "away")
+    for run in (renamed, folder):
+        audit = audit_run(RunFolder.open(run), only=["looks", "looks-counted"], seed=1)
+        assert len(audit.not_applicable) == 2
     assert not json.loads(audit.model_dump_json())["findings"]

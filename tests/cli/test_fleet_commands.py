@@ -17,7 +17,7 @@ import pytest
 from fleet_made import made_fleet, with_columns
 from places import SOURCE
 from surefoot.fleet import fleet_status
-from surefoot.runs import RunFolder, lock_holder
+from surefoot.runs import RunFolder, lock_holder, typed_resume
 from surefoot.runs.lock import LOCK
 from tiny import surefoot
 
@@ -189,3 +189,4 @@ def test_how_to_go_on_names_the_fleet(run: Path, capsys: Captured, how: str, wor
     opened.write_record(status="interrupted", versions=opened.record.versions | {"fleet": how})
     assert surefoot("fleet", "stop", run) == 2
     assert words in said(capsys)
+    assert words in typed_resume(opened, "--minutes", 5)

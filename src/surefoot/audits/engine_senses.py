@@ -9,7 +9,6 @@ import mujoco
 import numpy as np
 import torch
 
-from surefoot.artifacts import load_npz
 from surefoot.audits.case import Case
 from surefoot.audits.declared import columns_of, declared, judged_on, with_declared
 from surefoot.audits.detector import Detector, Found
@@ -231,7 +230,7 @@ def _recorded(case: Case) -> dict[str, Sensed]:
         parts: list[tuple[Steps, Arrays]] = []
         for i in numbers.permutation(np.flatnonzero(of))[:TRACES]:
             path = result.folder / "traces" / f"{table['trace'][i]}.npz"
-            trace = load_npz(path) if path.is_file() else {"position": np.zeros(0)}
+            trace = case.trace(path) if path.is_file() else {"position": np.zeros(0)}
             if len(trace["position"]) < 4:
                 continue
             d = declared(panel.scenarios[int(table["scenario"][i])], column, hz)

@@ -32,7 +32,10 @@ def look(case: Case) -> list[Found]:
 
 def lines_beside(case: Case) -> list[bytes]:
     """Returns the lines of looks.jsonl in the folder that the run lies in."""
-    path = case.run.path.resolve().parent / LOOKS
+    folder = case.run.path.resolve()
+    path = folder.parent / LOOKS
+    if folder.name != case.record.id:
+        raise NotApplicable(f"it was made as {case.record.id}: it was moved, and brought no looks with it")
     if not path.is_file():
         raise NotApplicable(f"no {LOOKS} lies beside it: it was moved, or nothing was confirmed there")
     return [line for line in path.read_bytes().split(b"\n") if line.strip()]

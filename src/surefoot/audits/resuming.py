@@ -68,7 +68,7 @@ def _learner(case: Case) -> Iterator[Found]:
 def _moved(case: Case) -> Ppo:
     """Returns the run's learner after one more update, where it has nothing that a new one has."""
     learner = learner_of(case, case.seed)
-    learner.load(section("learner", case.run.load_checkpoint("latest").tensors))
+    learner.load(case.tensors("latest", "learner"))
     with learning():
         learner.update(extreme_block(learner, learner.recipe, case))
         learner.state.scalars[0] *= 0.9

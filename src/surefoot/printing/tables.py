@@ -223,7 +223,7 @@ def print_summary(
 ) -> None:
     """Prints what the panel pass in `folder` shows, where it is, and what to type next."""
     from surefoot.evidence import judgement
-    from surefoot.runs import caveat, load_pass, resumable, time_parts, typed
+    from surefoot.runs import caveat, load_pass, resumable, time_parts, typed, typed_resume
     from surefoot.statistics import LOOKS, percent
 
     judged = judgement(load_pass(run, folder))
@@ -292,7 +292,7 @@ def print_summary(
     console.print("\n[bold]Next[/bold]")
     curves = (shlex.join(["tensorboard", "--logdir", str(run.path.parent)]), "curves of every ledger figure")
     minutes = int((f.get("train_seconds") or 0) / 60) + 5
-    longer = typed("train", "--resume", run.path, "--minutes", minutes)
+    longer = typed_resume(run, "--minutes", minutes)
     say_commands(
         console,
         (

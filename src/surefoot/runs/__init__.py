@@ -32,7 +32,7 @@ from surefoot.runs.folder import (
     versions,
     waited,
 )
-from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed
+from surefoot.runs.hints import resumable, resume_hint, surefoot_command, typed, typed_resume
 from surefoot.runs.ids import check_ids, id_problems
 from surefoot.runs.ledger import LEDGER_VERSION, LIVE, broken_chain, ledger_fault, read_ledger, without_timing
 from surefoot.runs.lock import Holder, appending, is_alive, lock_holder
@@ -107,6 +107,7 @@ __all__ = [
     "time_parts",
     "timestamp",
     "typed",
+    "typed_resume",
     "versions",
     "waited",
     "without_timing",

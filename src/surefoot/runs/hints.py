@@ -19,7 +19,7 @@ def resumable(run: RunFolder) -> bool:
 def resume_hint(run: RunFolder) -> str:
     """Returns the sentence that names the command to go on with."""
     here = world_info()
-    go_on = typed("train", "--resume", run.path, *_fleet(run))
+    go_on = typed_resume(run)
     if run.record.status == "unconfirmed":
         return f"Confirm it with: {go_on}"
     if not resumable(run) and _fleet(run) and isinstance(run.record.contract, ExternalContract):
@@ -30,6 +30,11 @@ def resume_hint(run: RunFolder) -> str:
         group = f"torchrun --nproc-per-node={here.local_world} -m surefoot"
         return f"Continue with: {group} train --resume {shlex.quote(str(run.path))}"
     return f"Continue with: {go_on}"
+
+
+def typed_resume(run: RunFolder, *more: object) -> str:
+    """Returns the command that goes on with a run as it was collected, with the options `more`."""
+    return typed("train", "--resume", run.path, *_fleet(run), *more)
 
 
 def _fleet(run: RunFolder) -> list[str]:
