@@ -95,7 +95,7 @@ class Policy(Shown):
                 f"The state has the shape {np.shape(state)} and {remembered} is remembered; "
                 "begin with policy.start(N), N robots, and hand on what `act` returns."
             )
-        x, state = self._remember(x, np.asarray(state, np.float32))
+        x, state = self._remember(self._normal(x), np.asarray(state, np.float32))
         for weight, bias in self._layers[:-1]:
             x = x @ weight.T + bias
             x = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))  # ELU
@@ -106,16 +106,14 @@ class Policy(Shown):
         x, clip = (x - self._mean) / self._std, self.card.observation_clip
         return x if clip is None else np.clip(x, -clip, clip)
 
-    def _remember(self, obs: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns what the layers read [..., inputs], and the memory after it."""
+    def _remember(self, x: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns what the layers read [..., inputs] of normalised observations, and the memory after it."""
         if self._memory.kind == "window":
-            size, most = obs.shape[-1], self._memory.size - 1
-            before = np.where(state[..., :1] == 0, np.concatenate([obs] * most, -1), state[..., 1:])
-            seen = np.concatenate([obs, before], -1)
+            most = self._memory.size - 1
+            before = np.where(state[..., :1] == 0, np.concatenate([x] * most, -1), state[..., 1:])
+            seen = np.concatenate([x, before], -1)
             held = np.minimum(state[..., :1] + 1, most)
-            each = self._normal(seen.reshape(*obs.shape[:-1], -1, size))
-            return each.reshape(seen.shape), np.concatenate([held, seen[..., :-size]], -1)
-        x = self._normal(obs)
+            return seen, np.concatenate([held, seen[..., : -x.shape[-1]]], -1)
         if not self._memory:
             return x, state
         given, kept, given_bias, kept_bias = self._gru

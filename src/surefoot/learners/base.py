@@ -53,8 +53,8 @@ class Learner(Protocol):
     # ---- acting
 
     def recall(self, block: RolloutBlock) -> Recall | None:
-        """Returns who acts, with a memory of its own, while `block` is filled again and again; None where the
-        policy has none, and the learner itself does."""
+        """Returns who acts, with a memory of its own, while `block` is filled again and again, and goes with
+        this block from the first call on; None where the policy has none, and the learner itself acts."""
 
     @property
     def log_std(self) -> Tensor:

@@ -66,6 +66,7 @@ class Ppo:
         self.networks = nets
         self.obs_normalizer, self.critic_normalizer = self.state.obs_normalizer, self.state.critic_normalizer
         self._bound: PpoUpdate | None = None
+        self._recall: Recall | None = None
 
     @property
     def updates(self) -> int:
@@ -91,9 +92,11 @@ class Ppo:
     def recall(self, block: RolloutBlock) -> Recall | None:
         if not isinstance(block, MemoryBlock):
             return None
-        if self.memory.kind == "gru":
-            return GruRecall(self, block)
-        return WindowRecall(self, block, self.memory.size)
+        if self._recall is None or self._recall.block is not block:
+            with torch.inference_mode(False):  # it is restored outside of rollouts too
+                gru = self.memory.kind == "gru"
+                self._recall = GruRecall(self, block) if gru else WindowRecall(self, block, self.memory.size)
+        return self._recall
 
     def remember(self, x: Tensor, state: Tensor) -> Tensor:
         """Returns the states [N, H] of the policy's GRU after normalised observations [N, O]."""

@@ -148,20 +148,16 @@ class PolicyBundle:
 
     @torch.inference_mode()
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Actions [N, A] for scaled observations [N, O] as the card lays them out, and the memory [N, M]
-        after them."""
-        t = self.tensors
-        x, state = remember(self._memory, t, self._normal, obs, state)
+        """Actions [N, A] for scaled observations [N, O] as the card lays them out."""
+        t, clip = self.tensors, self.card.observation_clip
+        x = (obs - t["mean"]) / t["std"]
+        x = x if clip is None else x.clamp(-clip, clip)
+        x, state = remember(self._memory, t, x, state)
         last = len(self.card.hidden)
         for k in range(last + 1):
             x = torch.nn.functional.linear(x, t[f"{k}.weight"], t[f"{k}.bias"])
             x = torch.nn.functional.elu(x) if k < last else x
         return x, state
-
-    def _normal(self, obs: Tensor) -> Tensor:
-        t, clip = self.tensors, self.card.observation_clip
-        x = (obs - t["mean"]) / t["std"]
-        return x if clip is None else x.clamp(-clip, clip)
 
     @property
     def normaliser_digest(self) -> str:

@@ -6,7 +6,7 @@ one, the newest first, as they were seen. A GRU's row is its state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -25,21 +25,15 @@ def state_size(memory: Memory, observation: int) -> int:
 
 
 def remember(
-    memory: Memory,
-    tensors: Mapping[str, Tensor],
-    normal: Callable[[Tensor], Tensor],
-    obs: Tensor,
-    state: Tensor,
+    memory: Memory, tensors: Mapping[str, Tensor], x: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Returns what the actor's layers read [N, inputs] of observations [N, O], and the memory after them.
-    `normal` normalises observations [..., O]."""
+    """Returns what the actor's layers read [N, inputs] of normalised observations [N, O], and the memory
+    after them."""
     if memory.kind == "window":
-        size = obs.shape[1]
-        before = torch.where(state[:, :1] == 0, obs.repeat(1, memory.size - 1), state[:, 1:])
-        seen = torch.cat([obs, before], 1)
+        before = torch.where(state[:, :1] == 0, x.repeat(1, memory.size - 1), state[:, 1:])
+        seen = torch.cat([x, before], 1)
         held = (state[:, :1] + 1).clamp_max(memory.size - 1)
-        return normal(seen.view(-1, memory.size, size)).flatten(1), torch.cat([held, seen[:, :-size]], 1)
-    x = normal(obs)
+        return seen, torch.cat([held, seen[:, : -x.shape[1]]], 1)
     if not memory:
         return x, state
     after = torch.gru_cell(x, state, *(tensors[name] for name in GRU))

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -20,8 +20,8 @@ from torch import Tensor
 from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Recipe
 from surefoot.env import Actor, EpisodeStats, Finals, TrainingEnv
-from surefoot.learners import Learner, PpoMetrics, Recall
-from surefoot.rollout import RolloutBlock, gae
+from surefoot.learners import Learner, PpoMetrics
+from surefoot.rollout import MemoryBlock, RolloutBlock, gae
 from surefoot.training.batch import block_statistics
 from surefoot.training.honesty import honesty_figures
 
@@ -42,23 +42,23 @@ class Collected(Protocol):
     def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]: ...
 
 
+def recalled(env: Collected, learner: Learner, block: MemoryBlock) -> tuple[float, Finals]:
+    """Takes the steps of a rollout under a policy that remembers, with the memory that the last one left."""
+    recall = learner.recall(block)
+    assert recall is not None
+    recall.begin()
+    done = env.rollout(recall, block)
+    recall.end()
+    return done
+
+
 @torch.inference_mode()
-def collect(
-    env: Collected,
-    learner: Collector,
-    block: RolloutBlock,
-    gamma: float,
-    lam: float,
-    recall: Recall | None = None,
-) -> float:
-    """Fills `block`; returns the seconds spent in inference (policy, values, advantages). `recall` acts where
-    the policy has a memory."""
-    if recall is None:
-        inference, finals = env.rollout(learner, block)
+def collect(env: Collected, learner: Collector, block: RolloutBlock, gamma: float, lam: float) -> float:
+    """Fills `block`; returns the seconds spent in inference (policy, values, advantages)."""
+    if isinstance(block, MemoryBlock):
+        inference, finals = recalled(env, cast(Learner, learner), block)
     else:
-        recall.begin()
-        inference, finals = env.rollout(recall, block)
-        recall.end()
+        inference, finals = env.rollout(learner, block)
     begun = time.perf_counter()
     horizon, n = block.reward.shape
     step, row, critic = finals
@@ -179,8 +179,7 @@ class TrainingIteration:
 
     def _collect(self) -> float:
         """Fills the block and takes its statistics; returns the seconds of inference."""
-        r = self.recipe
-        inference = collect(self.env, self.learner, self.block, r.gamma, r.lam, self._recall)
+        inference = collect(self.env, self.learner, self.block, self.recipe.gamma, self.recipe.lam)
         self._statistics = block_statistics(
             self.block, len(self.env.reasons), math.prod(self._strata), self._clip, self._group
         )
