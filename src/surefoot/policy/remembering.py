@@ -1,7 +1,7 @@
 """What a policy remembers between control steps, as a row of numbers per robot: `state` of a bundle.
 
 A window's row is how many steps it holds (0: none, the episode begins) and the K - 1 observations before this
-one, the newest first, as they were seen. A GRU's row is its state.
+one, the newest first, normalised. A GRU's row is its state.
 """
 
 from __future__ import annotations
