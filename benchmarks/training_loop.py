@@ -12,9 +12,9 @@ import torch
 from surefoot.env.compiled import CompiledEnv
 from surefoot.learners import Ppo
 from surefoot.policy.bundle import PolicyBundle
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import RolloutBlock, with_memory
 from surefoot.training import collect
-from surefoot.training.iteration import TrainingIteration
+from surefoot.training.iteration import IterationResult, TrainingIteration
 from surefoot.training.plan import Plan
 
 Run = Callable[[], Any]
@@ -32,7 +32,8 @@ class Loop:
         self.env = env
         self.learner = Ppo(c, r, plan.mirror(self.device), plan.seeds, self.device)
         widths = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
-        self.block = RolloutBlock.empty(r.horizon, r.envs, *widths, self.device)
+        block = RolloutBlock.empty(r.horizon, r.envs, *widths, self.device)
+        self.block = with_memory(block, r.remembers, self.learner.mirrors)
         strata, clip = c.strata.shape, c.action.clip
         self._cycle = TrainingIteration(env, self.learner, self.block, r, strata=strata, action_clip=clip)
         self._done = 0
@@ -54,9 +55,9 @@ class Loop:
         """What `update` does, without its graph."""
         self.learner.bind(self.block).enqueue()
 
-    def run(self) -> None:
+    def run(self) -> IterationResult:
         self._done += 1
-        self._cycle.run(self._done)
+        return self._cycle.run(self._done)
 
     def warm_up(self, updates: int = 2) -> None:
         """Compiles, chooses kernels and captures graphs; then everything stands where it stood before."""

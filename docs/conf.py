@@ -68,6 +68,7 @@ PAGES = {
         "Engines <internals/engines>",
         "Performance <internals/performance>",
         "Distributed <internals/distributed>",
+        "Memory <internals/memory>",
         "A fleet <internals/fleet>",
         "A fleet with thousands of actors <internals/fleet-at-scale>",
         "How the recipe was found <internals/recipe>",

@@ -98,6 +98,7 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         bool: st.booleans(),
         float: st.floats(allow_nan=False, allow_infinity=False),
         float | None: st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        str: st.sampled_from(["none", "window:3", "gru:8"]),
         tuple[int, ...]: st.lists(st.integers(1, 4096), max_size=4).map(tuple),
     }
     return known[annotation] if annotation in known else st.sampled_from(annotation.__args__)

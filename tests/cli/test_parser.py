@@ -67,7 +67,7 @@ BAD = (
     (["--json", "train"], "is no command"),
     (["panel", "shwo"], "did you mean 'show'?"),
     (["panel", "xyzzy"], "choose one of: make, show"),
-    (["study", "seeds"], "choose one of: epochs, horizon, parallelism"),
+    (["study", "seeds"], "choose one of: epochs, horizon, memory, parallelism"),
     (["plan"], "needs TASK"),
     (["evaluate"], "needs RUN"),
     (["evaluate", "--perturb", "none", "runs/x"], "before --perturb, which took 'none runs/x'"),

@@ -315,6 +315,12 @@ def test_what_is_scaled_is_declared() -> None:
     assert fixed.plan(32, 1).construct_id == fixed.plan(16, 2).construct_id
 
 
+def test_a_study_of_memory_varies_a_window_of_which_one_is_none() -> None:
+    d = make_design(DesignOptions("memory", "tiny:walk", updates=1))
+    assert [(v, d.plan(v, 1).recipe.memory) for v in d.values] == [(1, "none"), (10, "window:10")]
+    assert len({s.updates for s in d.settings}) == 1
+
+
 def test_defaults_come_from_the_task() -> None:
     d = make_design(DesignOptions("parallelism", "walk-flat"))
     assert d.values == (192, 768, 3072)
@@ -331,6 +337,7 @@ def test_defaults_come_from_the_task() -> None:
     ("arguments", "says"),
     [
         (("parallelism", "tiny:walk", "--envs", "16"), "compares two values or more"),
+        (("memory", "tiny:walk", "--windows", "4"), "compares two values or more"),
         (("parallelism", "tiny:walk", "--envs", "16", "18"), "cannot be split into 4 equal seed families"),
         (("parallelism", "tiny:walk", "--envs", "16", "16"), "names a value twice"),
         (("parallelism", "wakl-flat", "--envs", "16", "32"), "did you mean 'walk-flat'"),

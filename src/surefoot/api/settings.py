@@ -40,6 +40,7 @@ class RecipeFields(TypedDict, total=False):
     eval_families: int
     hidden: tuple[int, ...]
     activation: Literal["elu"]
+    memory: str
     precision: Literal["fp32", "tf32", "bf16"]
     init_std: float
     min_std: float

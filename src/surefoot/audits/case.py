@@ -137,7 +137,13 @@ class Case:
             moved = forms.moments_form(r.contract, r.recipe) if "adam.step" in out else {}
             forms.hold(what, out, forms.learner_form(r.contract, r.recipe) | moved, "learning", lead=0)
         elif part == "policy" and own and "mean" in out:
-            forms.hold(what, out, forms.policy_form(r.contract, r.recipe.hidden), "held-out", lead=0)
+            forms.hold(
+                what,
+                out,
+                forms.policy_form(r.contract, r.recipe.hidden, r.recipe.remembers),
+                "held-out",
+                lead=0,
+            )
         elif part == "env" and any(k.startswith("script.") for k in out):
             self.hold_environments(what, out)
         return out
@@ -167,7 +173,7 @@ class Case:
         """The confirmed policy; the latest one where nothing was confirmed."""
         name = "confirmed" if self.record.confirmation is not None else "latest"
         policy = load_policy(self.run, name)[1]
-        form = forms.policy_form(self.record.contract, policy.card.hidden)
+        form = forms.policy_form(self.record.contract, policy.card.hidden, policy.card.remembers)
         forms.hold("The policy", policy.tensors, form, "held-out", lead=0)
         return policy
 

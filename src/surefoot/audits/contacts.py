@@ -12,6 +12,7 @@ from surefoot.audits.detector import Detector, Found, NotApplicable
 from surefoot.audits.iterated import learner_of
 from surefoot.audits.lived import Lived, live, robots
 from surefoot.audits.slow_observations import surface
+from surefoot.rollout import RolloutBlock, with_memory
 from surefoot.terrain import Atlas
 
 STEPS = 16
@@ -56,13 +57,25 @@ def _lived_on(case: Case) -> list[Lived]:
     kept, rows = env.snapshot(), torch.from_numpy(case.chosen())
     learner, numbers = learner_of(case, case.seed), case.numbers("contacts")
     learner.load(case.tensors("latest", "learner"))
-    env.restore({k: v if k == "reset_counts" else v[rows] for k, v in held.items()})
-    shape = (env.num_envs, env.contract.action.size)
-    out = []
-    for _ in range(STEPS):
-        exploration = torch.from_numpy(numbers.normal(0, 1, shape).astype(np.float32))
-        action = learner.act(env.obs, exploration)[0]
-        out += live(env, lambda t, a=action: a, 1)  # type: ignore[misc]
+    held = {k: v if k == "reset_counts" else v[rows] for k, v in held.items()}
+    env.restore(held)
+    c, n = env.contract, env.num_envs
+    sizes = (c.observation_size, c.critic_size, c.action.size, len(c.rewards))
+    block = RolloutBlock.empty(STEPS, n, *sizes)
+    block = with_memory(block, learner.memory, learner.mirrors)
+    recall = learner.recall(block)  # who remembers, where the policy does
+    if recall is not None:
+        recall.restore(held)
+        recall.begin()
+    actor = recall or learner
+    out: list[Lived] = []
+    for t in range(STEPS):
+        exploration = torch.from_numpy(numbers.normal(0, 1, (n, c.action.size)).astype(np.float32))
+        block.obs[t] = env.obs
+        action = actor.act(block.obs[t], exploration)[0]
+        out += live(env, lambda _, a=action: a, 1)  # type: ignore[misc]
+        for name in ("terminated", "truncated"):
+            getattr(block, name)[t] = torch.from_numpy(out[-1].outcome[name])
     env.restore(kept)
     return out
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from surefoot.audits.detector import Misshapen
-from surefoot.contract import Recipe, TaskContract
+from surefoot.contract import Memory, Recipe, TaskContract
 from surefoot.robots import RobotSpec
 
 PUSH_EVERY_S = 5.0
@@ -222,11 +222,13 @@ def learner_form(contract: Any, recipe: Recipe) -> Forms:
     """Returns the form of what Surefoot's own learner is, as its checkpoints have it; all of it is whole."""
     sees, knows = widths(contract)
     acts, out = contract.action.size, Forms()
-    for name, first, last in (("actor", sees, acts), ("critic", knows, 1)):
+    memory = recipe.remembers
+    for name, first, last in (("actor", memory.inputs(sees), acts), ("critic", knows, 1)):
         sizes = (first, *recipe.hidden, last)
         for k in range(len(sizes) - 1):
             layer = f"networks.{name}.{2 * k}"  # an activation between any two
             out |= {f"{layer}.weight": vector(sizes[k + 1], sizes[k]), f"{layer}.bias": vector(sizes[k + 1])}
+    out |= {f"networks.{k}": vector(*size) for k, size in gru_sizes(memory, sees).items()}
     out["networks.log_std"] = vector(acts)
     for name, size in (("obs_normalizer", sees), ("critic_normalizer", knows)):
         out |= {f"{name}.mean": vector(size), f"{name}.var": vector(size), f"{name}.count": vector()}
@@ -241,13 +243,24 @@ def moments_form(contract: Any, recipe: Recipe) -> Forms:
     return {"adam.step": vector(), "adam.exp_avg": vector(size), "adam.exp_avg_sq": vector(size)}
 
 
-def policy_form(contract: Any, hidden: Sequence[int]) -> Forms:
+def gru_sizes(memory: Memory, sees: int) -> dict[str, tuple[int, ...]]:
+    """Returns the sizes of a recurrent unit's weights and biases, by name; nothing where there is none."""
+    if memory.kind != "gru":
+        return {}
+    size = memory.size
+    weights: dict[str, tuple[int, ...]]
+    weights = {"memory.input": (3 * size, sees), "memory.state": (3 * size, size)}
+    return weights | {f"{name}_bias": (3 * size, 1) for name in weights}
+
+
+def policy_form(contract: Any, hidden: Sequence[int], memory: Memory) -> Forms:
     """Returns the form of a policy's tensors."""
     sees, _ = widths(contract)
-    sizes = (sees, *hidden, int(contract.action.size))
+    sizes = (memory.inputs(sees), *hidden, int(contract.action.size))
     layers = {f"{k}.weight": vector(sizes[k + 1], sizes[k]) for k in range(len(sizes) - 1)}
     biases = {f"{k}.bias": vector(sizes[k + 1]) for k in range(len(sizes) - 1)}
-    return {"mean": vector(sees), "std": vector(sees)} | layers | biases
+    unit = {k: vector(*n[: 1 if k.endswith("bias") else 2]) for k, n in gru_sizes(memory, sees).items()}
+    return {"mean": vector(sees), "std": vector(sees)} | layers | biases | unit
 
 
 # ---- files

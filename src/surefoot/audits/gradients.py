@@ -53,9 +53,7 @@ def inner_products(it: Iterated) -> np.ndarray:
     b, t = it.block, {k: v.double().numpy() for k, v in it.before.items()}
     advantage = b["advantage"].astype(np.float64)
     advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    x = np.moveaxis(b["obs"].astype(np.float64), 1, 0)  # [N, T, O]
-    if it.recipe.normalise:
-        x = (x - t["obs_normalizer.mean"]) / (np.sqrt(t["obs_normalizer.var"]) + 1e-3)
+    x = np.moveaxis(it.features, 1, 0)  # [N, T, inputs]
     layers = sorted({int(k.split(".")[2]) for k in t if k.startswith("networks.actor.")})
     inputs, slopes = [], []
     for k in layers:

@@ -110,26 +110,35 @@ def _treated(case: Case) -> Iterator[Found]:
     for name in ("envs", "horizon", "epochs", "minibatches", "gamma", "lam", "clip", "entropy", "init_std"):
         if of(how=recipe.model_copy(update={name: getattr(recipe, name) * 2})) == of():
             missed.append(f"'{name}' of the recipe")
+    missed += ["what the policy remembers"] * (of(how=other_memory(recipe)) == of())
     missed += ["the engine"] * (of(engine="another") == of())
     missed += ["the learner"] * (of(learner="another") == of())
     yield from _told("training id", missed, "two treatments would be taken for one")
 
 
+def other_memory(recipe: Recipe) -> Recipe:
+    """Returns a recipe under which a policy remembers something else."""
+    return recipe.model_copy(update={"memory": "window:2" if recipe.memory != "window:2" else "window:3"})
+
+
 def _wired(case: Case) -> Iterator[Found]:
     plan = case.robot
     contract, hz, code = plan.task.contract, plan.recipe.control_hz, CodeDigests()
-    own = digest(interface_fields(contract, hz, code))
+    memory = plan.recipe.remembers
+    own = digest(interface_fields(contract, hz, code, memory))
     missed = []
     for field in ("scale_rad", "clip"):
         action = contract.action.model_copy(update={field: getattr(contract.action, field) * 2})
         changed = contract.model_copy(update={"action": action})
-        missed += [f"'{field}' of actions"] * (digest(interface_fields(changed, hz, code)) == own)
+        missed += [f"'{field}' of actions"] * (digest(interface_fields(changed, hz, code, memory)) == own)
     for t in contract.observation:
         other = t.model_copy(update={"scale": 2 * t.scale})
         terms = tuple(other if x.name == t.name else x for x in contract.observation)
         changed = contract.model_copy(update={"observation": terms})
-        missed += [f"the scale of '{t.name}'"] * (digest(interface_fields(changed, hz, code)) == own)
-    missed += ["the control rate"] * (digest(interface_fields(contract, 2 * hz, code)) == own)
+        missed += [f"the scale of '{t.name}'"] * (digest(interface_fields(changed, hz, code, memory)) == own)
+    remembers = other_memory(plan.recipe).remembers
+    missed += ["what is remembered"] * (digest(interface_fields(contract, hz, code, remembers)) == own)
+    missed += ["the control rate"] * (digest(interface_fields(contract, 2 * hz, code, memory)) == own)
     yield from _told("interface id", missed, "two ways to be wired would be taken for one")
 
 

@@ -16,11 +16,12 @@ from torch import Tensor
 from surefoot.audits import forms
 from surefoot.audits.case import Case
 from surefoot.audits.lived import Lived, edited, live, robots
+from surefoot.audits.slow_memory import SlowMemory
 from surefoot.audits.slow_policy import SlowPolicy
 from surefoot.audits.whole_steps import Env, ground_below, middles, put_some
 from surefoot.contract import Recipe
 from surefoot.learners import Ppo, PpoMetrics
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import RolloutBlock, with_memory
 from surefoot.training import LedgerConstants, Progress, TrainingIteration, honesty_row, ledger_row
 
 Arrays = dict[str, np.ndarray]
@@ -39,6 +40,7 @@ class Iterated:
     before: dict[str, Tensor]  # of the learner
     after: dict[str, Tensor]
     policy: SlowPolicy  # as it was before
+    features: np.ndarray  # [T, N, inputs] what its layers were to read of the block's observations
     metrics: PpoMetrics
     row: dict[str, Any]  # of the ledger
     ended: Arrays  # episodes that ended in it, as they are recorded
@@ -107,6 +109,7 @@ def _iterated(case: Case) -> list[Iterated]:
     sizes = (contract.observation_size, contract.critic_size, contract.action.size, len(contract.rewards))
     with learning():
         block = RolloutBlock.empty(recipe.horizon, env.num_envs, *sizes)
+        block = with_memory(block, recipe.remembers, learner.mirrors)
     iteration = TrainingIteration(
         env, learner, block, recipe, strata=contract.strata.shape, action_clip=contract.action.clip
     )
@@ -118,7 +121,8 @@ def _iterated(case: Case) -> list[Iterated]:
     env.episode_stats(
         {k: v.clone() for k, v in env.stats_tensors().items()}
     )  # what ended before is forgotten
-    out = []
+    out: list[Iterated] = []
+    memory, begins = SlowMemory(recipe.remembers), np.ones((1, env.num_envs), bool)
     for number in (1, 2):
         start, before = env.snapshot(), copied(learner)
         with learning():
@@ -145,8 +149,12 @@ def _iterated(case: Case) -> list[Iterated]:
             own = {k: v for k, v in case.episodes_form.items() if k != "update"}
             forms.hold("A record of episodes that ended", ended, own, "bookkeeping")
         policy = SlowPolicy(before, recipe.normalise)
-        said_of_itself = iteration.metrics(result)
-        out.append(Iterated(arrays, steps, start, before, after, policy, said_of_itself, row, ended, recipe))
+        begins = np.concatenate([begins[-1:], arrays["terminated"] | arrays["truncated"]])
+        features = policy.features(memory, arrays["obs"], begins[:-1])
+        metrics = iteration.metrics(result)
+        out.append(
+            Iterated(arrays, steps, start, before, after, policy, features, metrics, row, ended, recipe)
+        )
     iteration.close()
     env.restore(kept)
     return out

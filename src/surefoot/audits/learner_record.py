@@ -80,9 +80,11 @@ def _acts_alike(case: Case, name: str, learner: Arrays, policy: Arrays) -> Itera
         yield Found(f"The policy of checkpoint '{name}' normalises otherwise than its learner did.")
     pairs = []
     for kind in ("weight", "bias"):
-        theirs = _in_order({k: v for k, v in policy.items() if k.endswith(kind)})
+        theirs = _in_order({k: v for k, v in policy.items() if k.endswith(f".{kind}")})
         actors = {k: v for k, v in learner.items() if k.startswith("networks.actor.") and k.endswith(kind)}
         pairs += list(zip(_in_order(actors), theirs, strict=True))
+    memory = [k for k in policy if k.startswith("memory.")]
+    pairs += [(learner[f"networks.{k}"].reshape(policy[k].shape), policy[k]) for k in memory]
     if not all(np.array_equal(a, b) for a, b in pairs):
         yield Found(
             f"The policy of checkpoint '{name}' has other weights than its learner.", cause="learning"

@@ -13,7 +13,7 @@ from surefoot.audits.forms import hold_size
 from surefoot.audits.iterated import learner_of, learning
 from surefoot.audits.slow_philox import INIT, words
 from surefoot.contract import Recipe
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import RolloutBlock, with_memory
 
 WORD = 2**32 - 1
 FIRST, STEPS = 5, 12
@@ -54,6 +54,7 @@ def look(case: Case) -> list[Found]:
     widths = (contract.observation_size, contract.critic_size, contract.action.size)
     with learning():
         block = RolloutBlock.empty(STEPS, envs, *widths, len(contract.rewards))
+        block = with_memory(block, recipe.remembers, learner.mirrors)
         g = case.numbers("minibatches")
         for name in ("obs", "critic", "action", "mean", "advantage", "returns"):
             x = block.flat(name)
@@ -66,7 +67,18 @@ def look(case: Case) -> list[Found]:
     each = (recipe.epochs * recipe.minibatches, STEPS * envs // recipe.minibatches)
     for picks in samples.values():
         hold_size("Minibatches of an update, and the samples in each,", picks, each)
-    return list(_faults(samples, recipe, case.seed, STEPS * envs, learner.symmetry is not None))
+    size = STEPS * envs
+    if recipe.remembers.kind == "gru":  # whole sequences, one after the other
+        if any(broken(picks, envs) for picks in samples.values()):
+            return [Found("Samples of a minibatch are not whole sequences, step after step.")]
+        samples, size = {k: x[:, ::STEPS] for k, x in samples.items()}, envs
+    return list(_faults(samples, recipe, case.seed, size, learner.symmetry is not None))
+
+
+def broken(picks: np.ndarray, envs: int) -> bool:
+    """Returns whether `picks` [minibatches, samples] have anything but all steps of some environments."""
+    by_sequence = picks.reshape(len(picks), -1, STEPS)
+    return bool((by_sequence != by_sequence[..., :1] + 2 * envs * np.arange(STEPS)).any())
 
 
 def _faults(

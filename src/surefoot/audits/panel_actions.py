@@ -52,14 +52,14 @@ def _policies(case: Case, episodes: list[Kept]) -> Policies:
     for folder in dict.fromkeys(e.folder for e in episodes):
         beside = folder / "policy.safetensors"
         bundle = read_policy(beside) if beside.is_file() else case.policy
-        out[str(folder)] = SlowBundle(bundle.tensors, bundle.card.observation_clip)
+        out[str(folder)] = SlowBundle(bundle.tensors, bundle.card.observation_clip, bundle.card.remembers)
     return out
 
 
 def expected(policies: Policies, e: Kept, shown: np.ndarray | None = None) -> np.ndarray:
     """Returns actions [T, A] as they would be applied, for what is declared to be shown or for `shown`."""
     clip = e.contract.action.clip
-    mean = policies[str(e.folder)].mean(e.shown() if shown is None else shown)
+    mean = policies[str(e.folder)].actions(e.shown() if shown is None else shown)
     return np.asarray(np.clip(mean, -clip, clip))
 
 

@@ -95,6 +95,7 @@ def played(case: Case) -> list[Pair]:
         {k: v.double().numpy() for k, v in bundle.tensors.items()},
         len(bundle.card.hidden) + 1,
         bundle.card.observation_clip,
+        bundle.card.remembers,
     )
     rules = Rules(contract, robot, plan.recipe.control_hz, panel.episode_s, weights)
     numbers = case.numbers("second evaluator")

@@ -73,12 +73,25 @@ def controls(policy: PolicyBundle, numbers: np.random.Generator) -> dict[str, Po
     for name, x in policy.tensors.items():
         order = torch.from_numpy(numbers.permutation(x.numel()))
         shuffled[name] = x.flatten()[order].view(x.shape) if name.endswith("weight") else x
-    order = torch.from_numpy(numbers.permutation(policy.tensors["mean"].numel()))
-    rewired = dict(policy.tensors) | {"0.weight": policy.tensors["0.weight"][:, order]}
+    size = policy.tensors["mean"].numel()
+    order = torch.from_numpy(numbers.permutation(size))
+    rewired = dict(policy.tensors)
+    for name in ("0.weight", "memory.input"):
+        if name in rewired:
+            rewired[name] = _rewired(rewired[name], order, policy.card.remembers.kind)
     return {
         "its weights shuffled": PolicyBundle(policy.card, shuffled),
         "its observations in another order": PolicyBundle(policy.card, rewired),
     }
+
+
+def _rewired(weight: Tensor, order: Tensor, memory: str) -> Tensor:
+    """Returns a first layer that reads observations in another order; a window has several of them, and the
+    state of a GRU stands behind its one."""
+    size, width = len(order), weight.shape[1]
+    count = width // size if memory == "window" else 1
+    seen = torch.cat([order + k * size for k in range(count)])
+    return weight[:, torch.cat([seen, torch.arange(len(seen), width)])]
 
 
 def _success_of(case: Case, column: str) -> float:

@@ -17,6 +17,8 @@ from surefoot.policy import PolicyBundle, PolicyCard, read_policy
 
 ROUNDING = 1e-4
 """Allowance for a network in single precision against double, relative to 1 + size; clean: below 2e-6."""
+STEPS = 4
+"""Control steps that 64 observations are; a policy may remember them."""
 Tensors = dict[str, Tensor]
 
 
@@ -47,6 +49,8 @@ def _trained(case: Case, own: Tensors, bundle: PolicyBundle) -> Iterator[Found]:
         for k, layer in enumerate(layers)
         for part in ("weight", "bias")
     }
+    remembers = {k.removeprefix("networks."): v for k, v in own.items() if k.startswith("networks.memory.")}
+    weights |= {k: v.flatten() if k.endswith("bias") else v for k, v in remembers.items()}
     other = unlike(weights, {k: v for k, v in t.items() if k not in ("mean", "std")})
     if other:
         yield Found(f"The policy's {', '.join(other[:4])} are not the trained actor's.")
@@ -69,11 +73,11 @@ def _acts(case: Case, bundle: PolicyBundle) -> Iterator[Found]:
     size = sum(t.size for t in bundle.card.observation)
     g = case.numbers("policy-file")
     obs = bundle.tensors["mean"].cpu().numpy() + g.normal(0, 1, (64, size)) * bundle.tensors["std"].numpy()
-    seen = torch.from_numpy(obs.astype(np.float32))
-    first, _ = bundle(seen, seen[:, :0])
-    again, _ = bundle(seen, seen[:, :0])
-    hold_size("Actions of the policy", first, (len(seen), case.record.contract.action.size))
-    right = SlowBundle(bundle.tensors, bundle.card.observation_clip).mean(seen.double().numpy())
+    seen = torch.from_numpy(obs.astype(np.float32)).view(STEPS, -1, size)
+    first, again = _acted(bundle, seen), _acted(bundle, seen)
+    hold_size("Actions of the policy", first, (*seen.shape[:2], case.record.contract.action.size))
+    slow = SlowBundle(bundle.tensors, bundle.card.observation_clip, bundle.card.remembers)
+    right = slow.actions(seen.double().numpy())
     gap = np.abs(first.double().numpy() - right) / (1 + np.abs(right))
     if not torch.equal(first, again):
         yield Found("Asked twice for the same observations, the policy does two things.")
@@ -81,6 +85,16 @@ def _acts(case: Case, bundle: PolicyBundle) -> Iterator[Found]:
         yield Found(
             f"The policy does not do what its tensors say: actions are off by up to {np.nanmax(gap):.2g}."
         )
+
+
+def _acted(bundle: PolicyBundle, seen: Tensor) -> Tensor:
+    """Returns actions [T, N, A] for observations [T, N, O] of episodes from their first steps on."""
+    out, nobody = [], torch.zeros(seen.shape[1], dtype=torch.int64)
+    state = bundle.start(nobody, nobody)
+    for obs in seen:
+        action, state = bundle(obs, state)
+        out.append(action)
+    return torch.stack(out)
 
 
 def _card(case: Case, card: PolicyCard) -> Iterator[Found]:
@@ -93,6 +107,7 @@ def _card(case: Case, card: PolicyCard) -> Iterator[Found]:
         "action_clip": contract.action.clip,
         "control_hz": recipe.control_hz,
         "hidden": tuple(recipe.hidden),
+        "memory": recipe.memory,
     }
     if isinstance(contract, TaskContract):
         robot = case.robot.task.robot

@@ -57,7 +57,7 @@ def _lived(it: Iterated) -> Iterator[Found]:
 
 def _behaviour(it: Iterated) -> Iterator[Found]:
     b, p = it.block, it.policy
-    mean = p.mean(b["obs"])
+    mean = p.mean(it.features)
     if (off := wrong(b["mean"], mean).any(-1)).any():
         share = f"{100 * off.mean():.0f}% of samples"
         cause, why = _why(b["mean"].astype(np.float64), mean)

@@ -18,7 +18,7 @@ import mujoco
 import numpy as np
 
 from surefoot.audits.slow_philox import philox
-from surefoot.contract import Column, Panel, Scenario, TaskContract
+from surefoot.contract import Column, Memory, Panel, Scenario, TaskContract
 from surefoot.robots import RobotSpec
 from surefoot.terrain import BoxWorld
 
@@ -286,14 +286,17 @@ class Weights:
     layers: int
     clip: float | None
     """Normalised observations are limited to so much."""
+    memory: Memory
+
+    def normal(self, obs: np.ndarray) -> np.ndarray:
+        """Returns observations [..., O] as the network reads them."""
+        x: np.ndarray = (obs - self.tensors["mean"]) / self.tensors["std"]
+        return x if self.clip is None else np.clip(x, -self.clip, self.clip)
 
 
-def act(weights: Weights, obs: np.ndarray) -> np.ndarray:
-    """Returns a policy's actions [..., A] for observations [..., O], not limited yet."""
+def act(weights: Weights, x: np.ndarray) -> np.ndarray:
+    """Returns a policy's actions [..., A] for what its network reads [..., inputs], not limited yet."""
     t = weights.tensors
-    x: np.ndarray = (obs - t["mean"]) / t["std"]
-    if weights.clip is not None:
-        x = np.clip(x, -weights.clip, weights.clip)
     for k in range(weights.layers):
         x = x @ t[f"{k}.weight"].T + t[f"{k}.bias"]
         if k < weights.layers - 1:

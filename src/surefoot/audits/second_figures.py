@@ -19,6 +19,7 @@ from surefoot.audits.second_evaluator import (
     scaled,
     targets_of,
 )
+from surefoot.audits.slow_memory import SlowMemory
 from surefoot.contract import Column, Scenario, TaskContract, Windows
 from surefoot.robots import RobotSpec
 
@@ -44,6 +45,8 @@ class Episode:
     reason: str = ""
     readings: list[np.ndarray] = field(default_factory=list)
     """What its sensors gave, first to last."""
+    memory: SlowMemory | None = None
+    """What its policy remembers, from its first step on."""
 
     def __post_init__(self) -> None:
         self.world.embody(self.scenario)
@@ -81,11 +84,18 @@ def live(episodes: Sequence[Episode], rules: Rules) -> None:
         running = [e for e in episodes if not e.reason]
         if not running:
             return
-        shown = np.stack([see(e, step, rules) for e in running])
+        read = np.stack([remembered(e, see(e, step, rules), step, rules) for e in running])
         clip = rules.contract.action.clip
-        for e, action in zip(running, np.clip(act(rules.weights, shown), -clip, clip), strict=True):
+        for e, action in zip(running, np.clip(act(rules.weights, read), -clip, clip), strict=True):
             e.actions.append(action)
             advance(e, step, rules)
+
+
+def remembered(e: Episode, obs: np.ndarray, step: int, rules: Rules) -> np.ndarray:
+    """Returns what the policy's network reads of an observation [O] and of what it remembers."""
+    w = rules.weights
+    e.memory = e.memory or SlowMemory(w.memory)
+    return e.memory.step(w.tensors, w.normal, obs, np.asarray(step == 0))
 
 
 def see(e: Episode, step: int, rules: Rules) -> np.ndarray:

@@ -16,8 +16,8 @@ from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found
 from surefoot.audits.iterated import copied, iterated, learner_of, learning
 from surefoot.contract import Recipe
-from surefoot.learners import Ppo, PpoMetrics, ReferencePpo
-from surefoot.rollout import RolloutBlock
+from surefoot.learners import Ppo, PpoMetrics, ReferencePpo, gru
+from surefoot.rollout import MemoryBlock, RolloutBlock, windows, with_memory
 
 APART = 0.02
 """Part of an update's step that single precision may differ by; clean runs: below 0.004."""
@@ -27,6 +27,8 @@ WAYS: Sequence[Mapping[str, Any]] = ({}, {"target_kl": None})
 UNCLIPPED: Sequence[Mapping[str, Any]] = ({"target_kl": None, "max_grad_norm": 1e4},)
 """How the recipe is changed for a block of extremes: not at all, or with the learning rate fixed; and so that
 no gradient is as long as what it is clipped at, which then changes none."""
+BEGINS = 0.1
+"""Share of a block's steps that begin an episode, where a policy remembers."""
 NEAR = 0.01
 """A KL divergence this near to where the learning rate changes may be on either side of it."""
 
@@ -97,7 +99,7 @@ def followed(learner: Ppo, before: dict[str, Tensor], block: RolloutBlock) -> tu
         for stats, name in ((r.obs_stats, "obs_normalizer"), (r.critic_stats, "critic_normalizer")):
             stats.mean, stats.var = t[f"{name}.mean"].double(), t[f"{name}.var"].double()
             stats.count = float(t[f"{name}.count"])
-        own = RolloutBlock(**{k: v.clone() for k, v in vars(block).items()})
+        own = type(block)(**{k: v.clone() for k, v in vars(block).items()})
         return r, r.update(own)
 
 
@@ -148,7 +150,8 @@ def look(case: Case) -> list[Found]:
     found: list[Found] = []
     if case.record.training_plant is not None:
         it = iterated(case)[0]
-        block = RolloutBlock(**{k: torch.from_numpy(v) for k, v in it.block.items()})
+        kind = MemoryBlock if "since" in it.block else RolloutBlock
+        block = kind(**{k: torch.from_numpy(v) for k, v in it.block.items()})
         learner = learner_of(case, case.seed)
         learner.recipe = it.recipe
         reference, expected = followed(learner, it.before, block)
@@ -195,11 +198,14 @@ def extreme_block(learner: Ppo, recipe: Recipe, case: Case) -> RolloutBlock:
     for normalizer, width in zip((learner.obs_normalizer, learner.critic_normalizer), widths, strict=False):
         normalizer.update(3 * normal(100, width) + 1)
     block = RolloutBlock.empty(horizon, envs, *widths, len(contract.rewards))
+    block = with_memory(block, recipe.remembers, learner.mirrors)
     obs, critic = 2 * normal(size, widths[0]), 2 * normal(size, widths[1])
-    action, mean, log_prob = learner.act(obs, normal(size, widths[2]))
+    block.flat("obs").copy_(obs)
+    mean = learner.mean_of(features(learner, block, g))
+    action = mean + learner.log_std.exp() * normal(size, widths[2])
+    log_prob = learner.networks.log_prob(mean, action)
     value = learner.value(critic)
     filled = {
-        "obs": obs,
         "critic": critic,
         "action": action,
         "mean": mean + 0.05 * normal(*mean.shape),
@@ -211,6 +217,26 @@ def extreme_block(learner: Ppo, recipe: Recipe, case: Case) -> RolloutBlock:
     for name, x in filled.items():
         block.flat(name).copy_(x)
     return block
+
+
+def features(learner: Ppo, block: RolloutBlock, numbers: np.random.Generator) -> Tensor:
+    """Returns what the actor's layers read [T * N, inputs] of a block's observations. Where the policy has a
+    memory, what was before the block is made up, and so are episodes that begin in it."""
+    if not isinstance(block, MemoryBlock):
+        return learner.normal(block.flat("obs"))
+    memory = learner.memory
+    before = block.earlier[: -len(block.obs)] if memory.kind == "window" else block.earlier
+    before.copy_(torch.from_numpy(numbers.normal(size=tuple(before.shape)).astype(np.float32)))
+    most = memory.size - 1 if memory.kind == "window" else 1
+    for t, begins in enumerate(torch.from_numpy(numbers.random(tuple(block.since.shape)) < BEGINS)):
+        earlier = block.since[t - 1] + 1 if t else torch.full_like(block.since[0], most)
+        block.since[t] = torch.where(begins, 0, earlier.clamp_max(most))
+    if memory.kind == "window":
+        return learner.normal(windows(block, memory.size)).flatten(2).flatten(0, 1)
+    x, own = learner.normal(block.obs), dict(learner.networks.named_parameters())
+    unit = {k: v for k, v in own.items() if k.startswith("memory.")}
+    states = gru(unit, x.transpose(0, 1), block.earlier[0], block.since.T).transpose(0, 1)
+    return torch.cat([x, states], 2).flatten(0, 1)
 
 
 DETECTORS = (

@@ -35,6 +35,9 @@ class RecipeChanges:
     """Widths of both networks' hidden layers, e.g. --hidden 512 256 128."""
     mirror: bool | None = None
     """Whether Surefoot's PPO reflects a random half of the samples left to right in each epoch."""
+    memory: str | None = None
+    """What the policy remembers of its episode: none (default), window:K (it sees the last K observations)
+    or gru:H (a recurrent state of H numbers)."""
 
     def overrides(self) -> dict[str, Any]:
         """Returns the fields of the recipe that were given."""

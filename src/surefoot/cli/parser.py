@@ -33,7 +33,7 @@ METAVARS = {
     "link_gbytes": "GBYTES", "envs_per_actor": "N", "max_lag": "K", "ray": "ADDRESS",
     "patience_s": "SECONDS",
     "learners": "LEARNER", "runs": "FOLDER", "host": "ADDRESS", "where": "EVALUATION",
-    "mirror": "True|False",
+    "mirror": "True|False", "windows": "K",
 }  # fmt: skip
 """What stands for an option's value in help, where it is not the option's own name in capitals."""
 NUMBERS: dict[type, str] = {int: "a whole number", float: "a number"}

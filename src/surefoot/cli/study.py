@@ -1,4 +1,4 @@
-"""`surefoot study`: did more environments, a longer horizon or more epochs help?"""
+"""`surefoot study`: did more environments, a longer horizon, more epochs or a memory help?"""
 
 from __future__ import annotations
 
@@ -326,3 +326,26 @@ class EpochsCommand:
     def run(self, console: Console) -> int:
         fixed = _given(envs=self.envs, horizon=self.horizon)
         return _study(console, "epochs", self.task, self.epochs, self.options, fixed)
+
+
+@dataclass(frozen=True)
+class MemoryCommand:
+    """Did a memory help? As `study parallelism`, with the last observations varied that the policy sees: one
+    is no memory, more are --memory window:K. First layers grow with them, and so does the time of an update.
+
+    Example: surefoot study memory trot-flat --windows 1 5 10 --seeds 3
+    """
+
+    task: Positional[str] = ""
+    """Task name or package.module:name of your own. Not needed with --resume."""
+    windows: tuple[int, ...] = ()
+    """Observations that the policy sees, two values or more (default: 1 and 10)."""
+    envs: int | None = None
+    """Environments, the same for all."""
+    horizon: int | None = None
+    """Control steps per environment and update, the same for all."""
+    options: StudyOptions = StudyOptions()
+
+    def run(self, console: Console) -> int:
+        fixed = _given(envs=self.envs, horizon=self.horizon)
+        return _study(console, "memory", self.task, self.windows, self.options, fixed)

@@ -22,7 +22,7 @@ from surefoot.cli.registry import RegistryLineageCommand, RegistryListCommand, R
 from surefoot.cli.replay import ReplayCommand
 from surefoot.cli.report import ReportCommand, ServeCommand
 from surefoot.cli.size import SizeCommand
-from surefoot.cli.study import EpochsCommand, HorizonCommand, ParallelismCommand
+from surefoot.cli.study import EpochsCommand, HorizonCommand, MemoryCommand, ParallelismCommand
 from surefoot.cli.track import TrackCommand
 from surefoot.cli.train import PlanCommand, TrainCommand
 from surefoot.cli.verify import VerifyCommand
@@ -45,9 +45,15 @@ PANEL = Group(
     {"show": PanelShowCommand, "make": PanelMakeCommand},
 )
 STUDY = Group(
-    "Ask whether more environments, a longer horizon or more epochs help. Each study trains several values "
-    "over several seeds, with the same samples and with the same time, and judges all policies on one panel.",
-    {"parallelism": ParallelismCommand, "horizon": HorizonCommand, "epochs": EpochsCommand},
+    "Ask whether more environments, a longer horizon, more epochs or a memory help. Each study trains "
+    "several values over several seeds, with the same samples and with the same time, and judges all "
+    "policies on one panel.",
+    {
+        "parallelism": ParallelismCommand,
+        "horizon": HorizonCommand,
+        "epochs": EpochsCommand,
+        "memory": MemoryCommand,
+    },
 )
 REGISTRY = Group(
     "Registries: every decision about a promotion, what it rests on, and how what stands came there.",

@@ -31,6 +31,7 @@ from surefoot.contract.identity import (
     training_id,
 )
 from surefoot.contract.identity_v1 import construct_fields
+from surefoot.contract.memory import Memory
 from surefoot.contract.model import Frozen
 from surefoot.contract.names import (
     BOX_WORLD,
@@ -148,6 +149,7 @@ __all__ = [
     "Kind",
     "LearnerName",
     "Limit",
+    "Memory",
     "ObservationTerm",
     "Panel",
     "Perturbation",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from surefoot.contract.model import Frozen
+from surefoot.contract.memory import Remembers
 from surefoot.contract.task import ActionBox, ObservationTerm, Prior
 
 
-class PolicyCard(Frozen):
+class PolicyCard(Remembers):
     """How to wire a policy to a robot: target = default_pose + action_scale_rad x clip(action) (+ the prior's
     lift). In an external environment, where Surefoot knows no robot, `box` says what actions mean."""
 

@@ -13,12 +13,14 @@ from typing import Any
 from surefoot.contract.digests import digest
 from surefoot.contract.errors import SurefootError
 from surefoot.contract.external import ExternalContract
+from surefoot.contract.memory import Memory
 from surefoot.contract.model import Frozen
 from surefoot.contract.plant import EVALUATION_PLANT, Plant
 from surefoot.contract.recipe import Recipe
 from surefoot.contract.seeds import SeedPlan
 from surefoot.contract.task import Contract, TaskContract
 
+FORGETFUL = Memory()
 MEASUREMENT_VERSION = 2
 """Version of what a measurement is made of. Results of version 1 have a construct id (identity_v1.py)."""
 
@@ -99,7 +101,9 @@ def measurement_fields(
     }
 
 
-def interface_fields(contract: Contract, control_hz: float, code: CodeDigests) -> dict[str, Any]:
+def interface_fields(
+    contract: Contract, control_hz: float, code: CodeDigests, memory: Memory = FORGETFUL
+) -> dict[str, Any]:
     """Returns what connects a policy with its robot: what it sees, does and remembers, and what it is handed.
     Policies with other interfaces may be compared; that they are others is said beside it."""
     prior = contract.prior if isinstance(contract, TaskContract) else None
@@ -117,7 +121,7 @@ def interface_fields(contract: Contract, control_hz: float, code: CodeDigests) -
         },
         "action": contract.action.model_dump(mode="json"),
         "control_hz": control_hz,
-        "memory": None,  # policies have none yet
+        "memory": memory.interface(),
         "prior": prior.model_dump(mode="json") if prior else None,
     }
 

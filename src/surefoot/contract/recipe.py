@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from surefoot.contract.errors import SurefootError
+from surefoot.contract.memory import Remembers
 from surefoot.contract.model import Frozen
 from surefoot.contract.seeds import nearest_divisors
 
 
-class Recipe(Frozen):
+class Recipe(Remembers):
     """Every number that shapes training. Defaults are those of walk-flat on two CPU cores."""
 
     envs: int = 768
@@ -87,6 +88,22 @@ class Recipe(Frozen):
                 f"{self.minibatches} equal minibatches; "
                 f"use --minibatches {' or '.join(str(k) for k in near)}."
             )
+        if self.remembers.kind == "gru":
+            self._check_sequences()
+
+    def _check_sequences(self) -> None:
+        if self.envs % self.minibatches:
+            near = nearest_divisors(self.envs, self.minibatches)
+            raise SurefootError(
+                f"--memory {self.memory} learns from whole sequences, and those of {self.envs} environments "
+                f"cannot be split into {self.minibatches} equal minibatches; "
+                f"use --minibatches {' or '.join(str(k) for k in near)}."
+            )
+        if self.precision == "bf16":
+            raise SurefootError(
+                f"--memory {self.memory} adds up over the steps of a sequence, which bf16 is too coarse for; "
+                "use --precision tf32 or fp32."
+            )
 
     @property
     def samples_per_update(self) -> int:
@@ -124,6 +141,7 @@ def account(
     # per sample: observation, critic observation, action, mean; log-probability, reward, value, next value,
     # advantage, return (float32), terminated, truncated, reason (bytes), stratum (int64), reward terms
     row = 4 * (observation + critic + 2 * action + 6 + terms) + 3 + 8
+    memory = 4 * recipe.envs * recipe.remembers.numbers(observation, recipe.horizon)
     return Accounting(
         rollout_shape=(recipe.horizon, recipe.envs),
         samples_per_update=samples,
@@ -138,5 +156,5 @@ def account(
         eval_seed_families=recipe.eval_families,
         eval_envs=eval_envs,
         strata=strata,
-        buffer_bytes=samples * row,
+        buffer_bytes=samples * row + memory,
     )

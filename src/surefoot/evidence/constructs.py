@@ -82,7 +82,7 @@ def _interface(result: Result) -> dict[str, Any]:
     run = result.run
     if run.interface:
         return run.interface
-    return interface_fields(run.contract, run.recipe.control_hz, recorded_code({}, {}))
+    return interface_fields(run.contract, run.recipe.control_hz, recorded_code({}, {}), run.recipe.remembers)
 
 
 def other_signals(a: Result, b: Result) -> tuple[str, ...]:

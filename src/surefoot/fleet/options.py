@@ -159,8 +159,9 @@ class FleetOptions:
         return [range(k * share, (k + 1) * share) for k in range(count)]
 
     def check(self, recipe: Recipe, contract: TaskContract | ExternalContract) -> None:
-        """Refuses a recipe whose families cannot be split over the actors, and a codec that cannot hold the
-        observations of a robot."""
+        """Refuses a recipe whose families cannot be split over the actors or whose policy has a memory, and
+        a codec that cannot hold the observations of a robot."""
+        check_forgetful(recipe)
         self.parts(recipe)
         if codec_of(self.codec).frames and not isinstance(contract, ExternalContract):
             raise SurefootError(
@@ -185,6 +186,15 @@ class FleetOptions:
                 f"families of {family}; use a multiple of {family} that divides {recipe.envs}."
             )
         return recipe.envs // each
+
+
+def check_forgetful(recipe: Recipe) -> None:
+    """Refuses a policy with a memory: actors do not follow it, and fragments do not hold it."""
+    if recipe.remembers:
+        raise SurefootError(
+            f"Fragments of actors have no room for what a policy remembers (--memory {recipe.memory}); "
+            "leave out one of --actors and --memory."
+        )
 
 
 def check_alone(options: FleetOptions, learner: str, processes: int, keep_block: bool = False) -> None:

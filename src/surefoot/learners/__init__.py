@@ -3,7 +3,8 @@
 from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.normalizer import Normalizer
 from surefoot.learners.ppo import Ppo
-from surefoot.learners.ppo_reference import ReferencePpo
+from surefoot.learners.ppo_reference import ReferencePpo, gru
+from surefoot.learners.recall import Recall
 from surefoot.learners.symmetry import Symmetry, symmetry
 
 __all__ = [
@@ -11,7 +12,9 @@ __all__ = [
     "Normalizer",
     "Ppo",
     "PpoMetrics",
+    "Recall",
     "ReferencePpo",
     "Symmetry",
+    "gru",
     "symmetry",
 ]

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from surefoot.learners.recall import Recall
 from surefoot.rollout import RolloutBlock
 
 
@@ -51,6 +52,10 @@ class Learner(Protocol):
 
     # ---- acting
 
+    def recall(self, block: RolloutBlock) -> Recall | None:
+        """Returns who acts, with a memory of its own, while `block` is filled again and again, and goes with
+        this block from the first call on; None where the policy has none, and the learner itself acts."""
+
     @property
     def log_std(self) -> Tensor:
         """[A] of the policy; always the same memory, so that recorded kernels may read it."""
@@ -66,6 +71,10 @@ class Learner(Protocol):
         """Returns the values [B] of critic observations [B, C]."""
 
     # ---- learning
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether it learns from samples in their mirror image too."""
 
     def bind(self, block: RolloutBlock) -> BoundUpdate:
         """Returns the update on this block, made at the first call and kept until another block is bound."""

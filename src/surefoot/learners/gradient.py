@@ -76,6 +76,11 @@ class Tape:
         with tf32(False, self.result.device):  # as networks.Output
             torch.addmm(w.bias[-1], self._inputs[-1], w.transposed[-1], out=self.result)
 
+    def by_inputs(self, first: int, out: Tensor) -> None:
+        """Computes, after `backward`, the derivatives by the inputs from column `first` on, [rows, some]."""
+        weight = self._weights.weight[0][:, first : first + out.shape[1]]
+        torch.mm(self._back[0], weight, out=out)
+
     def backward(self) -> None:
         """Computes the gradients of the weights, given `by_result`."""
         for k in reversed(range(len(self._back))):

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from surefoot.contract import Memory
+
+FORGETFUL = Memory()
 LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -54,15 +57,39 @@ def mlp(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     return nn.Sequential(*layers, Output(inputs, outputs))
 
 
+class Gru(nn.Module):
+    """Weights of a gated recurrent unit, begun as torch's: gates reset, update and new. Biases are matrices
+    of one column, so that their gradients are made as those of matrices are."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        shapes = {"input": inputs, "state": width, "input_bias": 1, "state_bias": 1}
+        for name, columns in shapes.items():
+            drawn = torch.empty(3 * width, columns).uniform_(-(width**-0.5), width**-0.5)
+            self.register_parameter(name, nn.Parameter(drawn))
+
+    def forward(self, x: Tensor, state: Tensor) -> Tensor:
+        """Returns the states [N, H] after observations [N, O], both contiguous."""
+        w = dict(self.named_parameters())
+        biases = (w[f"{name}_bias"].reshape(-1) for name in ("input", "state"))
+        return torch.gru_cell(x, state, w["input"], w["state"], *biases)
+
+
 class ActorCritic(nn.Module):
     """A Gaussian policy on the observation and a value function on the privileged one, both normalised
-    already."""
+    already. With a memory the policy reads what it remembers too."""
 
     def __init__(
-        self, observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float
+        self,
+        observation: int,
+        critic: int,
+        action: int,
+        hidden: tuple[int, ...],
+        init_std: float,
+        memory: Memory = FORGETFUL,
     ) -> None:
         super().__init__()
-        self.actor = mlp(observation, hidden, action)
+        self.actor = mlp(memory.inputs(observation), hidden, action)
         self.critic = mlp(critic, hidden, 1)
         self.log_std = nn.Parameter(torch.full((action,), math.log(init_std)))
         last = self.actor[-1]
@@ -70,6 +97,8 @@ class ActorCritic(nn.Module):
         with torch.no_grad():  # first actions near the default pose
             last.weight.mul_(0.1)
             last.bias.zero_()
+        if memory.kind == "gru":
+            self.memory = Gru(observation, memory.size)
 
     def log_prob(self, mean: Tensor, action: Tensor) -> Tensor:
         """Returns the log density [B] of `action` [B, A] under N(mean, exp(log_std))."""
@@ -145,10 +174,16 @@ def flatten(nets: ActorCritic, layout: Layout) -> Tensor:
 
 
 def init_networks(
-    observation: int, critic: int, action: int, hidden: tuple[int, ...], init_std: float, seed: int
+    observation: int,
+    critic: int,
+    action: int,
+    hidden: tuple[int, ...],
+    init_std: float,
+    seed: int,
+    memory: Memory = FORGETFUL,
 ) -> ActorCritic:
     """Returns networks whose initial weights depend on `seed` alone; torch's generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         # Gradients are made by hand (gradient.py).
-        return ActorCritic(observation, critic, action, hidden, init_std).requires_grad_(False)
+        return ActorCritic(observation, critic, action, hidden, init_std, memory).requires_grad_(False)

@@ -14,9 +14,10 @@ from surefoot.learners.base import Learner, PpoMetrics
 from surefoot.learners.kernels import COLUMNS
 from surefoot.learners.networks import LOG_ROOT_2PI, Layout, flatten, init_networks, tf32
 from surefoot.learners.normalizer import EPSILON, Normalizer
+from surefoot.learners.recall import GruRecall, Recall, WindowRecall
 from surefoot.learners.symmetry import Symmetry
 from surefoot.learners.update import ALIGN, LearnerState, PpoUpdate
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import MemoryBlock, RolloutBlock
 from surefoot.runs import section
 
 
@@ -45,7 +46,8 @@ class Ppo:
         obs, critic, act = contract.observation_size, contract.critic_size, contract.action.size
         self._root = seeds.root
         seed = int(words(self._root, Split.INIT, 0, 0, 0, Channel.WEIGHTS, 1)[0])
-        nets = init_networks(obs, critic, act, recipe.hidden, recipe.init_std, seed).to(device)
+        self.memory = recipe.remembers
+        nets = init_networks(obs, critic, act, recipe.hidden, recipe.init_std, seed, self.memory).to(device)
         layout = Layout(nets, align or (ALIGN if device.type == "cuda" else 1))
         parameters = flatten(nets, layout)
         steps, window = recipe.epochs * recipe.minibatches, recipe.normaliser_window
@@ -64,6 +66,7 @@ class Ppo:
         self.networks = nets
         self.obs_normalizer, self.critic_normalizer = self.state.obs_normalizer, self.state.critic_normalizer
         self._bound: PpoUpdate | None = None
+        self._recall: Recall | None = None
 
     @property
     def updates(self) -> int:
@@ -76,11 +79,38 @@ class Ppo:
         return self.state.record
 
     @property
+    def mirrors(self) -> bool:
+        return self.symmetry is not None
+
+    @property
     def parameters(self) -> Tensor:
         """[P] all weights, in the order of the layout."""
         return self.state.parameters
 
     # ---- acting
+
+    def recall(self, block: RolloutBlock) -> Recall | None:
+        if not isinstance(block, MemoryBlock):
+            return None
+        if self._recall is None or self._recall.block is not block:
+            with torch.inference_mode(False):  # it is restored outside of rollouts too
+                gru = self.memory.kind == "gru"
+                self._recall = GruRecall(self, block) if gru else WindowRecall(self, block, self.memory.size)
+        return self._recall
+
+    def remember(self, x: Tensor, state: Tensor) -> Tensor:
+        """Returns the states [N, H] of the policy's GRU after normalised observations [N, O]."""
+        with self._precision():
+            return self.networks.memory(x, state)  # type: ignore[no-any-return]
+
+    def normal(self, obs: Tensor) -> Tensor:
+        """Returns observations [..., O] as the actor reads them."""
+        return self._normal(self.obs_normalizer, obs)
+
+    def mean_of(self, features: Tensor) -> Tensor:
+        """Returns mean actions [N, A] for what the actor's layers read [N, inputs]."""
+        with self._precision():
+            return self.networks.actor(features).float()  # type: ignore[no-any-return]
 
     def _normal(self, normalizer: Normalizer, x: Tensor) -> Tensor:
         return normalizer(x) if self.recipe.normalise else x
@@ -96,8 +126,7 @@ class Ppo:
         return self.networks.log_std
 
     def mean(self, obs: Tensor) -> Tensor:
-        with self._precision():
-            return self.networks.actor(self._normal(self.obs_normalizer, obs)).float()  # type: ignore[no-any-return]
+        return self.mean_of(self.normal(obs))
 
     def act(self, obs: Tensor, exploration: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         mean = self.mean(obs)
@@ -193,6 +222,9 @@ class Ppo:
         layers = [m for m in self.networks.actor if isinstance(m, torch.nn.Linear)]
         for k, layer in enumerate(layers):
             out |= {f"{k}.weight": layer.weight.detach().clone(), f"{k}.bias": layer.bias.detach().clone()}
+        if self.memory.kind == "gru":
+            own = self.networks.memory.named_parameters()
+            out |= {f"memory.{k}": (p.reshape(-1) if k.endswith("bias") else p).clone() for k, p in own}
         return {k: v.cpu() for k, v in out.items()}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -24,7 +24,7 @@ from surefoot.learners.base import PpoMetrics
 from surefoot.learners.networks import LOG_ROOT_2PI, ActorCritic
 from surefoot.learners.normalizer import EPSILON
 from surefoot.learners.symmetry import Reflection, Symmetry
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import MemoryBlock, RolloutBlock, windows
 
 WORD = 2**32 - 1
 FIELDS = ("obs", "critic", "action", "mean", "log_prob", "value", "returns", "advantage")
@@ -113,6 +113,21 @@ def ppo_loss(parameters: Mapping[str, Tensor], batch: Minibatch, recipe: Recipe)
     )
 
 
+def gru(parameters: Mapping[str, Tensor], x: Tensor, state: Tensor, since: Tensor) -> Tensor:
+    """Returns the states [B, T, H] of sequences x [B, T, O] that begin with `state` [B, H]; where `since`
+    [B, T] is 0 an episode begins, and nothing is remembered (Cho et al. 2014, as torch's GRUCell has it)."""
+    w, out = {k.removeprefix("memory."): v for k, v in parameters.items()}, []
+    for t in range(x.shape[1]):
+        state = torch.where(since[:, t, None] > 0, state, 0.0)
+        given = x[:, t] @ w["input"].T + w["input_bias"][:, 0]
+        held = state @ w["state"].T + w["state_bias"][:, 0]
+        (gr, gz, gn), (hr, hz, hn) = given.chunk(3, 1), held.chunk(3, 1)
+        reset, update = torch.sigmoid(gr + hr), torch.sigmoid(gz + hz)
+        state = (1 - update) * torch.tanh(gn + reset * hn) + update * state
+        out.append(state)
+    return torch.stack(out, 1)
+
+
 # ---- which samples are in a minibatch
 
 
@@ -199,7 +214,9 @@ class ReferencePpo:
         self._shapes = {name: p.shape for name, p in networks.named_parameters()}
         self.weights = nn.Parameter(nn.utils.parameters_to_vector(networks.parameters()).double())  # [P]
         self.adam = self.optimiser([self.weights], lr=recipe.learning_rate, eps=recipe.adam_eps)
-        sizes = (self.parameters()[f"{name}.0.weight"].shape[1] for name in ("actor", "critic"))
+        sizes = [self.parameters()[f"{name}.0.weight"].shape[1] for name in ("actor", "critic")]
+        memory = recipe.remembers
+        sizes[0] = sizes[0] - memory.size if memory.kind == "gru" else sizes[0] // max(1, memory.size)
         reflections = (s.observation, s.critic) if s else (None, None)
         self.obs_stats, self.critic_stats = (
             RunningStats(size, recipe.normaliser_window, reflection)
@@ -219,6 +236,9 @@ class ReferencePpo:
         """Does all epochs and minibatches on one block, then takes its observations into the statistics."""
         recipe = self.recipe
         data = {name: block.flat(name).double() for name in FIELDS}  # [T * N, ...]
+        seen, memory = data["obs"], recipe.remembers
+        if isinstance(block, MemoryBlock) and memory.kind == "window":
+            data["obs"] = windows(block, memory.size).flatten(0, 1).double()  # [T * N, K, O]
         # Over the whole block, not over a minibatch: the same sample has the same advantage in every epoch.
         advantage = data["advantage"]
         data["advantage"] = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
@@ -228,9 +248,14 @@ class ReferencePpo:
         norms: list[float] = []
         stds: list[float] = []
         for epoch in range(recipe.epochs):
-            order, mirrored = epoch_order(self.root, self.updates, epoch, len(advantage))
+            recurrent = isinstance(block, MemoryBlock) and memory.kind == "gru"
+            units = block.reward.shape[1] if recurrent else len(advantage)  # sequences or samples
+            order, mirrored = epoch_order(self.root, self.updates, epoch, units)
             for rows in order.chunk(recipe.minibatches):  # [B]
-                batch = self.minibatch(data, rows, mirrored[rows], old_log_std)
+                if recurrent:
+                    batch = self.sequences(block, data, rows, mirrored[rows], old_log_std)
+                else:
+                    batch = self.minibatch(data, rows, mirrored[rows], old_log_std)
                 loss = ppo_loss(self.parameters(), batch, recipe)
                 self.adapt_learning_rate(loss.kl)
                 norms.append(self.step(loss.total))
@@ -239,7 +264,7 @@ class ReferencePpo:
 
         # Only now: ratios begin at 1 if learning normalises as collection did.
         if recipe.normalise:
-            self.obs_stats.update(data["obs"])
+            self.obs_stats.update(seen)
             self.critic_stats.update(data["critic"])
         self.updates += 1
         last = losses[-recipe.minibatches :]
@@ -270,14 +295,15 @@ class ReferencePpo:
             for name, reflect in (
                 ("obs", s.observation), ("critic", s.critic), ("action", s.action), ("mean", s.action),
             ):  # fmt: skip
-                x[name] = torch.where(mirrored[:, None], reflect(x[name]), x[name])
+                which = mirrored.view(-1, *(1,) * (x[name].ndim - 1))
+                x[name] = torch.where(which, reflect(x[name]), x[name])
         else:
             mirrored = torch.zeros_like(mirrored)
         if self.recipe.normalise:
             x["obs"] = self.obs_stats.normalise(x["obs"])
             x["critic"] = self.critic_stats.normalise(x["critic"])
         return Minibatch(
-            obs=x["obs"],
+            obs=x["obs"].flatten(1),  # a window is one long observation
             critic=x["critic"],
             action=x["action"],
             old_mean=x["mean"],
@@ -288,6 +314,25 @@ class ReferencePpo:
             advantage=x["advantage"],
             mirrored=mirrored,
         )
+
+    def sequences(
+        self,
+        block: RolloutBlock,
+        data: Mapping[str, Tensor],
+        envs: Tensor,
+        mirrored: Tensor,
+        old_log_std: Tensor,
+    ) -> Minibatch:
+        """Returns all samples of environments `envs` [B], one environment after the other, with the states
+        that today's policy has there beside their observations."""
+        assert isinstance(block, MemoryBlock)
+        horizon, count = block.since.shape
+        rows = (envs[:, None] + count * torch.arange(horizon)).flatten()  # [B * T]
+        batch = self.minibatch(data, rows, mirrored.repeat_interleave(horizon), old_log_std)
+        images = mirrored.long() if self.symmetry is not None else torch.zeros_like(envs)
+        begun, x = block.earlier[images, envs].double(), batch.obs.view(len(envs), horizon, -1)
+        states = gru(self.parameters(), x, begun, block.since[:, envs].T).flatten(0, 1)
+        return replace(batch, obs=torch.cat([batch.obs, states], 1))
 
     def adapt_learning_rate(self, kl: float) -> None:
         """Lowers the learning rate where the policy has moved too far from the one that collected, and raises

@@ -32,10 +32,12 @@ from surefoot.learners.kernels import (
     loss,
     sum_squares,
 )
+from surefoot.learners.kernels.windows import gather_windows
 from surefoot.learners.networks import ActorCritic, Layout, tf32
 from surefoot.learners.normalizer import Normalizer
+from surefoot.learners.recurrent import NAMES, GruTape, Sequences
 from surefoot.learners.symmetry import Reflection, Symmetry
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import MemoryBlock, RolloutBlock
 
 CHUNK = 1024
 """Parameters that a CPU works on at a time."""
@@ -100,6 +102,7 @@ class Shard:
 
         self.actor = tape("actor", parent.actor, parent.obs)
         self.critic = tape("critic", parent.critic, parent.critic_obs)
+        self._memory = parent.sequence_tape(self.actor, rows, gradient)
         self.draw = parent.draw_launch(drawn[0], drawn[1] - drawn[0])
         self._gather = parent.gather_launch(first, last - first)
         self._loss = parent.loss_launch(first, self.actor, self.critic, sums)
@@ -107,9 +110,19 @@ class Shard:
 
     def run(self) -> None:
         self._gather()
-        self._side_by_side(self.actor.forward, self.critic.forward)
+        self._side_by_side(self._act, self.critic.forward)
         self._loss()
-        self._side_by_side(self.actor.backward, self.critic.backward)
+        self._side_by_side(self._act_back, self.critic.backward)
+
+    def _act(self) -> None:
+        if self._memory is not None:
+            self._memory.forward()
+        self.actor.forward()
+
+    def _act_back(self) -> None:
+        self.actor.backward()
+        if self._memory is not None:
+            self._memory.backward(self.actor)
 
     def _side_by_side(self, one: Callable[[], None], other: Callable[[], None]) -> None:
         """Runs both; on CUDA the other one on a stream of its own, since neither fills the device alone."""
@@ -146,7 +159,10 @@ class PpoUpdate:
             raise ValueError(f"{total} samples cannot be split into {recipe.minibatches} equal minibatches")
         size = self.size = total // recipe.minibatches  # of a minibatch, whoever has its samples
         rows = self.rows = room(size, total, group.world)
-        self._bits = max(2, (total - 1).bit_length())
+        recurrent = isinstance(block, MemoryBlock) and recipe.remembers.kind == "gru"
+        assert not recurrent or group.world == 1, "sequences are not shared out to processes"
+        unit = self._unit = len(block.reward) if recurrent else 1  # samples that are drawn together
+        self._bits = max(2, (total // unit - 1).bit_length())
         layout = state.layout
         obs, critic, act = block.obs.shape[-1], block.critic.shape[-1], block.action.shape[-1]
         dtype = torch.bfloat16 if recipe.precision == "bf16" else torch.float32
@@ -161,9 +177,11 @@ class PpoUpdate:
         # [minibatches of all epochs, size]: twice the sample's row, plus 1 if it is mirrored; first of all
         # processes' samples, then, if there are others, of this one's
         steps = recipe.epochs * recipe.minibatches
-        self._drawn = self.picks = empty(steps, size, dtype=torch.int32)
-        if group.world > 1:
+        self._drawn = self.picks = empty(steps, size // unit, dtype=torch.int32)
+        if group.world > 1 or recurrent:
             self.picks = empty(steps, rows, dtype=torch.int32)
+        envs = block.reward.shape[1]
+        self._sequences = Sequences(unit, envs, state.clock, self.picks) if recurrent else None
         self._left_out = empty(1)[0]
         self.obs = empty(rows, self.actor.inputs, dtype=dtype)
         self.critic_obs = empty(rows, self.critic.inputs, dtype=dtype)
@@ -184,11 +202,12 @@ class PpoUpdate:
         sums = self._sums = empty(FOUND + layout.size)
         self._totals, self.gradient = sums[: FOUND + layout.matrices], sums[FOUND:]
         self._weight_gradient = self.gradient[layout.matrices :]
-        count = min(shards or (cores() if device.type == "cpu" else 1), rows)
+        count = min(shards or (cores() if device.type == "cpu" else 1), rows // unit)
         own = count == 1 and dtype == torch.float32
         self._parts = self.gradient[None] if own else empty(count, layout.size, dtype=dtype)
         drawn, own_rows = (
-            list(pairwise(round(k * n / count) for k in range(count + 1))) for n in (size, rows)
+            list(pairwise(u * round(k * n / (u * count)) for k in range(count + 1)))
+            for n, u in ((size // unit, 1), (rows, unit))
         )
         groups = [-(-(b - a) // GROUP) for a, b in own_rows]
         self._groups = empty(sum(groups), len(self._totals))
@@ -207,16 +226,31 @@ class PpoUpdate:
     # ---- launches
 
     def draw_launch(self, first: int, rows: int) -> Launch:
-        numbers = [first, self.size, rows, self._bits, int(self.symmetry is not None)]
+        size = self._drawn.shape[1]
+        numbers = [first, size, rows, self._bits, int(self.symmetry is not None)]
         return Launch(draw, len(self._drawn) * rows, [*numbers, self._keys, self._drawn], self.device)
 
     def gather_launch(self, first: int, rows: int) -> Launch:
         lanes = LANES if self.device.type == "cuda" else 1
         b, (o, c, _) = self.block, self._reflect
-        sources = [self.state.clock, self.picks, b.flat("obs"), b.flat("critic")]
-        tables = [*o, self._scaling[0], *c, self._scaling[1]]
-        out = [self.obs, self.critic_obs]
-        return Launch(gather, rows * lanes, [first, lanes, *sources, *tables, *out], self.device)
+        rest = [b.flat("critic"), *o, self._scaling[0], *c, self._scaling[1], self.obs, self.critic_obs]
+        which = [self.state.clock, self.picks]
+        if isinstance(b, MemoryBlock) and self._sequences is None:
+            numbers = [first, lanes, b.reward.shape[1], self.recipe.remembers.size]
+            seen = [b.flat("earlier"), b.flat("since")]
+            return Launch(gather_windows, rows * lanes, [*numbers, *which, *seen, *rest], self.device)
+        return Launch(gather, rows * lanes, [first, lanes, *which, b.flat("obs"), *rest], self.device)
+
+    def sequence_tape(self, actor: Tape, rows: tuple[int, int], gradient: Tensor) -> GruTape | None:
+        """Returns who computes the states that `actor` reads in these rows; None where it reads none."""
+        b, layout = self.block, self.state.layout
+        if self._sequences is None or not isinstance(b, MemoryBlock):
+            return None
+        weights, parts = (
+            {name: layout.view(flat, f"memory.{name}") for name in NAMES} for flat in (self._flat, gradient)
+        )
+        x, since, earlier = self.obs[slice(*rows)], b.flat("since"), b.flat("earlier")
+        return GruTape(weights, parts, x, self._sequences, since, earlier, rows[0])
 
     def loss_launch(self, first: int, actor: Tape, critic: Tape, sums: Tensor) -> Launch:
         r, b = self.recipe, self.block
@@ -301,7 +335,9 @@ class PpoUpdate:
         """Computes what stays as it is for the whole update: minibatches, scales, the policy so far."""
         self._draw_keys()
         self._each(lambda shard: shard.draw())
-        if self._group.world > 1:
+        if self._sequences is not None:
+            self._sequences.draw(self._drawn)
+        elif self._group.world > 1:
             self._take_own()
         normalizers = (self.state.obs_normalizer, self.state.critic_normalizer)
         for scaling, n in zip(self._scaling, normalizers, strict=True):

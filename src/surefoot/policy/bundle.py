@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from surefoot.contract import ExternalContract, PolicyCard, SurefootError, TaskContract
+from surefoot.policy.remembering import GRU, remember, state_size
 from surefoot.robots import RobotSpec
 from surefoot.runs import load_checkpoint, save_checkpoint
 
@@ -74,6 +75,7 @@ def policy_card(
     hidden: tuple[int, ...],
     normalised: bool,
     observation_clip: float | None = None,
+    memory: str = "none",
 ) -> PolicyCard:
     return PolicyCard(
         task=contract.name,
@@ -91,11 +93,16 @@ def policy_card(
         hidden=hidden,
         normalised=normalised,
         observation_clip=observation_clip,
+        memory=memory,
     )
 
 
 def external_card(
-    contract: ExternalContract, control_hz: float, hidden: tuple[int, ...], normalised: bool
+    contract: ExternalContract,
+    control_hz: float,
+    hidden: tuple[int, ...],
+    normalised: bool,
+    memory: str = "none",
 ) -> PolicyCard:
     return PolicyCard(
         task=contract.name,
@@ -113,15 +120,17 @@ def external_card(
         hidden=hidden,
         normalised=normalised,
         box=contract.action,
+        memory=memory,
     )
 
 
 class PolicyBundle:
-    """An MLP policy without exploration noise, its normaliser and its card. Immutable once made."""
+    """An MLP policy without exploration noise, its memory, normaliser and card. Immutable once made."""
 
     def __init__(self, card: PolicyCard, tensors: Mapping[str, Tensor]) -> None:
-        self.card = card
+        self.card, self._memory = card, card.remembers
         need = ["mean", "std", *(f"{k}.{w}" for k in range(len(card.hidden) + 1) for w in ("weight", "bias"))]
+        need += GRU if self._memory.kind == "gru" else ()
         missing = [k for k in need if k not in tensors]
         if missing:
             raise SurefootError(
@@ -132,12 +141,18 @@ class PolicyBundle:
     def to(self, device: torch.device) -> PolicyBundle:
         return PolicyBundle(self.card, {k: v.to(device) for k, v in self.tensors.items()})
 
+    def start(self, family: Tensor, member: Tensor) -> Tensor:
+        """Returns the memory [N, M] that episodes begin with; [N, 0] without one."""
+        size = state_size(self._memory, self.tensors["mean"].numel())
+        return torch.zeros(len(family), size, device=family.device)
+
     @torch.inference_mode()
     def __call__(self, obs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """Actions [N, A] for scaled observations [N, O] as the card lays them out."""
         t, clip = self.tensors, self.card.observation_clip
         x = (obs - t["mean"]) / t["std"]
         x = x if clip is None else x.clamp(-clip, clip)
+        x, state = remember(self._memory, t, x, state)
         last = len(self.card.hidden)
         for k in range(last + 1):
             x = torch.nn.functional.linear(x, t[f"{k}.weight"], t[f"{k}.bias"])

@@ -88,6 +88,7 @@ def _accounting(plan: Plan) -> tuple[tuple[str, str], ...]:
             f"{' x '.join(map(str, r.hidden))} {r.activation}, PPO clip {r.clip:g}, gamma {r.gamma:g}, "
             f"lambda {r.lam:g}",
         ),
+        *([("memory", r.remembers.said(r.horizon, r.control_hz))] if r.remembers else []),
         (
             "seeds",
             f"root {plan.seeds.root}: {a.train_seed_families} families of {a.envs_per_seed_family}; strata "

@@ -154,6 +154,7 @@ def _recipe(plan: Plan) -> Table:
             f"{' x '.join(map(str, r.hidden))} {r.activation} for both, PPO clip {r.clip:g}, "
             f"gamma {r.gamma:g}, lambda {r.lam:g}",
         ),
+        ("memory", r.remembers.said(r.horizon, r.control_hz)),
         (
             "seeds",
             f"root {plan.seeds.root}: {a.train_seed_families} families x "

@@ -182,6 +182,7 @@ def contract(run: RunFigures) -> Html:
         ),
         ("learning", f"{recipe.minibatches} minibatches of {a.minibatch_size:,}, {recipe.epochs} epochs"),
         ("networks", f"{' × '.join(map(str, recipe.hidden))} {recipe.activation}, PPO clip {recipe.clip:g}"),
+        *([("memory", recipe.remembers.said(recipe.horizon, recipe.control_hz))] if recipe.remembers else []),
         ("discount", f"γ {recipe.gamma:g}, λ {recipe.lam:g}"),
         ("control", f"{recipe.control_hz:g} Hz"),
         ("learner", _learner(r)),

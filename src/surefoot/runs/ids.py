@@ -32,7 +32,7 @@ def id_problems(record: RunRecord, summary: PanelSummary | None = None) -> list[
     measured = measurement_fields(
         record.contract, record.panel, record.panel_digest, record.evaluation_plant, code
     )
-    seen = interface_fields(record.contract, record.recipe.control_hz, code)
+    seen = interface_fields(record.contract, record.recipe.control_hz, code, record.recipe.remembers)
     return [
         *_contradictions("run.json", "measurement", record.measurement, measured),
         *_contradictions("run.json", "interface", record.interface, seen),

@@ -35,6 +35,10 @@ def device_bytes(task: Task, processes: int = 1) -> int:
     figures = 6 * c.strata.count + 16
     samples = r.samples_per_update * (block + records + values + figures)
     minibatch = r.samples_per_update // r.minibatches * 4 * (obs + critic + 4 * sum(r.hidden) + 3 * act + 16)
+    memory = r.remembers
+    samples += 4 * r.envs * memory.numbers(obs, r.horizon)
+    wider = memory.inputs(obs) - obs + 8 * memory.size * (memory.kind == "gru")
+    minibatch += r.samples_per_update // r.minibatches * 4 * wider
     share = (samples + minibatch + r.envs * ROBOT_BYTES) / processes
     # Several processes draw all minibatches and sort out their own: int32, int64 and a few more of each.
     sorting = r.epochs * r.samples_per_update * 40 if processes > 1 else 0
@@ -81,6 +85,21 @@ def check_precision(recipe: Recipe, device: str) -> None:
         raise SurefootError(
             f"--precision {recipe.precision} is for GPUs, and would only be slower on --device {device}; "
             "leave it out, or use --device cuda."
+        )
+
+
+def check_remembering(recipe: Recipe, learner: str, processes: int) -> None:
+    """Refuses a memory where nobody asks it: libraries and groups of processes collect without one."""
+    if not recipe.remembers:
+        return
+    if learner != "ppo":
+        raise SurefootError(
+            f"--memory {recipe.memory} is of Surefoot's own PPO, and {learner} trains a policy that sees one "
+            "observation; leave out one of --memory and --learner."
+        )
+    if processes > 1:
+        raise SurefootError(
+            f"--memory {recipe.memory} trains in one process; leave out one of --memory and torchrun."
         )
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from surefoot.compute import SINGLE, ProcessGroup
 from surefoot.contract import Recipe
 from surefoot.env import Actor, EpisodeStats, Finals, TrainingEnv
 from surefoot.learners import Learner, PpoMetrics
-from surefoot.rollout import RolloutBlock, gae
+from surefoot.rollout import MemoryBlock, RolloutBlock, gae
 from surefoot.training.batch import block_statistics
 from surefoot.training.honesty import honesty_figures
 
@@ -41,10 +42,23 @@ class Collected(Protocol):
     def rollout(self, actor: Actor, block: RolloutBlock) -> tuple[float, Finals]: ...
 
 
+def recalled(env: Collected, learner: Learner, block: MemoryBlock) -> tuple[float, Finals]:
+    """Takes the steps of a rollout under a policy that remembers, with the memory that the last one left."""
+    recall = learner.recall(block)
+    assert recall is not None
+    recall.begin()
+    done = env.rollout(recall, block)
+    recall.end()
+    return done
+
+
 @torch.inference_mode()
 def collect(env: Collected, learner: Collector, block: RolloutBlock, gamma: float, lam: float) -> float:
     """Fills `block`; returns the seconds spent in inference (policy, values, advantages)."""
-    inference, finals = env.rollout(learner, block)
+    if isinstance(block, MemoryBlock):
+        inference, finals = recalled(env, cast(Learner, learner), block)
+    else:
+        inference, finals = env.rollout(learner, block)
     begun = time.perf_counter()
     horizon, n = block.reward.shape
     step, row, critic = finals
@@ -103,6 +117,7 @@ class TrainingIteration:
     ) -> None:
         self.env, self.learner, self.block, self.recipe = env, learner, block, recipe
         self._strata, self._clip, self._group = strata, action_clip, group
+        self._recall = learner.recall(block)
         self._graph: torch.cuda.CUDAGraph | None = None
         self._statistics = torch.zeros(0)
         self._pinned: list[dict[str, Tensor]] = [{}, {}]
@@ -113,9 +128,9 @@ class TrainingIteration:
         """Captures the graphs; what has to run once for that is undone."""
         if not self.overlaps or self._graph is not None:
             return
-        before = self.env.snapshot()
+        before = self.snapshot()
         self._collect()
-        self.env.restore(before)
+        self.restore(before)
         torch.cuda.synchronize(self.env.device)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode=self._group.capture_mode):
@@ -189,6 +204,17 @@ class TrainingIteration:
         looked_at = ("terminated", "truncated", "stratum", "returns", "advantage")
         block = replace(self.block, **{k: gather(getattr(self.block, k), 1) for k in looked_at})
         return block, gather(start_age), gather(self.env.content())
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Returns copies of all that the next rollout depends on besides the learner: the environments, and
+        what the policy remembers of them; a row per environment, as environments' own snapshots."""
+        return self.env.snapshot() | ({} if self._recall is None else self._recall.snapshot())
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        """Continues, to the bit, from where `snapshot` was taken."""
+        self.env.restore(snapshot)
+        if self._recall is not None:
+            self._recall.restore(snapshot)
 
     def metrics(self, result: IterationResult) -> PpoMetrics:
         """Returns the learner's metrics of an iteration that has been waited for."""

@@ -123,6 +123,7 @@ class Plan(Identified):
             "training_plant": self.training_plant.model_dump(mode="json") if self.training_plant else None,
             "device": self.device,
             "memory_bytes": memory_bytes(),
+            "memory": self.recipe.remembers.plan(self.recipe.horizon),
             "learner": self.learner,
             "timeouts": self.timeouts,
             "stratum_names": self.task.contract.strata.labels(),
@@ -283,7 +284,9 @@ class RobotPlan(Plan):
     def policy_card(self, observation_clip: float | None = None) -> PolicyCard:
         """Returns the card of the robot. `observation_clip`: where a library clips what it normalised."""
         task, r = self.task, self.recipe
-        return policy_card(task.contract, task.robot, r.control_hz, r.hidden, r.normalise, observation_clip)
+        return policy_card(
+            task.contract, task.robot, r.control_hz, r.hidden, r.normalise, observation_clip, r.memory
+        )
 
     def engine_version(self, engine: str) -> str:
         return engine_version(engine, self.evaluation_plant.heightfield is not None)
@@ -387,7 +390,7 @@ class ExternalPlan(Plan):
 
     def policy_card(self) -> PolicyCard:
         r = self.recipe
-        return external_card(self.task.contract, r.control_hz, r.hidden, r.normalise)
+        return external_card(self.task.contract, r.control_hz, r.hidden, r.normalise, r.memory)
 
     def engine_version(self, engine: str) -> str:
         """The environment's versions are in its contract."""

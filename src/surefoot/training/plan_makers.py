@@ -35,13 +35,14 @@ from surefoot.engines import choose_engine
 from surefoot.env.external import external_task, is_external
 from surefoot.evaluation import code_digests, external_digests
 from surefoot.learners.libraries import find_learner
-from surefoot.tasks import check_apart
+from surefoot.tasks import Task, check_apart
 from surefoot.tasks import task as find_task
 from surefoot.training.checks import (
     check_disjoint,
     check_host_memory,
     check_memory,
     check_precision,
+    check_remembering,
     check_share,
     check_terrain,
 )
@@ -142,6 +143,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
     families = {"families": envs, "eval_families": len(panel.scenarios)}
     recipe = Recipe(**(outside.recipe.model_dump() | changed | families))
     check_share(recipe, o.processes)
+    check_remembering(recipe, o.learner, o.processes)
     if not o.restored:
         check_precision(recipe, o.device)
         check_host_memory(recipe, accounting(recipe, contract, panel).buffer_bytes, o.device)
@@ -164,7 +166,7 @@ def external_plan(task: str, **options: Unpack[Options]) -> ExternalPlan:
         device=o.device,
         accounting=accounting(recipe, contract, panel),
         measurement=measurement_fields(contract, panel.name, panel.digest, None, code),
-        interface=interface_fields(contract, recipe.control_hz, code),
+        interface=interface_fields(contract, recipe.control_hz, code, recipe.remembers),
         training_id=training_id(contract, recipe, None, contract.source, _treatment(o)[0], seeds),
         learner=o.learner,
         collection=o.collection,
@@ -185,11 +187,12 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
     check_device(o.device)
     engine, reason = choose_engine(o.engine, chosen.robot, chosen.plant, o.collects_on)
     chosen = chosen.on(engine)
-    recipe = Recipe(**(chosen.recipe_on(o.collects_on).model_dump() | (o.overrides or {})))
+    recipe = _recipe(chosen, o)
     plant = chosen.plant.model_copy(
         update={"dt_s": 1.0 / (recipe.control_hz * recipe.decimation), "decimation": recipe.decimation}
     )
     check_share(recipe, o.processes)
+    check_remembering(recipe, o.learner, o.processes)
     if not o.restored:
         check_precision(recipe, o.device)
     chosen = dataclasses.replace(chosen, recipe=recipe, plant=plant, minutes=chosen.minutes_on(o.device))
@@ -225,7 +228,7 @@ def robot_plan(task: str, **options: Unpack[Options]) -> RobotPlan:
         device=o.device,
         accounting=accounting(recipe, contract, panel),
         measurement=measurement_fields(contract, panel.name, panel.digest, judged_in, code),
-        interface=interface_fields(contract, recipe.control_hz, code),
+        interface=interface_fields(contract, recipe.control_hz, code, recipe.remembers),
         training_id=training_id(contract, recipe, plant, engine, treatment, seeds),
         learner=o.learner,
         timeouts=timeouts,
@@ -243,6 +246,15 @@ def _held_to(manifest: Manifest | None, plan: AnyPlan) -> AnyPlan:
         return plan
     manifest.check(plan)
     return dataclasses.replace(plan, manifest=manifest.digest)
+
+
+def _recipe(chosen: Task, o: PlanOptions) -> Recipe:
+    """Returns the task's recipe on a device with what was asked of it. A GRU is too fine for bf16: where
+    nobody asks for a precision it has the next."""
+    own, asked = chosen.recipe_on(o.collects_on).model_dump(), o.overrides or {}
+    if own["precision"] == "bf16" and str(asked.get("memory", "")).startswith("gru:"):
+        own["precision"] = "tf32"
+    return Recipe(**(own | asked))
 
 
 def _judged_by(contract: TaskContract, then: TaskContract) -> TaskContract:

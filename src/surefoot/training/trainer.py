@@ -15,7 +15,7 @@ from surefoot.compute import SINGLE, ProcessGroup, Writer
 from surefoot.env import EpisodeStats, join_snapshots, part_of_snapshot
 from surefoot.learners import Learner, Ppo
 from surefoot.policy import PolicyBundle
-from surefoot.rollout import RolloutBlock
+from surefoot.rollout import RolloutBlock, with_memory
 from surefoot.runs import (
     Closing,
     RunFolder,
@@ -93,7 +93,7 @@ class Trainer:
         part = group.env_range(recipe.envs)
         self.env = plan.environments(part)
         self.learner: Learner = Ppo(contract, recipe, plan.mirror(device), plan.seeds, device, group=group)
-        self.block = RolloutBlock.empty(
+        block = RolloutBlock.empty(
             recipe.horizon,
             len(part),
             contract.observation_size,
@@ -102,6 +102,7 @@ class Trainer:
             len(contract.rewards),
             device,
         )
+        self.block = with_memory(block, recipe.remembers, self.learner.mirrors)
         self.iteration = TrainingIteration(
             self.env,
             self.learner,
@@ -268,7 +269,7 @@ class Trainer:
 
     def _save(self, best: bool, writer: Writer | None = None) -> None:
         """Saves a checkpoint with the environments of all processes; written by `writer` if there is one."""
-        snapshot = {k: v.cpu() for k, v in self.env.snapshot().items()}
+        snapshot = {k: v.cpu() for k, v in self.iteration.snapshot().items()}
         weights = self.learner.parameters.cpu()
         parts = self.group.gather_objects((snapshot, weights))
         if not parts:
@@ -300,7 +301,7 @@ class Trainer:
         latest = self.resumed.checkpoint
         self.learner.load(section("learner", latest.tensors))
         part = self.group.env_range(self.plan.recipe.envs)
-        self.env.restore(part_of_snapshot(section("env", latest.tensors), part))
+        self.iteration.restore(part_of_snapshot(section("env", latest.tensors), part))
         vars(p).update(vars(self.resumed.progress))
         if not self.group.is_main:
             return

@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from surefoot.contract import Column, Frozen, SurefootError, applies, columns, find_perturbation
+from surefoot.contract import Column, Frozen, Recipe, SurefootError, applies, columns, find_perturbation
 from surefoot.engines import choose_engine
 from surefoot.tasks import task as find_task
 from surefoot.training import Manifest, RobotPlan, robot_plan
 
-Kind = Literal["parallelism", "horizon", "epochs"]
+Kind = Literal["parallelism", "horizon", "epochs", "memory"]
 Budget = Literal["samples", "seconds"]
 Keep = Literal["minibatches", "minibatch-size"]
 BUDGETS: tuple[Budget, ...] = ("samples", "seconds")
@@ -36,11 +36,26 @@ class Knob:
     factor: int
     """Default values are the task's own, and it divided and multiplied by this."""
 
+    def of(self, recipe: Recipe) -> int:
+        """Returns the quantity of a recipe. A memory counts as the observations that the policy sees."""
+        if self.field != "memory":
+            return int(getattr(recipe, self.field))
+        if recipe.remembers.kind == "gru":
+            raise SurefootError("A study of memory varies a window of observations; leave out gru.")
+        return max(1, recipe.remembers.size)
+
+    def changes(self, value: int) -> dict[str, Any]:
+        """Returns the recipe's field where the quantity is `value`."""
+        if self.field != "memory":
+            return {self.field: value}
+        return {"memory": "none" if value == 1 else f"window:{value}"}
+
 
 KNOBS: dict[Kind, Knob] = {
     "parallelism": Knob("envs", "--envs", "environments", "More environments", 4),
     "horizon": Knob("horizon", "--horizons", "control steps", "A longer horizon", 2),
     "epochs": Knob("epochs", "--epochs", "epochs", "More epochs", 2),
+    "memory": Knob("memory", "--windows", "observations", "A longer memory", 10),
 }
 
 
@@ -97,7 +112,7 @@ class Design(Frozen):
 
     def plan(self, value: int, seed: int) -> RobotPlan:
         s = self.setting(value)
-        varied = {self.knob.field: value, "minibatches": s.minibatches}
+        varied = self.knob.changes(value) | {"minibatches": s.minibatches}
         return robot_plan(
             self.task, overrides=self.overrides | varied, seed=seed, engine=self.engine, device=self.device,
             manifest=self.manifest,
@@ -137,6 +152,8 @@ class Design(Frozen):
             f"Samples per update: {spans('samples_per_update')}; the sample budget of {self.samples:,} is "
             f"{spans('updates')} updates."
         )
+        if self.kind == "memory":
+            out.append("A value is the observations that the policy sees; one is no memory.")
         out.append("Learning rate, networks and everything else are the task's own, the same for all.")
         return out
 
@@ -176,7 +193,7 @@ def make_design(options: DesignOptions) -> Design:
     o, knob = options, KNOBS[options.kind]
     manifest = Manifest.load(o.manifest) if o.manifest is not None else None
     base = robot_plan(o.task, overrides=o.overrides, seed=o.seed, device=o.device, manifest=manifest)
-    values = _values(knob, o.values, getattr(base.recipe, knob.field))
+    values = _values(knob, o.values, knob.of(base.recipe))
     _check(o)
     size = {v: _samples_per_update(base, knob, v) for v in values}
     minibatches = {v: _minibatches(base, size[v], size[values[0]], o.keep, v) for v in values}
@@ -203,7 +220,7 @@ def make_design(options: DesignOptions) -> Design:
 
 
 def _setting(o: DesignOptions, knob: Knob, value: int, minibatches: int, samples: int) -> Setting:
-    varied = {knob.field: value, "minibatches": minibatches}
+    varied = knob.changes(value) | {"minibatches": minibatches}
     plan = robot_plan(o.task, overrides=o.overrides | varied, seed=o.seed, device=o.device)
     r, a = plan.recipe, plan.accounting
     return Setting(
@@ -253,7 +270,7 @@ def _check(o: DesignOptions) -> None:
 
 
 def _samples_per_update(base: RobotPlan, knob: Knob, value: int) -> int:
-    return base.recipe.model_copy(update={knob.field: value}).samples_per_update
+    return base.recipe.model_copy(update=knob.changes(value)).samples_per_update
 
 
 def _minibatches(base: RobotPlan, size: int, first: int, keep: Keep, value: int) -> int:

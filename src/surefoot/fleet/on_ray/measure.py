@@ -32,6 +32,7 @@ from surefoot.fleet.on_ray.crowd import Crowd, time_crowd
 from surefoot.fleet.on_ray.curves import Curve, fit
 from surefoot.fleet.on_ray.env import FragmentEnv
 from surefoot.fleet.on_ray.trainer import correct
+from surefoot.fleet.options import check_forgetful
 from surefoot.learners import Ppo
 from surefoot.rollout import RolloutBlock
 from surefoot.training import Plan, block_statistics, collect
@@ -109,6 +110,7 @@ class Measured:
 def measure(plan: Plan, folder: Path, sizes: Sequence[int] = SIZES, repeats: int = REPEATS) -> Measured:
     """Times the parts of a fleet of `plan` on this machine, each as the median of `repeats`; `folder` is for
     what actors write. Starts Ray where it does not run."""
+    check_forgetful(plan.recipe)
     prepare_torch()
     all_cores = cores()
     policy = make_policy(plan)
