@@ -16,9 +16,9 @@ def check_sequential(plan: Plan, half: Half = "confirmation") -> RobotPlan:
         if count >= least:
             return plan
         raise SurefootError(
-            f"--sequential looks at a list that grows, and one that begins with {count} scenarios would number "
-            f"them anew: below {least} the selection half is as short as the list; use --scenarios {least} "
-            "or more, or leave out one of the two."
+            f"--sequential looks at a list that grows, and one that begins with {count} scenarios would "
+            f"number them anew: below {least} the selection half is as short as the list; use "
+            f"--scenarios {least} or more, or leave out one of the two."
         )
     raise SurefootError(
         f"--sequential looks at the confirmation half of a drawn panel (version 2) as it grows, and this "
