@@ -4,9 +4,12 @@ packed on few nodes or spread over many. Nodes are processes of this machine."""
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+from places import SOURCE, TESTS
 
 
 def test_actors_are_packed_or_spread_and_the_learner_keeps_its_gpu(tmp_path: Path) -> None:
@@ -17,6 +20,7 @@ def test_actors_are_packed_or_spread_and_the_learner_keeps_its_gpu(tmp_path: Pat
         text=True,
         timeout=300,
         check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (SOURCE, TESTS)))},
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
