@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyarrow import parquet
 
 from surefoot.audits.case import Case
 from surefoot.audits.detector import Detector, Found, NotApplicable
@@ -41,8 +42,8 @@ def look(case: Case) -> list[Found]:
 
 
 def _success(folder: Path) -> float:
-    rows = read_rows(folder, read_summary(folder))
-    return sum(bool(x) for x in rows["success"].tolist()) / len(rows["success"])
+    good = parquet.read_table(folder / "episodes.parquet", columns=["success"]).column(0).to_pylist()
+    return sum(map(bool, good)) / len(good)
 
 
 def _ledger(case: Case, scored: Mapping[int, Mapping[str, Any]], passes: Mapping[int, Path]) -> Iterator[str]:
@@ -131,7 +132,7 @@ DETECTORS = (
         cause="held-out",
         asks="Is the confirmed checkpoint the one that the selection half chose?",
         statistic="success of every evaluation counted from its rows, the best by it, the ledger's other "
-        "figures (of 16 evaluations, where there are more), and the numbers of the policy that was scored "
+        "figures (of ten evaluations, where there are more), and the numbers of the policy that was scored "
         "against those of the one that was confirmed",
         threshold="none: updates, weights and counts are exact; figures to 1e-6",
         means="The result is of another policy than the one that training chose, or was chosen otherwise.",

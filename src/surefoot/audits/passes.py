@@ -8,9 +8,9 @@ from typing import TypeVar
 from surefoot.audits.case import Case
 
 T = TypeVar("T")
-MOST = 16
+MOST = 10
 """A training of minutes has a hundred evaluations, and each takes 60 ms to be counted again. What is wrong in
-one of twenty is among 16 that nobody knew beforehand with 56%, in one of five with 97%; what is wrong in all
+one of twenty is among ten that nobody knew beforehand with 40%, in one of five with 89%; what is wrong in all
 of them, with certainty. Which one was chosen is counted over all."""
 
 

@@ -45,7 +45,8 @@ def print_comparison(console: Console, c: Comparison) -> None:
             "A and B are the same policy, by the digest of their checkpoints: nothing can differ.",
             style="yellow",
         )
-    rows = _table("Differences", "metric", "A", "B", "B - A [95% interval]", "p", "detects", "n/n_eff")
+    head = ("metric", "A", "B", "B - A [95% interval]", "p", "detects", "n/n_eff")
+    rows = _table("Differences", *head, wraps=("metric",))
     for name, d in c.metrics.items():
         rows.add_row(name, f"{d.a:.3f}", f"{d.b:.3f}", interval(d), f"{d.p:.4f}", detects(d), _worth(d))
     console.print(rows, highlight=False)
@@ -131,12 +132,12 @@ def forest_bar(d: Difference, reach: float, width: int = WIDTH) -> str:
     return "".join(cells)
 
 
-def _table(title: str, *columns: str) -> Table:
-    """Returns a narrow table; only the columns of values may wrap."""
+def _table(title: str, *columns: str, wraps: Sequence[str] = ("A", "B")) -> Table:
+    """Returns a narrow table; only the columns of `wraps` may wrap."""
     table = plain_table(title)
     table.padding = (0, 1, 0, 0)
     for c in columns:
-        table.add_column(escape(c), no_wrap=c not in ("A", "B"))
+        table.add_column(escape(c), no_wrap=c not in wraps)
     return table
 
 
