@@ -381,25 +381,25 @@ class Crew:
     def snapshot(self) -> dict[str, Tensor]:
         """Returns the state of all environments, each between two fragments."""
         with self._lock:
-            asked = [None if m.process is None else self._call(m, "snapshot") for m in self.members]
-        return join_snapshots([self._snapshot(m, a) for m, a in zip(self.members, asked, strict=True)])
+            asked = [(m.process, m.process and self._call(m, "snapshot")) for m in self.members]
+        return join_snapshots([self._snapshot(m, *a) for m, a in zip(self.members, asked, strict=True)])
 
-    def _snapshot(self, m: Member, asked: Any) -> dict[str, Tensor]:
-        """Returns the state of a part, as was `asked`; asks again where it has lost its actor, and waits for
-        another one."""
+    def _snapshot(self, m: Member, process: Process | None, asked: Any) -> dict[str, Tensor]:
+        """Returns the state of a part, as its actor was `asked`; asks again where it has lost that one, and
+        waits for another."""
         ray, until = self.cluster.ray, time.monotonic() + PATIENCE_S
         while True:
-            process = m.process
             try:
                 there: dict[str, Tensor] = self.ask(m.number, "snapshot") if asked is None else ray.get(asked)
                 return there
             except (SurefootError, ray.exceptions.RayError) as error:
-                asked = None
                 self._check()
                 if time.monotonic() > until:
                     raise
-                if self._thread is None and process is not None:  # nobody else looks after it
-                    self._lose(process, str(error))
+                with self._news:
+                    if process is not None and m.process is process:  # without a ticket nobody else notices
+                        self._lose(process, str(error))
+                    process, asked = m.process, m.process and self._call(m, "snapshot")
                 time.sleep(POLL_S)
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> bool:
